@@ -1,0 +1,139 @@
+// Package protocol is what a node's agent and the controller say to each other: plain types, JSON on the wire, HTTP
+// over mutual TLS. Nothing here has behaviour; internal/agent speaks one side of it, internal/monitor the other.
+//
+//	POST /agent/v1/join                 JoinRequest → JoinReply      once a boot, with the boot's one-time token
+//	GET  /agent/v1/config?after=N       → Config                     long poll: 204 after about 25 s without news
+//	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
+//
+// The controller never calls a node. What a node has to do is in its Config, a whole desired state with a revision;
+// what is true comes back in its Report. Every call may be repeated.
+package protocol
+
+import "time"
+
+// BootFile is where a node finds its Boot at start. The agent reads it once and deletes it.
+const BootFile = "/run/muster/boot.json"
+
+// SocketDir is where a node on the controller's own host finds the controllers' unix sockets, one a replica.
+const SocketDir = "/run/muster/controllers"
+
+// Boot is all that a node is given from outside at its start.
+type Boot struct {
+	Node      string   `json:"node"`      // the node's ID for life
+	Name      string   `json:"name"`      // its host name
+	Boot      int64    `json:"boot"`      // number of this boot; a later boot has a higher one
+	Token     string   `json:"token"`     // one-time token, good for this node and this boot until its deadline
+	Authority string   `json:"authority"` // PEM: the certificate authority of the controllers
+	Endpoints []string `json:"endpoints"` // "unix:///dir" (any *.sock in it) or "https://host:port", tried in turn
+}
+
+// JoinRequest exchanges the one-time token for a client certificate.
+type JoinRequest struct {
+	Node    string `json:"node"`
+	Boot    int64  `json:"boot"`
+	Token   string `json:"token"`
+	CSR     string `json:"csr"`      // PEM: certificate request for the key the agent made; its subject is ignored
+	HostKey string `json:"host_key"` // the node's SSH host public key, authorized_keys format
+}
+
+// JoinReply is the agent's identity for this boot. Repeating a join with the same token and the same CSR key is
+// answered again (the reply may have been lost); with another key it is refused.
+type JoinReply struct {
+	Certificate     string    `json:"certificate"`      // PEM
+	NotAfter        time.Time `json:"not_after"`        // renew well before, by joining again over the old certificate
+	HostCertificate string    `json:"host_certificate"` // SSH host certificate, authorized_keys format
+}
+
+// Role of a node in its cluster.
+type Role string
+
+// The two roles.
+const (
+	Head    Role = "head"
+	Compute Role = "compute"
+)
+
+// Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
+type Config struct {
+	Revision int64   `json:"revision"`
+	Cluster  string  `json:"cluster"` // the cluster's name, also Slurm's ClusterName
+	Self     Peer    `json:"self"`
+	Peers    []Peer  `json:"peers"` // every node of the cluster, self included, head first
+	MungeKey []byte  `json:"munge_key"`
+	Queues   []Queue `json:"queues"`
+	Users    []User  `json:"users"`
+	SSH      SSH     `json:"ssh"`
+}
+
+// Peer is one node as the others see it. Name, address and MAC stay together for the cluster's life.
+type Peer struct {
+	Name      string `json:"name"`
+	Address   string `json:"address"` // IPv4 without prefix length
+	MAC       string `json:"mac"`
+	Role      Role   `json:"role"`
+	Queue     string `json:"queue,omitempty"`
+	CPUs      int    `json:"cpus"`
+	MemoryMiB int    `json:"memory_mib"`
+	// Drain asks that no new job starts on it and that running ones end. DrainKill ends what still runs there:
+	// the user's drain limit has passed.
+	Drain     bool `json:"drain,omitempty"`
+	DrainKill bool `json:"drain_kill,omitempty"`
+}
+
+// Queue is a Slurm partition.
+type Queue struct {
+	Name    string `json:"name"`
+	Default bool   `json:"default,omitempty"`
+}
+
+// User is an account on every node of the cluster, with a home directory on the shared /home.
+type User struct {
+	Name string   `json:"name"`
+	UID  int      `json:"uid"`
+	Keys []string `json:"keys"` // authorized_keys lines
+}
+
+// SSH is whom the nodes' sshd trusts and how they are trusted; public keys in authorized_keys format.
+type SSH struct {
+	UserCA string `json:"user_ca"` // signs user certificates, principal = account name
+	HostCA string `json:"host_ca"` // signs the nodes' host certificates
+}
+
+// Report is what a node sees of itself, and the head of Slurm.
+type Report struct {
+	Boot     int64   `json:"boot"`
+	Revision int64   `json:"revision"` // of the Config last applied in full
+	Checks   []Check `json:"checks"`   // every check of this role, passed or not, in a fixed order
+	// Slurm is the head's view of the compute nodes; nil from other nodes or while slurmctld does not answer.
+	Slurm *Slurm `json:"slurm,omitempty"`
+}
+
+// Check is one health check's latest result.
+type Check struct {
+	Name string `json:"name"` // munge, sshd, slurmctld, slurmd, home …
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"` // why not, in words
+}
+
+// Slurm is the resource manager's own view.
+type Slurm struct {
+	Nodes []SlurmNode `json:"nodes"`
+}
+
+// SlurmNode is one row of it. State is Slurm's base state in lower case (idle, allocated, mixed, down, unknown);
+// the flags that matter are apart.
+type SlurmNode struct {
+	Name       string `json:"name"`
+	State      string `json:"state"`
+	Drain      bool   `json:"drain,omitempty"`
+	Responding bool   `json:"responding"`
+	Jobs       int    `json:"jobs"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// ReportReply tells the agent whether its Config is still the newest.
+type ReportReply struct {
+	Revision int64 `json:"revision"`
+	// Every is how often the controller wants to hear from this node.
+	Every time.Duration `json:"every"`
+}

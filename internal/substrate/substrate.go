@@ -1,0 +1,78 @@
+// Package substrate says what it means to make a node exist. Drivers live below it (local, fake; vm and metal later)
+// and pass one contract test, substratetest.
+//
+// What enters: the description of one node's boot. What leaves: what the driver sees of it. No driver knows phases,
+// rows or users. All methods are idempotent and may be called again after any crash, by any replica that shares the
+// host; they block until done or until ctx ends.
+package substrate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+)
+
+// ErrStale is returned by Ensure for a boot older than one already seen for that node: the caller has been fenced out.
+var ErrStale = errors.New("an older boot of this node")
+
+// Ref names one boot of one node. Boot numbers of a node only grow; a Ref is never reused.
+type Ref struct {
+	Cluster string // cluster ID
+	Node    string // node ID
+	Boot    int64
+}
+
+// Node is everything a driver needs to make one boot of a node.
+type Node struct {
+	Ref
+	Name      string       // host name
+	Machine   string       // name of the machine it lives on
+	Address   netip.Prefix // its address on the cluster's network
+	MAC       net.HardwareAddr
+	Image     string // digest of the image, "sha256:…"
+	CPUs      int    // 0: all of the machine's
+	MemoryMiB int    // 0: all of the machine's
+	BootFile  []byte // content of protocol.BootFile
+}
+
+// Observation is what the driver sees now. The zero value means: nothing of this node is there.
+type Observation struct {
+	Present bool  // something of the node exists: a process, a mount, a directory, a network port
+	Running bool  // its first process runs
+	Boot    int64 // of what is present
+	Limits  Limits
+	Detail  string // in words, why it does not run: exit status, last console line
+}
+
+// Limits are those in force, as a user reads them: "4096 MiB", "2 cpus", or "unlimited" where the host has no way.
+type Limits struct {
+	CPU    string
+	Memory string
+}
+
+// Substrate makes nodes exist.
+type Substrate interface {
+	// Ensure makes the node run this boot; whatever was left of an earlier boot or a half-made one is removed first.
+	// ErrStale if a later boot is present. The cluster's commons must have been ensured.
+	Ensure(ctx context.Context, n Node) error
+	// Observe looks; it changes nothing. Ref.Boot is ignored.
+	Observe(ctx context.Context, r Ref) (Observation, error)
+	// Remove ends the node and takes away all that it had: processes, mounts, directories, ports, control groups.
+	// With Boot > 0 only that boot or older ones; with 0 any. Removing what is not there is a success.
+	Remove(ctx context.Context, r Ref) error
+	// List names everything present, whoever made it, so that orphans can be found.
+	List(ctx context.Context) ([]Ref, error)
+}
+
+// Commons is what the nodes of one cluster share: a network of their own and the shared /home.
+type Commons interface {
+	// EnsureCommons makes the network and /home; it keeps what is there.
+	EnsureCommons(ctx context.Context, cluster string) error
+	// RemoveCommons takes them away, /home with its content included. The cluster's nodes must be gone.
+	RemoveCommons(ctx context.Context, cluster string) error
+	// ListCommons names the clusters that have any of it.
+	ListCommons(ctx context.Context) ([]string, error)
+	// Dial opens a TCP connection inside the cluster's network, as its gateway address.
+	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
+}
