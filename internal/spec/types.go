@@ -1,5 +1,7 @@
 package spec
 
+import "strconv"
+
 // Cluster is the cluster file. Pointers and empty values mean "not written"; Resolve fills them.
 type Cluster struct {
 	Name      string    `json:"name"`
@@ -31,6 +33,63 @@ type Queue struct {
 	Min       *int     `json:"min,omitempty"`
 	Max       *int     `json:"max,omitempty"`
 	Placement string   `json:"placement,omitempty"`
-	Or        []string `json:"or,omitempty"`
+	Or        []string `json:"or,omitempty"` // classes to take instead, in order
 	VM        *VM      `json:"vm,omitempty"`
+}
+
+// VM is the part of a machine that each node of a queue gets.
+type VM struct {
+	CPUs    int            `json:"cpus,omitempty"`
+	Memory  string         `json:"memory,omitempty"`
+	Devices map[string]int `json:"devices,omitempty"` // kind of device → how many
+}
+
+// Storage is a file system that every node mounts.
+type Storage struct {
+	Mount  string `json:"mount"`
+	Size   string `json:"size,omitempty"`
+	Keep   *bool  `json:"keep,omitempty"` // outlives the cluster
+	Source string `json:"source,omitempty"`
+}
+
+// Software is what is installed on top of the image.
+type Software struct {
+	Packages []string `json:"packages,omitempty"`
+	Setup    string   `json:"setup,omitempty"`
+}
+
+// Access says who may log in besides the owner.
+type Access struct {
+	Users []string `json:"users,omitempty"`
+}
+
+// Lease says when the cluster starts and ends, and what happens at its end.
+type Lease struct {
+	Start string `json:"start,omitempty"` // "now" or an RFC 3339 time
+	For   string `json:"for,omitempty"`
+	OnEnd string `json:"on_end,omitempty"`
+}
+
+// Budget limits what the cluster may cost.
+type Budget struct {
+	Limit   string `json:"limit,omitempty"` // amount and currency: "500 EUR"
+	OnLimit string `json:"on_limit,omitempty"`
+}
+
+// Burst lends nodes of another site when this one is full.
+type Burst struct {
+	To  string `json:"to,omitempty"`
+	Max int    `json:"max,omitempty"`
+}
+
+// MainQueue is the queue that the shorthand `nodes: N` stands for.
+const MainQueue = "main"
+
+// NodeName is the host name of a queue's node, counted from 1. Queue names end in a letter and are never "n", so that no two
+// queues of a cluster can make the same name.
+func NodeName(queue string, index int) string {
+	if queue == MainQueue {
+		queue = "n"
+	}
+	return queue + strconv.Itoa(index)
 }

@@ -1,0 +1,83 @@
+package spec
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The codes of this package. They are stable: programs may branch on them. Packages that refuse a cluster for their own reasons
+// add codes of their own.
+const (
+	CodeEncoding         = "invalid-encoding"
+	CodeTooLarge         = "too-large"
+	CodeEmpty            = "empty-file"
+	CodeSyntax           = "syntax"
+	CodeYAMLFeature      = "yaml-feature"
+	CodeSeveralDocuments = "several-documents"
+	CodeUnknownField     = "unknown-field"
+	CodeDuplicateKey     = "duplicate-key"
+	CodeDuplicateValue   = "duplicate-value"
+	CodeWrongType        = "wrong-type"
+	CodeEmptyValue       = "empty-value"
+	CodeBadValue         = "bad-value"
+	CodeMissingField     = "missing-field"
+	CodeConflict         = "conflict"
+	CodeNotAvailable     = "not-available"
+)
+
+// Diagnostic is one thing wrong with a cluster file: where, what, and what would work.
+type Diagnostic struct {
+	Code string `json:"code"`
+	Path string `json:"path"` // "queues[1].class"; empty for the file as a whole
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"` // from 1; 0 while not located
+	Col  int    `json:"col,omitempty"`  // from 1, in characters
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Error prints "cluster.yaml:7:12: queues[0].max: must be … (hint)", less whatever is not known.
+func (d Diagnostic) Error() string {
+	where := d.File
+	if d.Line > 0 {
+		if where != "" {
+			where += ":"
+		}
+		where += strconv.Itoa(d.Line) + ":" + strconv.Itoa(d.Col)
+	}
+	parts := slices.DeleteFunc([]string{where, d.Path, d.Text}, func(s string) bool { return s == "" })
+	text := strings.Join(parts, ": ")
+	if d.Hint != "" {
+		text += " (" + d.Hint + ")"
+	}
+	return text
+}
+
+// Diagnostics is everything wrong with a cluster file, in the order of the text.
+type Diagnostics []Diagnostic
+
+// Error prints one diagnostic a line.
+func (ds Diagnostics) Error() string {
+	lines := make([]string, len(ds))
+	for i, d := range ds {
+		lines[i] = d.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sort orders by position; what stands at one place keeps its order.
+func (ds Diagnostics) sort() {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+}
+
+// err is ds as an error, and nil when nothing is wrong.
+func (ds Diagnostics) err() error {
+	if len(ds) == 0 {
+		return nil
+	}
+	return ds
+}

@@ -1,0 +1,185 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+)
+
+// Effect is what changing a field does to a running cluster.
+type Effect string
+
+const (
+	Live         Effect = "live"         // at once; no job notices
+	Rolling      Effect = "rolling"      // node by node, each drained first; the cluster stays up
+	DrainsQueue  Effect = "drains-queue" // the queue's jobs end before its nodes are made anew or go
+	NeverChanges Effect = "never"        // refused
+)
+
+// Field is one row of the table of fields.
+type Field struct {
+	Path     string   // pattern: "[]" stands for any entry of a list, "*" for any key
+	Type     string   // a key of kinds, as documentation prints it
+	Required bool     // within its mapping
+	OrOne    bool     // a list that may be written as its only entry
+	Values   []string // all words of a choice
+	Now      []string // the values available now; empty for all
+	NotYet   string   // what the field, or its values not in Now, will do; empty for an available field
+	Min, Max int      // bounds of a number, or of a list's length; none if Max is 0
+	Default  string   // in words; empty for none
+	Effect   Effect   // of another value, a larger one, or one more entry; empty if its fields have their own
+	Why      string
+	Less     Effect // of a smaller value or one entry less, where that differs
+	LessWhy  string
+	Doc      string // one line
+}
+
+// Available says whether the field may be written today, if only with some of its values.
+func (f Field) Available() bool { return f.NotYet == "" || len(f.Now) > 0 }
+
+// Fields is the table of fields, in the order of a canonical file. A field inside one that is not available yet says so too.
+func Fields() []Field {
+	fields := slices.Clone(table)
+	notYet := map[string]string{}
+	for i, f := range fields {
+		parent, _ := splitPattern(f.Path)
+		if f.NotYet == "" {
+			fields[i].NotYet = notYet[parent]
+		}
+		if !fields[i].Available() {
+			notYet[f.Path] = fields[i].NotYet
+		}
+	}
+	return fields
+}
+
+// The limits and defaults that code other than the table needs.
+const (
+	defaultIsolation = "auto"
+	defaultPlacement = "any"
+	homeMount        = "/home"
+	maxNodes         = 1000 // of one queue
+)
+
+const (
+	growsOrShrinks = "new nodes join the running queue"
+	shrinks        = "only the nodes that go are drained, idle ones first; the others go on"
+	newNodes       = "a node cannot change its machine under a running job: the queue is drained and gets new nodes"
+	nextPass       = "counted from the next second on; nothing restarts"
+)
+
+// table is the single source for parsing, schema, defaults' words, update effects and documentation. It is never written to.
+// A parent's row comes before its fields; the first field of a list's entries identifies them.
+var table = []Field{
+	{Path: "name", Type: "cluster name", Required: true, Effect: NeverChanges,
+		Why: "a cluster keeps its name for life; create another one and move there",
+		Doc: "The cluster's name, unique in its project."},
+	{Path: "project", Type: "name", Default: "your only project, or the site's", Effect: NeverChanges,
+		Why: "its usage is accounted to the project from the first second",
+		Doc: "The project that owns the cluster and pays for it."},
+	{Path: "site", Type: "list", OrOne: true, Min: 1, Max: 10, Default: "this site", Effect: NeverChanges,
+		Why: "its machines and its files are in one place",
+		Doc: "Where it runs: one site, or a list in order of preference."},
+	{Path: "site[]", Type: "name", Doc: "A site."},
+	{Path: "isolation", Type: "choice", Values: []string{"auto", "local", "metal", "vm"}, Now: []string{"auto", "local"},
+		NotYet:  "nodes on whole machines (metal) or in virtual machines (vm)",
+		Default: defaultIsolation, Effect: NeverChanges, Why: "nodes, network and storage are built for one kind of isolation",
+		Doc: "What separates it from other clusters: whole machines, virtual machines, namespaces of one host, or the best there is."},
+	{Path: "image", Type: "name", Default: "the site's default image", Effect: Rolling,
+		Why: "each node is drained and boots the new image, a few at a time",
+		Doc: "The environment that its nodes boot."},
+	{Path: "nodes", Type: "number", Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
+		Doc: "Short for one queue, main, of this many nodes. Instead of queues."},
+
+	{Path: "head", Type: "mapping", Doc: "The node that users log in to."},
+	{Path: "head.class", Type: "name", Default: "the site's class for heads", Effect: NeverChanges,
+		Why: "the head holds the home directories and the running controller of Slurm; moving it would stop every job",
+		Doc: "The class of the head's machine."},
+
+	{Path: "queues", Type: "list", Min: 1, Max: 50, Doc: "The cluster's queues. Instead of nodes."},
+	{Path: "queues[]", Type: "mapping", Effect: Live, Why: "the new queue joins the running cluster",
+		Less: DrainsQueue, LessWhy: "its jobs end before its nodes go",
+		Doc: "Nodes of one class: a Slurm partition."},
+	{Path: "queues[].name", Type: "queue name", Required: true, Effect: DrainsQueue,
+		Why: "under another name it is another queue: one is added, the old one is drained and removed",
+		Doc: "The queue's name, unique in the cluster."},
+	{Path: "queues[].class", Type: "name", Default: "the site's default class", Effect: DrainsQueue, Why: newNodes,
+		Doc: "The class of its nodes' machines."},
+	{Path: "queues[].nodes", Type: "number", Min: 0, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
+		Doc: "Short for min and max of this number: a queue of fixed size."},
+	{Path: "queues[].min", Type: "number", Min: 0, Max: maxNodes, Default: "0", Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
+		Doc: "The nodes it always has."},
+	{Path: "queues[].max", Type: "number", Min: 0, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
+		Doc: "The nodes it may grow to when jobs wait."},
+	{Path: "queues[].placement", Type: "choice", Values: []string{"any", "compact", "spread"}, Now: []string{"any"},
+		NotYet:  "nodes near each other in the network (compact) or far apart (spread)",
+		Default: defaultPlacement, Effect: Live, Why: "holds for the nodes that come next; those there stay where they are",
+		Doc: "How its nodes are chosen among the free machines."},
+	{Path: "queues[].or", Type: "list", Min: 1, Max: 10, NotYet: "other classes to take when the first is full", Effect: Live,
+		Why: "holds for the nodes that come next", Doc: "Other classes that will do, in order of preference."},
+	{Path: "queues[].or[]", Type: "name", Doc: "A class."},
+	{Path: "queues[].vm", Type: "mapping", NotYet: "nodes that are parts of a machine", Doc: "The part of a machine that each node gets."},
+	{Path: "queues[].vm.cpus", Type: "number", Required: true, Min: 1, Max: 4096, Effect: DrainsQueue, Why: newNodes, Doc: "Cores of a node."},
+	{Path: "queues[].vm.memory", Type: "size", Required: true, Effect: DrainsQueue, Why: newNodes, Doc: "Memory of a node."},
+	{Path: "queues[].vm.devices", Type: "mapping", Effect: DrainsQueue, Why: newNodes, Doc: "Devices of a node, by kind: gpu, ib and so on."},
+	{Path: "queues[].vm.devices.*", Type: "number", Min: 1, Max: 64, Doc: "How many of this kind."},
+
+	{Path: "storage", Type: "list", Min: 1, Max: 20, Default: "one entry, /home", Doc: "File systems that every node mounts."},
+	{Path: "storage[]", Type: "mapping", Effect: NeverChanges, Why: "nodes mount their file systems when they boot",
+		LessWhy: "files would be lost; create another cluster", Doc: "A file system."},
+	{Path: "storage[].mount", Type: "mount point", Required: true, Now: []string{homeMount}, NotYet: "file systems beside " + homeMount,
+		Effect: NeverChanges, Why: "running jobs hold its paths", Doc: "Where it is mounted."},
+	{Path: "storage[].size", Type: "size", NotYet: "a limit to what it may hold", Effect: Live, Why: "it grows in use",
+		Less: NeverChanges, LessWhy: "files could be lost", Doc: "How much it may hold."},
+	{Path: "storage[].keep", Type: "flag", Default: "false", NotYet: "files that outlive their cluster", Effect: Live,
+		Why: "read when the cluster is deleted", Doc: "Whether it outlives the cluster."},
+	{Path: "storage[].source", Type: "URL", NotYet: "file systems of the site", Effect: NeverChanges, Why: "running jobs hold its files",
+		Doc: "A file system that exists already."},
+
+	{Path: "software", Type: "mapping", NotYet: "packages and a set-up script on top of the image", Doc: "What is installed on top of the image."},
+	{Path: "software.packages", Type: "list", Min: 1, Max: 200, Effect: Rolling, Why: "each node is drained and boots with them", Doc: "Packages."},
+	{Path: "software.packages[]", Type: "package", Doc: "A package."},
+	{Path: "software.setup", Type: "file path", Effect: Rolling, Why: "each node is drained and boots with it", Doc: "A script run on each node at boot."},
+
+	{Path: "access", Type: "mapping", NotYet: "other users than the owner", Doc: "Who may log in besides the owner. Keys belong to users, never to this file."},
+	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Users."},
+	{Path: "access.users[]", Type: "name", Doc: "A user."},
+
+	{Path: "lease", Type: "mapping", NotYet: "a start, an end, and what happens then", Doc: "When the cluster starts and ends."},
+	{Path: "lease.start", Type: "time", Default: "now", Effect: NeverChanges, Why: "machines are reserved from then on", Doc: "When it starts."},
+	{Path: "lease.for", Type: "duration", Effect: Live, Why: "moves its end; nothing restarts", Doc: "How long it runs."},
+	{Path: "lease.on_end", Type: "choice", Values: []string{"pause", "delete"}, Default: "pause", Effect: Live, Why: "read at its end",
+		Doc: "What happens at its end."},
+
+	{Path: "budget", Type: "mapping", NotYet: "a limit to what the cluster may cost", Doc: "What the cluster may cost."},
+	{Path: "budget.limit", Type: "money", Required: true, Effect: Live, Why: nextPass, Doc: "The most it may cost."},
+	{Path: "budget.on_limit", Type: "choice", Values: []string{"pause", "warn"}, Default: "pause", Effect: Live, Why: nextPass,
+		Doc: "What happens at the limit."},
+
+	{Path: "burst", Type: "mapping", NotYet: "nodes of another site when this one is full", Doc: "Nodes of another site when this one is full."},
+	{Path: "burst.to", Type: "name", Required: true, Effect: DrainsQueue, Why: "nodes at the old site end their jobs and go", Doc: "The other site."},
+	{Path: "burst.max", Type: "number", Required: true, Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
+		Doc: "The most nodes to take there."},
+}
+
+// effect is what a change of this field does and why; less for a smaller value or one entry less.
+func (f Field) effect(less bool) (Effect, string) {
+	effect, why := f.Effect, f.Why
+	if less && f.Less != "" {
+		effect = f.Less
+	}
+	if less && f.LessWhy != "" {
+		why = f.LessWhy
+	}
+	return effect, why
+}
+
+// available says whether a value may be written today.
+func (f Field) available(value string) bool { return len(f.Now) == 0 || slices.Contains(f.Now, value) }
+
+// either prints words as a choice: "auto, local or vm".
+func either(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	return strings.Join(words, "")
+}

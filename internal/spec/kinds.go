@@ -1,0 +1,126 @@
+package spec
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is a type of value: what it is called, how it is written, and what is told to someone who writes it otherwise.
+type kind struct {
+	is       string // as in "must be a size"
+	json     string // its type in JSON and JSON Schema
+	form     *regexp.Regexp
+	hint     string // what would work
+	example  string
+	reserved []string         // of the right form, and still refused
+	units    map[string]int64 // makes two values comparable: number times unit
+	valid    func(string) bool
+}
+
+// kinds are all types of the field table. A text kind's form bounds its length, so that no value needs a second limit.
+var kinds = map[string]kind{
+	"mapping": {is: "a mapping", json: "object", hint: "write its fields as key: value, indented below it"},
+	"list":    {is: "a list", json: "array", hint: "write its entries one a line, each after \"- \", or in [ ]"},
+	"number":  {is: "a whole number", json: "integer", hint: "write plain digits, without quotes or unit", example: "16", units: map[string]int64{"": 1}},
+	"flag":    {is: "true or false", json: "boolean", hint: "write true or false, without quotes"},
+	"choice":  {is: "one of the known words", json: "string"},
+	"cluster name": {
+		is: "a cluster name", json: "string", form: regexp.MustCompile(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`),
+		hint:    "1 to 30 of a-z, 0-9 and '-'; begin with a letter, end with a letter or digit",
+		example: "cfd",
+	},
+	"queue name": {
+		is: "a queue name", json: "string", form: regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z])?$`),
+		hint:     "1 to 20 of a-z, 0-9 and '-'; begin and end with a letter, since its nodes are numbered",
+		example:  "cpu",
+		reserved: []string{"all", "default", "head", "n"},
+	},
+	"name": {
+		is: "a name", json: "string", form: regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`),
+		hint:    "1 to 63 of a-z, 0-9, '.', '_' and '-'; begin and end with a letter or digit",
+		example: "epyc-ib",
+	},
+	"size": {
+		is: "a size", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(MiB|GiB|TiB)$`),
+		hint:    "a whole number with MiB, GiB or TiB",
+		example: "200GiB",
+		units:   map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20},
+	},
+	"duration": {
+		is: "a duration", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(m|h|d|w)$`),
+		hint:    "a whole number with m, h, d or w",
+		example: "5d",
+		units:   map[string]int64{"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60},
+	},
+	"money": {
+		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
+		hint:    "a number and a currency",
+		example: "500 EUR",
+	},
+	"time": {
+		is: "a time", json: "string",
+		form:    regexp.MustCompile(`^(now|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
+		hint:    "now, or a time with its zone",
+		example: "2027-03-01T08:00:00Z",
+		valid:   isTime,
+	},
+	"mount point": {
+		is: "a mount point", json: "string", form: regexp.MustCompile(`^(/[A-Za-z0-9._-]{1,64}){1,8}$`),
+		hint:    "an absolute path without a / at its end",
+		example: "/home",
+		valid:   func(s string) bool { return path.Clean(s) == s },
+	},
+	"file path": {
+		is: "the path of a file", json: "string", form: regexp.MustCompile(`^[A-Za-z0-9._/-]{1,256}$`),
+		hint:    "a path beside the cluster file",
+		example: "./setup.sh",
+	},
+	"package": {
+		is: "the name of a package", json: "string", form: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_@=:-]{0,127}$`),
+		hint:    "its name, with a version if it must be that one",
+		example: "openfoam",
+	},
+	"URL": {
+		is: "a URL", json: "string", form: regexp.MustCompile(`^[a-z][a-z0-9+.-]{0,31}://[!-~]{1,512}$`),
+		hint:    "where the file system is served",
+		example: "lustre://mgs@o2ib:/scratch",
+	},
+}
+
+func isTime(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return s == "now" || err == nil
+}
+
+// advice is the hint with its example.
+func (k kind) advice() string {
+	if k.example == "" {
+		return k.hint
+	}
+	return k.hint + ", as in " + k.example
+}
+
+// accepts says whether a text is a value of this kind.
+func (k kind) accepts(s string) bool {
+	if k.form != nil && !k.form.MatchString(s) {
+		return false
+	}
+	return k.valid == nil || k.valid(s)
+}
+
+// lower says whether b is less than a, where the kind knows an order.
+func (k kind) lower(a, b string) bool {
+	before, ok1 := k.amount(a)
+	after, ok2 := k.amount(b)
+	return ok1 && ok2 && after < before
+}
+
+func (k kind) amount(s string) (int64, bool) {
+	unit := strings.TrimLeft(s, "0123456789")
+	scale, known := k.units[unit]
+	n, err := strconv.ParseInt(strings.TrimSuffix(s, unit), 10, 64)
+	return n * scale, known && err == nil
+}

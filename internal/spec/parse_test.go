@@ -1,0 +1,177 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPositionFindsWhatWasWrittenOrItsNearestParent(t *testing.T) {
+	long := mustParse(t, "cluster.yaml", []byte(
+		"name: cfd\nhead: {class: service}\nqueues:\n  - {name: cpu, nodes: 4}\n  - name: gpu\n    class: h100x8\n    max: 2\n    min: 2\nsite: home\n"))
+	short := mustParse(t, "cluster.yaml", []byte("# small\nname: cfd\nnodes: 4\n"))
+	for _, tc := range []struct {
+		doc  *Document
+		path string
+		want string
+	}{
+		{long, "", "1:1"}, {long, "name", "1:7"}, {long, "head", "2:1"}, {long, "head.class", "2:15"},
+		{long, "queues", "3:1"}, {long, "queues[0]", "4:5"}, {long, "queues[0].nodes", "4:24"}, {long, "queues[0].max", "4:24"},
+		{long, "queues[0].class", "4:5"}, {long, "queues[1]", "5:5"}, {long, "queues[1].class", "6:12"}, {long, "queues[gpu].max", "7:10"},
+		{long, "queues[7].max", "3:1"}, {long, "site[0]", "9:7"}, {long, "lease.for", "1:1"}, {long, "storage[/a.b].size", "1:1"},
+		{long, "]", "1:1"}, {long, "...", "1:1"},
+		{short, "", "2:1"}, {short, "queues[0].max", "3:8"}, {short, "queues[main].class", "3:8"}, {short, "image", "2:1"},
+	} {
+		line, col := tc.doc.Position(tc.path)
+		if got := fmt.Sprintf("%d:%d", line, col); got != tc.want {
+			t.Errorf("%q at %s, want %s", tc.path, got, tc.want)
+		}
+	}
+}
+
+func TestPositionsPointAtTheirValues(t *testing.T) {
+	for path, src := range corpus(t, "good") {
+		doc := mustParse(t, path, src)
+		lines := strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n")
+		for where, want := range map[string]string{
+			"name": doc.Cluster.Name, "image": doc.Cluster.Image, "queues[1].name": lastQueue(doc.Cluster),
+		} {
+			at, written := doc.places[where]
+			if !written {
+				continue
+			}
+			rest := strings.TrimLeft(string([]rune(lines[at.line-1])[at.col-1:]), `"'`)
+			if !strings.HasPrefix(rest, want) {
+				t.Errorf("%s: %s at %v, where %q stands", filepath.Base(path), where, at, rest)
+			}
+		}
+	}
+}
+
+func lastQueue(c Cluster) string {
+	if len(c.Queues) == 0 {
+		return ""
+	}
+	return c.Queues[len(c.Queues)-1].Name
+}
+
+func TestLocateAddsWhereAndOrders(t *testing.T) {
+	doc := mustParse(t, "cluster.yaml", []byte("name: cfd\nqueues:\n  - {name: cpu, nodes: 4, class: gone}\n"))
+	given := Diagnostics{
+		{Code: "unknown-class", Path: "queues[0].class", Text: `no class is called "gone"`, Hint: "classes: epyc-ib"},
+		{Code: "name-taken", Path: "name", Text: "the project has a cluster of this name"},
+		{Code: "elsewhere", File: "other.yaml", Line: 1, Col: 2, Text: "stays"},
+	}
+	want := "other.yaml:1:2: stays\n" +
+		"cluster.yaml:1:7: name: the project has a cluster of this name\n" +
+		"cluster.yaml:3:34: queues[0].class: no class is called \"gone\" (classes: epyc-ib)"
+	if got := doc.Locate(given).Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if given[0].Line != 0 {
+		t.Error("the caller's diagnostics were changed")
+	}
+}
+
+func TestDiagnosticPrintsWhatIsKnown(t *testing.T) {
+	for want, d := range map[string]Diagnostic{
+		"cluster.yaml:7:12: queues[0].max: must be more (write 1)": {File: "cluster.yaml", Line: 7, Col: 12, Path: "queues[0].max", Text: "must be more", Hint: "write 1"},
+		"7:12: queues[0].max: must be more":                        {Line: 7, Col: 12, Path: "queues[0].max", Text: "must be more"},
+		"name: is missing":                                         {Path: "name", Text: "is missing"},
+		"cluster.yaml: the file is empty":                          {File: "cluster.yaml", Text: "the file is empty"},
+	} {
+		if got := d.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	text, err := json.Marshal(Diagnostic{Code: CodeSyntax, Path: "name", Line: 1, Col: 2, Text: "t", Hint: "h", File: "f"})
+	if want := `{"code":"syntax","path":"name","file":"f","line":1,"col":2,"text":"t","hint":"h"}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestLargeFilesAreRefusedSoon(t *testing.T) {
+	for name, src := range map[string]string{
+		"bytes":        "name: " + strings.Repeat("x", maxBytes),
+		"lines":        strings.Repeat("\n", maxLines) + "name: cfd",
+		"words":        "name: [" + strings.Repeat("a,", maxTokens) + "]",
+		"brackets":     strings.Repeat("[", maxTokens),
+		"braces":       strings.Repeat("{a: ", maxTokens/4),
+		"dashes":       strings.Repeat("- ", maxTokens),
+		"indents":      staircase(maxIndent + 50),
+		"blank block":  "a: |\n" + strings.Repeat("\n", maxLines-10),
+		"spaced block": "a: |\n" + strings.Repeat(strings.Repeat(" ", 90)+"\n", maxLines-10),
+		"keys":         strings.Repeat("a: ", maxTokens/2),
+		"questions":    strings.Repeat("? ", maxTokens),
+		"unknown keys": strings.Repeat("nodse: 1\n", maxLines-10),
+	} {
+		start := time.Now()
+		if _, err := Parse(name, []byte(src)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+}
+
+func staircase(steps int) string {
+	var b strings.Builder
+	for i := range steps {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func TestResolveLeavesItsInputAlone(t *testing.T) {
+	given := mustParse(t, "", []byte("name: cfd\nhead: {}\nqueues:\n  - {name: cpu, nodes: 4}\n")).Cluster
+	before := string(Render(given))
+	resolved := mustResolve(t, given)
+	*resolved.Queues[0].Max = 99
+	if after := string(Render(given)); after != before {
+		t.Errorf("it became\n%s", after)
+	}
+}
+
+func TestResolveSaysWhichDefaultIsMissing(t *testing.T) {
+	doc := mustParse(t, "cluster.yaml", []byte("name: cfd\nnodes: 4\n"))
+	_, err := Resolve(doc.Cluster, Defaults{Project: "aero", Site: "home", HeadClass: "service"})
+	ds, ok := err.(Diagnostics)
+	want := "cluster.yaml:1:1: image: is missing, and the site has no default for it (write image: NAME)\n" +
+		"cluster.yaml:2:8: queues[0].class: is missing, and the site has no default for it (write class: NAME)"
+	if got := doc.Locate(ds).Error(); !ok || got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestResolveHoldsAProgramsClusterToTheRules(t *testing.T) {
+	two, four := 2, 4
+	for want, c := range map[string]Cluster{
+		CodeConflict:     {Name: "cfd", Nodes: 4, Queues: []Queue{{Name: "cpu", Nodes: &four}}},
+		CodeMissingField: {Name: "cfd"},
+		CodeBadValue:     {Name: "CFD", Nodes: 4},
+		CodeNotAvailable: {Name: "cfd", Queues: []Queue{{Name: "cpu", Min: &two, Max: &four}}},
+	} {
+		_, err := Resolve(c, catalogue)
+		ds, ok := err.(Diagnostics)
+		if !ok || ds[0].Code != want || ds[0].Line != 0 {
+			t.Errorf("want %s, got %+v", want, err)
+		}
+	}
+}
+
+func TestJSONAndYAMLSayTheSame(t *testing.T) {
+	yaml := mustParse(t, "", []byte("name: cfd\nsite: home\nqueues:\n  - {name: cpu, nodes: 4, class: epyc-ib}\n")).Cluster
+	text, err := json.MarshalIndent(yaml, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(yaml, mustParse(t, "", text).Cluster); diff != "" {
+		t.Errorf("(-YAML +JSON):\n%s", diff)
+	}
+}

@@ -1,0 +1,90 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Defaults are what the site's catalogue says for what a file leaves out.
+type Defaults struct {
+	Project   string
+	Site      string
+	Image     string
+	Class     string // of queues
+	HeadClass string
+}
+
+// Resolve fills in all that the file leaves out and spells out its short forms: what `muster expand` prints, and what is kept of a
+// cluster. To resolve the result again changes nothing. The Cluster may also come from a program: an error is Diagnostics, without
+// places until Document.Locate adds them.
+func Resolve(c Cluster, d Defaults) (Cluster, error) {
+	var missing Diagnostics
+	pick := func(path, written, standard string) string {
+		if written == "" && standard == "" {
+			missing = append(missing, Diagnostic{Code: CodeMissingField, Path: path, Text: "is missing, and the site has no default for it",
+				Hint: "write " + lastStep(path) + ": NAME"})
+		}
+		return or(written, standard)
+	}
+
+	c.Project = pick("project", c.Project, d.Project)
+	if len(c.Site) == 0 {
+		c.Site = []string{pick("site", "", d.Site)}
+	}
+	c.Isolation = or(c.Isolation, defaultIsolation)
+	c.Image = pick("image", c.Image, d.Image)
+	var head Head
+	if c.Head != nil {
+		head = *c.Head
+	}
+	head.Class = pick("head.class", head.Class, d.HeadClass)
+	c.Head = &head
+
+	if c.Nodes != 0 && len(c.Queues) == 0 {
+		c.Queues = []Queue{{Name: MainQueue, Nodes: new(c.Nodes)}}
+		c.Nodes = 0
+	}
+	c.Queues = slices.Clone(c.Queues) // the caller keeps its own
+	for i := range c.Queues {
+		q := &c.Queues[i]
+		q.Class = pick(fmt.Sprintf("queues[%d].class", i), q.Class, d.Class)
+		q.Placement = or(q.Placement, defaultPlacement)
+		if q.Nodes != nil && q.Min == nil && q.Max == nil {
+			q.Min, q.Max, q.Nodes = new(*q.Nodes), new(*q.Nodes), nil
+		}
+		if q.Min == nil && q.Nodes == nil {
+			q.Min = new(0)
+		}
+	}
+	if len(c.Storage) == 0 {
+		c.Storage = []Storage{{Mount: homeMount}}
+	}
+	if len(missing) > 0 {
+		return Cluster{}, missing
+	}
+	return readBack(c)
+}
+
+// readBack holds a Cluster to every rule of a file by writing it as one.
+func readBack(c Cluster) (Cluster, error) {
+	doc, err := Parse("", Render(c))
+	if ds, bad := err.(Diagnostics); bad {
+		for i := range ds {
+			ds[i].Line, ds[i].Col = 0, 0 // places in a text that nobody has seen
+		}
+		return Cluster{}, ds
+	}
+	return doc.Cluster, nil
+}
+
+func or(written, standard string) string {
+	if written != "" {
+		return written
+	}
+	return standard
+}
+
+func lastStep(path string) string {
+	_, key := splitPattern(path)
+	return key
+}

@@ -1,0 +1,117 @@
+package spec
+
+import "fmt"
+
+// rule is what one field alone cannot say.
+type rule struct {
+	schema map[string]any // the same in JSON Schema, if it can say it, for the mapping named by at
+	at     string         // path pattern
+	check  func(*reader, Cluster)
+}
+
+// rules run on whatever could be read; a value that is wrong by itself is absent from the Cluster but has a place, so that nothing
+// is called missing that was only mistaken.
+var rules = []rule{
+	{at: "", check: nodesOrQueues, schema: map[string]any{"oneOf": []any{needs("nodes"), needs("queues")}}},
+	{at: "queues[]", check: queueSizes, schema: map[string]any{"oneOf": []any{
+		without(needs("nodes"), "min", "max"), without(needs("max"), "nodes"),
+	}}},
+	{check: namedOnce},
+	{check: oneSite},
+}
+
+func needs(field string) map[string]any { return map[string]any{"required": []any{field}} }
+
+// without refuses fields beside the needed one.
+func without(schema map[string]any, refused ...string) map[string]any {
+	properties := map[string]any{}
+	for _, field := range refused {
+		properties[field] = false
+	}
+	schema["properties"] = properties
+	return schema
+}
+
+func (r *reader) applyRules(c Cluster) {
+	for _, rule := range rules {
+		rule.check(r, c)
+	}
+}
+
+func nodesOrQueues(r *reader, _ Cluster) {
+	nodes, queues := r.written("nodes"), r.written("queues")
+	switch {
+	case nodes && queues:
+		r.report(CodeConflict, "nodes", r.places["nodes"], "nodes and queues exclude each other",
+			"keep queues, and write nodes: N in each")
+	case !nodes && !queues:
+		r.report(CodeMissingField, "nodes", r.places[""], "nodes or queues is missing", "write nodes: 16")
+	}
+}
+
+func queueSizes(r *reader, c Cluster) {
+	for i, q := range c.Queues {
+		path := fmt.Sprintf("queues[%d]", i)
+		least, most := path+".min", path+".max"
+		if !r.written(least) {
+			least = most
+		}
+		switch {
+		case r.refused(path):
+			// it is no queue at all
+		case r.written(path + ".nodes"):
+			for _, p := range []string{path + ".min", path + ".max"} {
+				if r.written(p) {
+					r.report(CodeConflict, p, r.places[p], "cannot stand beside nodes", "nodes: N is short for min: N and max: N")
+				}
+			}
+		case !r.written(most):
+			r.report(CodeMissingField, most, r.places[path], "nodes or max is missing", "write nodes: N for a queue of fixed size")
+		case q.Max == nil || q.Min == nil && r.written(path+".min"):
+			// reported where it was read
+		case q.Min != nil && *q.Min > *q.Max:
+			r.report(CodeBadValue, path+".min", r.places[path+".min"], fmt.Sprintf("must be at most max, which is %d, not %d", *q.Max, *q.Min), "")
+		case orZero(q.Min) < *q.Max:
+			r.report(CodeNotAvailable, least, r.places[least], "not available yet: queues that grow and shrink with their jobs",
+				fmt.Sprintf("write nodes: %d for a queue of fixed size", *q.Max))
+		}
+	}
+}
+
+// namedOnce keeps two entries of a list from the same name or mount point.
+func namedOnce(r *reader, c Cluster) {
+	names := map[string]int{}
+	for i, q := range c.Queues {
+		r.once(names, q.Name, fmt.Sprintf("queues[%d].name", i), "another queue has this name")
+	}
+	mounts := map[string]int{}
+	for i, s := range c.Storage {
+		r.once(mounts, s.Mount, fmt.Sprintf("storage[%d].mount", i), "another file system is mounted here")
+	}
+}
+
+func (r *reader) once(lines map[string]int, name, path, text string) {
+	if name == "" {
+		return
+	}
+	if line, twice := lines[name]; twice {
+		r.report(CodeDuplicateValue, path, r.places[path], text, fmt.Sprintf("first on line %d", line))
+		return
+	}
+	lines[name] = r.places[path].line
+}
+
+// oneSite refuses what would otherwise be ignored: with one site there is nothing to prefer.
+func oneSite(r *reader, c Cluster) {
+	if len(c.Site) > 1 {
+		r.report(CodeNotAvailable, "site[1]", r.places["site[1]"], "not available yet: several sites in order of preference",
+			"name one site, as in site: "+c.Site[0])
+	}
+}
+
+func orZero(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

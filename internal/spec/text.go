@@ -1,0 +1,236 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits of a file, far above any honest one. They keep the YAML library, whose work and stack grow faster than its input for some
+// texts, to milliseconds; hence a limit of lines beside that of bytes.
+const (
+	maxBytes  = 1 << 20
+	maxLines  = 10_000
+	maxTokens = 20_000
+	maxDepth  = 16  // of brackets, and of dashes on one line
+	maxIndent = 200 // columns, hence at most as many levels
+)
+
+// text is the source and where in it things are.
+type text struct{ lines []string }
+
+// place is a position in the text; the zero place is unknown.
+type place struct{ line, col int }
+
+// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused here.
+func load(src []byte) (text, ast.Node, Diagnostics) {
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors on Windows write one
+	if d, bad := misencoded(src); bad {
+		return text{}, nil, Diagnostics{d}
+	}
+	t := text{strings.Split(string(src), "\n")}
+	if len(src) > maxBytes || len(t.lines) > maxLines {
+		return t, nil, Diagnostics{tooLarge(place{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
+	}
+	tokens := lexer.Tokenize(string(src))
+	if d, bad := t.tooDeep(tokens); bad {
+		return t, nil, Diagnostics{d}
+	}
+	if ds := t.refused(tokens); len(ds) > 0 {
+		return t, nil, ds
+	}
+	file, err := parse(tokens)
+	if err != nil {
+		return t, nil, Diagnostics{t.syntax(err)}
+	}
+	return t.only(file)
+}
+
+// parse is the library's parser; duplicate keys are left to the reader, which finds all of them. A panic of the library is its way
+// to say that it does not understand a text.
+func parse(tokens token.Tokens) (file *ast.File, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("not understood")
+		}
+	}()
+	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+}
+
+func misencoded(src []byte) (Diagnostic, bool) {
+	for i, line := range bytes.Split(src, []byte("\n")) {
+		for col := 1; len(line) > 0; col++ {
+			r, size := utf8.DecodeRune(line)
+			control := r < ' ' && r != '\t' && r != '\r'
+			if r == utf8.RuneError && size == 1 || control {
+				return Diagnostic{Code: CodeEncoding, Line: i + 1, Col: col, Text: fmt.Sprintf("byte 0x%02x is not text in UTF-8", line[0]),
+					Hint: "save the file as plain text in UTF-8"}, true
+			}
+			line = line[size:]
+		}
+	}
+	return Diagnostic{}, false
+}
+
+func tooLarge(at place, what string) Diagnostic {
+	return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "the file is too large: " + what,
+		Hint: "a cluster file is short; is this another file?"}
+}
+
+// tooDeep bounds the recursion of the parser, from the tokens alone.
+func (t text) tooDeep(tokens token.Tokens) (Diagnostic, bool) {
+	if len(tokens) > maxTokens {
+		return tooLarge(t.at(tokens[maxTokens]), fmt.Sprintf("more than %d words and signs", maxTokens)), true
+	}
+	open, dashes, line := 0, 0, 0
+	for _, tk := range tokens {
+		first := tk.Position.Line != line
+		if first {
+			line, dashes = tk.Position.Line, 0
+		}
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			open++
+		case token.SequenceEndType, token.MappingEndType:
+			open--
+		case token.SequenceEntryType:
+			dashes++
+		}
+		if open > maxDepth || dashes > maxDepth || first && open <= 0 && tk.Position.Column > maxIndent {
+			at := t.at(tk)
+			return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "nested too deeply",
+				Hint: "no field of a cluster file is as deep as this"}, true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+// unneeded are the parts of YAML that a cluster file does without: each hides what a file says from a reader, or lets a small file
+// stand for a large one.
+var unneeded = map[token.Type]struct{ what, hint string }{
+	token.AnchorType:     {"an anchor (&)", "write the value out; put text that begins with & in quotes"},
+	token.AliasType:      {"an alias (*)", "write the value out; put text that begins with * in quotes"},
+	token.MergeKeyType:   {"a merge key (<<)", "write the fields out"},
+	token.TagType:        {"a tag (!)", "leave it out; put text that begins with ! in quotes"},
+	token.DirectiveType:  {"a directive (%)", "leave the line out"},
+	token.MappingKeyType: {"a complex key (?)", "write key: value"},
+	token.LiteralType:    {"a block of text (|)", "write the value on the line of its key"},
+	token.FoldedType:     {"a block of text (>)", "write the value on the line of its key"},
+}
+
+func (t text) refused(tokens token.Tokens) (ds Diagnostics) {
+	for _, tk := range tokens {
+		if u, bad := unneeded[tk.Type]; bad {
+			at := t.at(tk)
+			ds = append(ds, Diagnostic{Code: CodeYAMLFeature, Line: at.line, Col: at.col,
+				Text: u.what + " has no meaning in a cluster file", Hint: u.hint})
+		}
+	}
+	return ds
+}
+
+// complaints put the library's words into a user's, by what its message contains; the first that fits counts.
+var complaints = []struct{ contains, text, hint string }{
+	{"'\t'", "a tab where only spaces may stand", "indent with spaces"},
+	{"non-map value is specified", "this line is no field", "write key: value, with a space after the colon"},
+	{"mapping value is not allowed", "a colon that cannot stand here", "begin fields of one mapping in the same column; put text with a colon in quotes"},
+	{"value is not allowed", "this line fits no mapping or list above it", "begin fields of one mapping in the same column"},
+	{"of double-quoted text", "text in double quotes has no end", `close it with "`},
+	{"of single-quoted text", "text in single quotes has no end", `close it with '`},
+	{"unknown escape character", "an escape that does not exist", `write \\ for a backslash, or put the text in single quotes`},
+	{"']' not found", "a [ has no end", "close the list with ]"},
+	{"flow map content", "a { that begins no mapping", "fill in the template first, or put the text in quotes"},
+	{"'}'", "a { has no end", "close the mapping with }"},
+	{"corresponding to ']'", "a ] without its [", "remove it"},
+	{"block sequence entries", "a list cannot begin on the line of its key", "write each \"- \" on a line of its own below the key"},
+	{"reserved character", "a character that no plain text may begin with", "put the text in quotes"},
+	{"unexpected end content", "text after the end of the document", "remove the line \"...\""},
+}
+
+// syntax is the diagnostic for text that is not YAML.
+func (t text) syntax(err error) Diagnostic {
+	d := Diagnostic{Code: CodeSyntax, Line: 1, Col: 1, Text: "this is not YAML", Hint: "one field a line, as in nodes: 16"}
+	var located yaml.Error
+	if !errors.As(err, &located) {
+		return d
+	}
+	message := located.GetMessage()
+	if tk := located.GetToken(); tk != nil {
+		if next := tk.Next; next != nil && next.Type == token.MappingValueType && strings.Contains(message, "mapping value is not allowed") {
+			tk = next // the library names the value before the colon, which may be lines above
+		}
+		at := t.at(tk)
+		d.Line, d.Col = at.line, at.col
+	}
+	for _, c := range complaints {
+		if strings.Contains(message, c.contains) {
+			d.Text, d.Hint = c.text, c.hint
+			return d
+		}
+	}
+	d.Text += ": " + message
+	return d
+}
+
+// only is the body of the only document, which must be a mapping.
+func (t text) only(file *ast.File) (text, ast.Node, Diagnostics) {
+	var body ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if body != nil {
+			at := t.start(doc.Body)
+			return t, nil, Diagnostics{{Code: CodeSeveralDocuments, Line: at.line, Col: at.col,
+				Text: "a second document; a file describes one cluster", Hint: "put each cluster in a file of its own"}}
+		}
+		body = doc.Body
+	}
+	const smallest = "the smallest file has two lines, name: cfd and nodes: 16"
+	if body == nil || body.Type() == ast.NullType {
+		return t, nil, Diagnostics{{Code: CodeEmpty, Line: 1, Col: 1, Text: "the file is empty", Hint: smallest}}
+	}
+	if _, ok := body.(ast.MapNode); !ok {
+		at := t.start(body)
+		return t, nil, Diagnostics{{Code: CodeWrongType, Line: at.line, Col: at.col,
+			Text: "the file must be a mapping, not " + describe(body), Hint: smallest + ", each with a space after the colon"}}
+	}
+	return t, body, nil
+}
+
+// at is a token's place. The library counts columns in characters, as editors do, but may point at blanks before the token.
+func (t text) at(tk *token.Token) place {
+	p := place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+	if p.line > len(t.lines) {
+		return place{len(t.lines), 1}
+	}
+	line := []rune(strings.TrimRightFunc(t.lines[p.line-1], unicode.IsSpace))
+	for p.col <= len(line) && unicode.IsSpace(line[p.col-1]) {
+		p.col++
+	}
+	return p
+}
+
+// start is where a node's text begins, which for a mapping without braces is its first key.
+func (t text) start(n ast.Node) place {
+	if m, ok := n.(ast.MapNode); ok {
+		if flow, ok := n.(*ast.MappingNode); !ok || !flow.IsFlowStyle {
+			if i := m.MapRange(); i.Next() {
+				return t.at(i.Key().GetToken())
+			}
+		}
+	}
+	if tk := n.GetToken(); tk != nil {
+		return t.at(tk)
+	}
+	return place{1, 1}
+}
