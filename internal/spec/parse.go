@@ -72,6 +72,9 @@ func (d *Document) Position(path string) (line, col int) {
 		if at, ok := d.places[path]; ok {
 			return at.line, at.col
 		}
+		if path == "" {
+			return 1, 1 // a Document that no text was parsed for
+		}
 		path = parentOf(path)
 	}
 }

@@ -243,7 +243,7 @@ func shapeOf(v ast.Node) string {
 	if v == nil {
 		return "null"
 	}
-	if tk := v.GetToken(); tk.Type == token.StringType && decimal.MatchString(tk.Value) {
+	if tk := v.GetToken(); tk != nil && tk.Type == token.StringType && decimal.MatchString(tk.Value) {
 		return "integer" // one so large that the library takes it for text
 	}
 	return shapes[v.Type()]

@@ -31,7 +31,8 @@ type text struct{ lines []string }
 // place is a position in the text; the zero place is unknown.
 type place struct{ line, col int }
 
-// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused here.
+// load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused here;
+// duplicate keys are left to the reader, which finds all of them.
 func load(src []byte) (text, ast.Node, Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff")) // editors on Windows write one
 	if d, bad := misencoded(src); bad {
@@ -41,29 +42,32 @@ func load(src []byte) (text, ast.Node, Diagnostics) {
 	if len(src) > maxBytes || len(t.lines) > maxLines {
 		return t, nil, Diagnostics{tooLarge(place{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
 	}
-	tokens := lexer.Tokenize(string(src))
+	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(src)), nil })
+	if err != nil {
+		return t, nil, Diagnostics{t.syntax(err)}
+	}
 	if d, bad := t.tooDeep(tokens); bad {
 		return t, nil, Diagnostics{d}
 	}
 	if ds := t.refused(tokens); len(ds) > 0 {
 		return t, nil, ds
 	}
-	file, err := parse(tokens)
+	file, err := guarded(func() (*ast.File, error) { return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) })
 	if err != nil {
 		return t, nil, Diagnostics{t.syntax(err)}
 	}
 	return t.only(file)
 }
 
-// parse is the library's parser; duplicate keys are left to the reader, which finds all of them. A panic of the library is its way
-// to say that it does not understand a text.
-func parse(tokens token.Tokens) (file *ast.File, err error) {
+// guarded runs a part of the YAML library. None is known to panic; one that did would be a text that it does not understand, and no
+// reason for a controller to stop.
+func guarded[T any](work func() (T, error)) (result T, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("not understood")
 		}
 	}()
-	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	return work()
 }
 
 func misencoded(src []byte) (Diagnostic, bool) {
