@@ -1,0 +1,373 @@
+// Package admission decides what may be: it turns a request into a plan, or into the precise reason why not, and
+// reserves what the plan needs in one transaction.
+//
+// What enters: a cluster file and the store's rows. What leaves: a Plan, and, once carried out, intent in the store: the
+// cluster's row, its nodes on their machines. It starts nothing; lifecycle does.
+package admission
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// Image is what admission must know of one.
+type Image struct {
+	Name   string
+	Digest string
+	Arch   string // as inventory.Facts has it
+}
+
+// Images finds images by name.
+type Images interface {
+	// Image returns the newest image of that name; an error says which there are.
+	Image(name string) (Image, error)
+}
+
+// Admission holds a site's rules.
+type Admission struct {
+	Catalogue inventory.Catalogue
+	Images    Images
+}
+
+// Kind is what a refusal is about; the command line's exit codes and HTTP's statuses follow from it.
+type Kind int
+
+// The kinds of refusal.
+const (
+	Invalid Kind = iota + 1
+	NoCapacity
+	Conflict
+)
+
+// Refusal says why a request cannot be met. Its diagnostics carry paths, not places: the document they came from has
+// those.
+type Refusal struct {
+	Kind        Kind
+	Diagnostics spec.Diagnostics
+}
+
+func (r *Refusal) Error() string { return r.Diagnostics.Error() }
+
+func refuse(kind Kind, code, path, text, hint string) *Refusal {
+	return &Refusal{kind, spec.Diagnostics{{Code: code, Path: path, Text: text, Hint: hint}}}
+}
+
+// Plan is what would happen. Planning changes nothing.
+type Plan struct {
+	Spec     spec.Cluster  // resolved
+	Changes  []spec.Change // against the running cluster; empty for a new one
+	Add      []Placed      // nodes to come, with the machines chosen for them
+	Release  []string      // names of nodes to go
+	Price    inventory.Price
+	Messages []string
+
+	image   Image
+	current *store.Cluster // nil for a new one
+	release []store.Node
+}
+
+// Placed is a node with its machine.
+type Placed struct {
+	Name    string
+	Role    protocol.Role
+	Queue   string
+	Class   string
+	Machine inventory.Machine
+}
+
+// Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
+func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
+	resolved, err := spec.Resolve(c, spec.Defaults{
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, HeadClass: a.Catalogue.Head,
+	})
+	if err != nil {
+		var ds spec.Diagnostics
+		if errors.As(err, &ds) {
+			return resolved, &Refusal{Invalid, ds}
+		}
+		return resolved, err
+	}
+	return resolved, a.known(resolved)
+}
+
+// known checks every name that the site must know.
+func (a *Admission) known(c spec.Cluster) error {
+	var ds spec.Diagnostics
+	if c.Project != a.Catalogue.Project {
+		ds = append(ds, spec.Diagnostic{Code: "unknown-project", Path: "project", Text: fmt.Sprintf("there is no project %q", c.Project), Hint: "there is " + a.Catalogue.Project})
+	}
+	if !slices.Contains(c.Site, a.Catalogue.Site) {
+		ds = append(ds, spec.Diagnostic{Code: "unknown-site", Path: "site", Text: fmt.Sprintf("this is not site %s", strings.Join(c.Site, ", ")), Hint: "this site is " + a.Catalogue.Site})
+	}
+	class := func(path, name string) {
+		if _, ok := a.Catalogue.Find(name); !ok {
+			ds = append(ds, spec.Diagnostic{Code: "unknown-class", Path: path, Text: fmt.Sprintf("there is no class %q", name), Hint: "there are " + strings.Join(a.Catalogue.Names(), ", ")})
+		}
+	}
+	class("head.class", c.Head.Class)
+	for i, q := range c.Queues {
+		class(fmt.Sprintf("queues[%d].class", i), q.Class)
+	}
+	if len(ds) > 0 {
+		return &Refusal{Invalid, ds}
+	}
+	return nil
+}
+
+// Create plans a new cluster. The error is a *Refusal when the request is at fault.
+func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*Plan, error) {
+	resolved, err := a.Resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	if other, err := tx.ClusterNamed(ctx, resolved.Project, resolved.Name); err == nil {
+		hint := "choose another name, or change it with `muster apply`"
+		if other.Desired == store.ToDelete {
+			hint = "it is being deleted; wait for its end with `muster delete --wait`"
+		}
+		return nil, refuse(Conflict, "name-taken", "name", fmt.Sprintf("there is a cluster %s already", resolved.Name), hint)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	image, err := a.Images.Image(resolved.Image)
+	if err != nil {
+		return nil, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
+	}
+	plan := &Plan{Spec: resolved, image: image}
+	return plan, a.place(ctx, tx, plan, a.members(resolved))
+}
+
+// Change plans a new intent for a running cluster.
+func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster) (*Plan, error) {
+	resolved, err := a.Resolve(c)
+	if err != nil {
+		return nil, err
+	}
+	if current.Desired == store.ToDelete {
+		return nil, refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", current.Name), "wait for its end, then create it anew")
+	}
+	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current, image: Image{Name: resolved.Image, Digest: current.Image}}
+	if err := possible(plan.Changes); err != nil {
+		return plan, err
+	}
+	nodes, err := tx.Nodes(ctx, current.ID)
+	if err != nil {
+		return nil, err
+	}
+	return plan, a.place(ctx, tx, plan, plan.compare(a.members(resolved), nodes))
+}
+
+// possible refuses changes that a running cluster cannot take.
+func possible(changes []spec.Change) error {
+	var ds spec.Diagnostics
+	for _, change := range changes {
+		switch change.Effect {
+		case "never":
+			ds = append(ds, spec.Diagnostic{Code: "unchangeable", Path: change.Path, Text: fmt.Sprintf("cannot change from %s to %s: %s", change.Old, change.New, change.Why),
+				Hint: "create a new cluster for it"})
+		case "rolling":
+			ds = append(ds, spec.Diagnostic{Code: spec.CodeNotAvailable, Path: change.Path, Text: fmt.Sprintf("not available yet: change from %s to %s node by node", change.Old, change.New),
+				Hint: "create a new cluster for it"})
+		}
+	}
+	if len(ds) > 0 {
+		return &Refusal{Invalid, ds}
+	}
+	return nil
+}
+
+// member is a node that a spec wants.
+type member struct {
+	Name  string
+	Role  protocol.Role
+	Queue string
+	Class string
+	path  string // of the number or class that asks for it
+}
+
+// HeadName is the head node's host name.
+const HeadName = "head"
+
+// members lists the nodes that a resolved spec wants, the head first.
+func (a *Admission) members(c spec.Cluster) []member {
+	all := []member{{Name: HeadName, Role: protocol.Head, Class: c.Head.Class, path: "head.class"}}
+	for _, q := range c.Queues {
+		for i := range *q.Max {
+			all = append(all, member{Name: spec.NodeName(q.Name, i+1), Role: protocol.Compute, Queue: q.Name, Class: q.Class, path: "queues[" + q.Name + "].max"})
+		}
+	}
+	return all
+}
+
+// compare returns the members that no node stands for yet, and notes the nodes that must go.
+func (p *Plan) compare(members []member, nodes []store.Node) []member {
+	wanted := map[string]member{}
+	for _, m := range members {
+		wanted[m.Name] = m
+	}
+	for _, n := range nodes {
+		m, keep := wanted[n.Name]
+		delete(wanted, n.Name)
+		switch {
+		case n.Desired == store.Absent && keep:
+			p.Messages = append(p.Messages, fmt.Sprintf("node %s is still leaving its old machine and comes back after that", n.Name))
+		case n.Desired == store.Present && (!keep || n.Class != m.Class || n.Queue != m.Queue):
+			p.release = append(p.release, n)
+			p.Release = append(p.Release, n.Name)
+		}
+	}
+	return slices.DeleteFunc(members, func(m member) bool { _, missing := wanted[m.Name]; return !missing })
+}
+
+// place chooses machines for the members that are missing and prices the whole.
+func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing []member) error {
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range a.members(plan.Spec) {
+		if class, ok := a.Catalogue.Find(m.Class); ok {
+			plan.Price = plan.Price.Plus(class.Price)
+		}
+	}
+	plan.Add, err = a.choose(missing, machines, plan.image.Arch)
+	return err
+}
+
+// Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
+// for its old machine. It reserves as many as there are machines for and returns the refusal for the rest, if any.
+func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) ([]Placed, *Refusal, error) {
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	named := map[string]bool{}
+	for _, n := range nodes {
+		named[n.Name] = true
+	}
+	missing := slices.DeleteFunc(a.members(c.Spec), func(m member) bool { return named[m.Name] })
+	if len(missing) == 0 {
+		return nil, nil, nil
+	}
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var refused *Refusal
+	for len(missing) > 0 {
+		placed, err := a.choose(missing, machines, "")
+		if err == nil {
+			return placed, refused, a.seat(ctx, tx, c.ID, placed)
+		}
+		if refused == nil && !errors.As(err, &refused) {
+			return nil, nil, err
+		}
+		missing = missing[:len(missing)-1] // the head comes first, and goes last
+	}
+	return nil, refused, nil
+}
+
+// CarryOut writes a plan as intent: a new cluster with its nodes, or a changed one. Call it in the transaction that
+// made the plan.
+func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by string, drainFor time.Duration) (store.Cluster, error) {
+	id := ""
+	if p.current == nil {
+		id = NewID("c")
+		key := make([]byte, 128) // as long as mungekey(8) makes it
+		_, _ = rand.Read(key)
+		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: key, CreatedBy: by}
+		if err := tx.AddCluster(ctx, c); err != nil {
+			return c, err
+		}
+	} else {
+		id = p.current.ID
+		if _, err := tx.ChangeSpec(ctx, id, p.Spec, drainFor); err != nil {
+			return store.Cluster{}, err
+		}
+	}
+	for _, n := range p.release {
+		if err := tx.WantNodeAbsent(ctx, n.ID, drainFor); err != nil {
+			return store.Cluster{}, err
+		}
+	}
+	if err := a.seat(ctx, tx, id, p.Add); err != nil {
+		return store.Cluster{}, err
+	}
+	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: p.words() + ", by " + by})
+	return tx.Cluster(ctx, id)
+}
+
+// words says what a plan does.
+func (p *Plan) words() string {
+	compute := 0
+	for _, placed := range p.Add {
+		if placed.Role == protocol.Compute {
+			compute++
+		}
+	}
+	if p.current == nil {
+		return fmt.Sprintf("create 1 head + %d nodes with image %s", compute, p.image.Name)
+	}
+	parts := []string{}
+	if compute > 0 {
+		parts = append(parts, fmt.Sprintf("add %d nodes", compute))
+	}
+	if len(p.Release) > 0 {
+		parts = append(parts, fmt.Sprintf("release %d nodes", len(p.Release)))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("change %d fields", len(p.Changes)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// seat stores the nodes, each in the seat of its name.
+func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, placed []Placed) error {
+	if len(placed) == 0 {
+		return nil
+	}
+	seats, err := tx.Seats(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	slots, next := map[string]int{}, substrate.FirstSlot
+	for _, s := range seats {
+		slots[s.Name] = s.Slot
+		next = max(next, s.Slot+1)
+	}
+	for _, p := range placed {
+		if _, seated := slots[p.Name]; !seated {
+			if next > substrate.MaxSlot {
+				return refuse(Conflict, "no-address", "", "the cluster has used all its addresses", "create a new cluster")
+			}
+			if err := tx.AddSeat(ctx, cluster, store.Seat{Name: p.Name, Slot: next}); err != nil {
+				return err
+			}
+			slots[p.Name], next = next, next+1
+		}
+		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name}
+		if err := tx.AddNode(ctx, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewID makes a name for life: a letter that tells the kind, and 50 random bits.
+func NewID(kind string) string {
+	var random [10]byte
+	_, _ = rand.Read(random[:])
+	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))[:10]
+}

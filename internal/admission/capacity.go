@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/store"
+)
+
+// choose finds a machine for every member. The error is a *Refusal that counts what the class has, and why it is not
+// free.
+func (a *Admission) choose(members []member, machines []store.Machine, arch string) ([]Placed, error) {
+	var free []inventory.Machine
+	for _, m := range machines {
+		if m.Free() && (arch == "" || m.Facts.Arch == arch) {
+			free = append(free, m.Machine)
+		}
+	}
+	var wants []placement.Want
+	for i, m := range members {
+		if i == 0 || members[i-1].Class != m.Class || members[i-1].path != m.path {
+			class, ok := a.Catalogue.Find(m.Class)
+			if !ok {
+				return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class), "there are "+strings.Join(a.Catalogue.Names(), ", "))
+			}
+			wants = append(wants, placement.Want{Class: class})
+		}
+		wants[len(wants)-1].Nodes++
+	}
+	chosen, err := placement.Choose(wants, free)
+	var short *placement.Shortage
+	if errors.As(err, &short) {
+		return nil, a.shortage(short, members, machines, arch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	placed := make([]Placed, 0, len(members))
+	for i, machine := range slices.Concat(chosen...) {
+		m := members[i]
+		placed = append(placed, Placed{Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: machine})
+	}
+	return placed, nil
+}
+
+// shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
+func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, arch string) *Refusal {
+	class, _ := a.Catalogue.Find(short.Class)
+	counts, otherArch := map[string]int{}, 0
+	for _, m := range machines {
+		switch {
+		case !class.Has(m.Machine):
+		case m.Free() && arch != "" && m.Facts.Arch != arch:
+			otherArch++
+		default:
+			counts[availability(m)]++
+		}
+	}
+	asked := 0
+	path, queues := "", 0
+	for _, m := range members {
+		if m.Class == short.Class {
+			asked++
+			if m.path != path {
+				path, queues = m.path, queues+1
+			}
+		}
+	}
+	text := fmt.Sprintf("class %s: %d asked, %d free", short.Class, asked, counts["free"])
+	if counts["free"] >= asked {
+		text += fmt.Sprintf(" of which %d are needed by other classes", counts["free"]-short.Free)
+	}
+	for _, state := range []string{"in use", "being prepared", "quarantined", "in maintenance"} {
+		if counts[state] > 0 {
+			text += fmt.Sprintf(", %d %s", counts[state], state)
+		}
+	}
+	if otherArch > 0 {
+		text += fmt.Sprintf(", %d of another architecture than the image's %s", otherArch, arch)
+	}
+	hint := "`muster machines list` shows what they do"
+	if len(machines) == 0 {
+		hint = "the inventory is empty; `muster machines add --local 4` enrols this host as 4 machines"
+	}
+	return refuse(NoCapacity, "no-capacity", path, text, hint)
+}
+
+// availability is a machine's state in the words of a shortage.
+func availability(m store.Machine) string {
+	switch {
+	case m.Free():
+		return "free"
+	case m.Phase == store.Quarantined:
+		return "quarantined"
+	case m.Phase == store.Maintenance || m.Desired != store.ForService:
+		return "in maintenance"
+	case m.Holder != "":
+		return "in use"
+	}
+	return "being prepared"
+}

@@ -1,0 +1,122 @@
+package inventory
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Catalogue is what a site offers: its classes and what a cluster file need not say.
+type Catalogue struct {
+	Site    string
+	Project string // of those who name none
+	Image   string
+	Class   string // of queues that name none
+	Head    string // class of head nodes
+	Classes []Class
+}
+
+// siteFile is site.yaml as it is written.
+type siteFile struct {
+	Site     string `yaml:"site"`
+	Defaults struct {
+		Project string `yaml:"project"`
+		Image   string `yaml:"image"`
+		Class   string `yaml:"class"`
+		Head    string `yaml:"head_class"`
+	} `yaml:"defaults"`
+	Classes []struct {
+		Name   string   `yaml:"name"`
+		Select []string `yaml:"select"`
+		Price  string   `yaml:"price"`
+	} `yaml:"classes"`
+}
+
+// builtin is the catalogue of a site that wrote none: evaluation on one host.
+const builtin = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+classes:
+  - {name: local, select: ["substrate = local"]}
+  - {name: service, select: ["substrate = local"]}
+`
+
+// ReadCatalogue reads a site file; the empty path gives the built-in one.
+func ReadCatalogue(path string) (Catalogue, error) {
+	if path == "" {
+		return parseCatalogue([]byte(builtin))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Catalogue{}, fmt.Errorf("read the site file: %w", err)
+	}
+	c, err := parseCatalogue(text)
+	if err != nil {
+		return c, fmt.Errorf("site file %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func parseCatalogue(text []byte) (Catalogue, error) {
+	var file siteFile
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		return Catalogue{}, err
+	}
+	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
+	for i, written := range file.Classes {
+		class := Class{Name: written.Name}
+		if written.Name == "" || len(written.Select) == 0 {
+			return c, fmt.Errorf("classes[%d]: a class needs a name and at least one condition under select", i)
+		}
+		if _, ok := c.Find(written.Name); ok {
+			return c, fmt.Errorf("classes[%d]: class %q is there twice", i, written.Name)
+		}
+		for _, text := range written.Select {
+			condition, err := ParseCondition(text)
+			if err != nil {
+				return c, fmt.Errorf("classes[%d].select: %w", i, err)
+			}
+			class.Select = append(class.Select, condition)
+		}
+		if written.Price != "" {
+			price, err := ParsePrice(written.Price)
+			if err != nil {
+				return c, fmt.Errorf("classes[%d].price: %w", i, err)
+			}
+			class.Price = price
+		}
+		c.Classes = append(c.Classes, class)
+	}
+	for _, needed := range []struct{ field, value string }{{"site", c.Site}, {"defaults.project", c.Project}, {"defaults.image", c.Image}} {
+		if needed.value == "" {
+			return c, fmt.Errorf("%s is missing", needed.field)
+		}
+	}
+	for _, ref := range []struct{ field, class string }{{"defaults.class", c.Class}, {"defaults.head_class", c.Head}} {
+		if _, ok := c.Find(ref.class); !ok {
+			return c, fmt.Errorf("%s: there is no class %q; there are %s", ref.field, ref.class, strings.Join(c.Names(), ", "))
+		}
+	}
+	return c, nil
+}
+
+// Find returns the class of that name.
+func (c Catalogue) Find(name string) (Class, bool) {
+	i := slices.IndexFunc(c.Classes, func(class Class) bool { return class.Name == name })
+	if i < 0 {
+		return Class{}, false
+	}
+	return c.Classes[i], true
+}
+
+// Names lists the classes in the order of the site file.
+func (c Catalogue) Names() []string {
+	var names []string
+	for _, class := range c.Classes {
+		names = append(names, class.Name)
+	}
+	return names
+}

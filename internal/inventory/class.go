@@ -1,0 +1,162 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Class is a name for machines alike, with what a node on one costs.
+type Class struct {
+	Name   string
+	Select []Condition // all must hold
+	Price  Price       // per node and hour; zero if the site does not charge
+}
+
+// Has says that machines like m belong to the class.
+func (c Class) Has(m Machine) bool {
+	for _, condition := range c.Select {
+		if !condition.holds(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// Condition is one comparison of a fact with a value, such as "cpus >= 64" or "cpu_model ~ EPYC".
+type Condition struct {
+	Fact, Op, Value string
+	number          int // Value, where the fact is a number
+}
+
+func (c Condition) String() string { return c.Fact + " " + c.Op + " " + c.Value }
+
+// facts that a class may select by: a number or a text.
+func factNumber(name string, m Machine) (int, bool) {
+	switch name {
+	case "cpus":
+		return m.Facts.CPUs, true
+	case "cores":
+		return m.Facts.Cores, true
+	case "memory_mib":
+		return m.Facts.MemoryMiB, true
+	case "numa_nodes":
+		return len(m.Facts.NUMA), true
+	}
+	return 0, false
+}
+
+func factText(name string, m Machine) (string, bool) {
+	switch name {
+	case "name":
+		return m.Name, true
+	case "substrate":
+		return m.Substrate, true
+	case "host":
+		return m.Facts.Host, true
+	case "arch":
+		return m.Facts.Arch, true
+	case "cpu_model":
+		return m.Facts.CPUModel, true
+	}
+	return "", false
+}
+
+var (
+	numberOps = []string{">=", "<=", "!=", "=", ">", "<"}
+	textOps   = []string{"!=", "=", "~"}
+)
+
+// ParseCondition reads "fact op value". Numbers compare with = != < <= > >=, texts with = != and ~ (contains, case
+// ignored).
+func ParseCondition(s string) (Condition, error) {
+	fields := strings.Fields(s)
+	if len(fields) < 3 {
+		return Condition{}, fmt.Errorf("%q is no condition; write for example \"cpus >= 64\" or \"substrate = local\"", s)
+	}
+	c := Condition{Fact: fields[0], Op: fields[1], Value: strings.Join(fields[2:], " ")}
+	_, isNumber := factNumber(c.Fact, Machine{})
+	_, isText := factText(c.Fact, Machine{})
+	switch {
+	case isNumber && !slices.Contains(numberOps, c.Op):
+		return c, fmt.Errorf("%q: %s is a number; compare it with %s", s, c.Fact, strings.Join(numberOps, " "))
+	case isText && !slices.Contains(textOps, c.Op):
+		return c, fmt.Errorf("%q: %s is a text; compare it with %s", s, c.Fact, strings.Join(textOps, " "))
+	case !isNumber && !isText:
+		return c, fmt.Errorf("%q: there is no fact %q; there are name, substrate, host, arch, cpu_model, cpus, cores, memory_mib, numa_nodes", s, c.Fact)
+	}
+	if isNumber {
+		n, err := strconv.Atoi(c.Value)
+		if err != nil {
+			return c, fmt.Errorf("%q: %q is no whole number", s, c.Value)
+		}
+		c.number = n
+	}
+	return c, nil
+}
+
+func (c Condition) holds(m Machine) bool {
+	if have, ok := factNumber(c.Fact, m); ok {
+		switch c.Op {
+		case ">=":
+			return have >= c.number
+		case "<=":
+			return have <= c.number
+		case ">":
+			return have > c.number
+		case "<":
+			return have < c.number
+		case "!=":
+			return have != c.number
+		}
+		return have == c.number
+	}
+	have, _ := factText(c.Fact, m)
+	switch c.Op {
+	case "~":
+		return strings.Contains(strings.ToLower(have), strings.ToLower(c.Value))
+	case "!=":
+		return have != c.Value
+	}
+	return have == c.Value
+}
+
+// Price is an amount of money per node and hour, in millionths of the currency's unit so that sums are exact.
+type Price struct {
+	Micros   int64
+	Currency string // ISO 4217; "" where there is no price
+}
+
+// ParsePrice reads "1.25 EUR".
+func ParsePrice(s string) (Price, error) {
+	amount, currency, ok := strings.Cut(strings.TrimSpace(s), " ")
+	whole, fraction, _ := strings.Cut(amount, ".")
+	fraction = (fraction + "000000")[:max(6, len(fraction))]
+	digits, err := strconv.ParseUint(whole+fraction, 10, 62)
+	if !ok || len(currency) != 3 || currency != strings.ToUpper(currency) || len(fraction) > 6 || err != nil || whole == "" {
+		return Price{}, fmt.Errorf("%q is no price; write for example \"1.25 EUR\" (per node and hour)", s)
+	}
+	return Price{Micros: int64(digits), Currency: currency}, nil
+}
+
+// Times is the price of n nodes.
+func (p Price) Times(n int) Price { return Price{Micros: p.Micros * int64(n), Currency: p.Currency} }
+
+// Plus adds two prices; a site has one currency.
+func (p Price) Plus(q Price) Price {
+	if p.Currency == "" {
+		p.Currency = q.Currency
+	}
+	return Price{Micros: p.Micros + q.Micros, Currency: p.Currency}
+}
+
+// String is the amount with at least two decimals and no needless ones: "3.75 EUR"; "" where there is no price.
+func (p Price) String() string {
+	if p.Currency == "" {
+		return ""
+	}
+	s := strings.TrimRight(fmt.Sprintf("%d.%06d", p.Micros/1e6, p.Micros%1e6), "0")
+	_, decimals, _ := strings.Cut(s, ".")
+	return s + strings.Repeat("0", max(0, 2-len(decimals))) + " " + p.Currency
+}

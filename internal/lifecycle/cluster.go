@@ -1,0 +1,177 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/store"
+)
+
+// clusterView is a cluster as its handlers see it.
+type clusterView struct {
+	store.Cluster
+	nodes []store.Node // not gone
+	now   time.Time
+}
+
+// A cluster that is not as wanted looks again by itself this often; its nodes wake it when they change.
+const clusterLooks = 5 * time.Second
+
+func (w World) clusters() chart[clusterView] {
+	return chart[clusterView]{
+		of:   store.ClusterKind,
+		load: loadCluster,
+		phases: map[store.Phase]phase[clusterView]{
+			store.Pending:      {handle: w.clusterAdmitted},
+			store.Provisioning: {handle: w.clusterReconcile},
+			store.Ready:        {handle: w.clusterReconcile},
+			store.Degraded:     {handle: w.clusterReconcile},
+			store.Deleting:     {handle: w.clusterDelete},
+		},
+	}
+}
+
+func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, subject, error) {
+	var c clusterView
+	var err error
+	if c.Cluster, err = tx.Cluster(ctx, id); err != nil {
+		return c, subject{}, err
+	}
+	if c.nodes, err = tx.Nodes(ctx, id); err != nil {
+		return c, subject{}, err
+	}
+	c.now, err = tx.Now(ctx)
+	return c, subject{c.Life, store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}, err
+}
+
+// clusterAdmitted: admission has reserved every machine.
+func (w World) clusterAdmitted(_ context.Context, c clusterView) Outcome {
+	return advance(store.Provisioning, "starts %d nodes", len(c.nodes))
+}
+
+// clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
+func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
+	if c.Desired == store.ToDelete {
+		return advance(store.Deleting, "releases %d nodes", len(c.nodes))
+	}
+	want := 1
+	for _, q := range c.Spec.Queues {
+		want += *q.Max
+	}
+	ready, waits := 0, map[string][]string{}
+	for _, n := range c.nodes {
+		switch {
+		case n.Desired == store.Present && n.Phase == store.Ready:
+			ready++
+		case n.Desired == store.Absent && n.Phase == store.Ready:
+			waits["draining"] = append(waits["draining"], n.Name)
+		default:
+			waits[string(n.Phase)] = append(waits[string(n.Phase)], n.Name)
+		}
+	}
+	var outcome Outcome
+	switch {
+	case ready == want && len(waits) == 0:
+		outcome = c.at(store.Ready, fmt.Sprintf("%d nodes ready", want-1), 6*clusterLooks)
+		if c.Reached < c.Generation {
+			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
+		}
+		return outcome
+	case c.Reached < c.Generation:
+		outcome = c.at(store.Provisioning, summary(ready, want, waits), clusterLooks)
+	default:
+		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks)
+	}
+	if len(c.nodes) < want {
+		return w.refill(c, outcome)
+	}
+	return outcome
+}
+
+// refill asks admission for machines for the nodes that are missing.
+func (w World) refill(c clusterView, o Outcome) Outcome {
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		fresh, err := tx.Cluster(ctx, c.ID) // as intended now; the claim's lock keeps it so
+		if err != nil || fresh.Desired == store.ToDelete {
+			return err
+		}
+		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)
+		if err != nil {
+			return err
+		}
+		for _, p := range placed {
+			tx.Log(store.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name, Machine: p.Machine.Name,
+				Text: "comes on machine " + p.Machine.Name})
+		}
+		if len(placed) > 0 {
+			if err := tx.Inform(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		why := ""
+		if refused != nil {
+			why = refused.Error()
+		}
+		return tx.SayShort(ctx, fresh, why)
+	})
+}
+
+// at is being in a phase for a reason, whether or not it was there before.
+func (c clusterView) at(p store.Phase, reason string, look time.Duration) Outcome {
+	o := advance(p, "%s", reason)
+	o.after = look
+	return o
+}
+
+// summary says how many nodes are ready and what the others do: "2 of 4 nodes ready; joining: n2, n3".
+func summary(ready, want int, waits map[string][]string) string {
+	text := fmt.Sprintf("%d of %d nodes ready", ready, want)
+	for _, p := range []store.Phase{store.Pending, store.Attaching, store.Booting, store.Joining, store.Testing, store.Draining, store.Failed, store.Releasing} {
+		names := waits[string(p)]
+		if len(names) == 0 {
+			continue
+		}
+		if len(names) > 4 {
+			names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
+		}
+		text += fmt.Sprintf("; %s: %s", p, strings.Join(names, ", "))
+	}
+	return text
+}
+
+// clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
+func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
+	if len(c.nodes) > 0 {
+		outcome := waitFor(clusterLooks, "%d nodes to go", len(c.nodes))
+		for _, n := range c.nodes {
+			if n.Desired == store.Present {
+				outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, n.ID, 0) })
+			}
+		}
+		return outcome
+	}
+	if err := w.Commons.RemoveCommons(ctx, c.ID); err != nil {
+		return retry(err)
+	}
+	left, err := w.Commons.ListCommons(ctx)
+	if err != nil {
+		return retry(err)
+	}
+	if slices.Contains(left, c.ID) {
+		return retry(fmt.Errorf("the network of cluster %s is still there", c.Name))
+	}
+	seconds := c.now.Sub(c.CreatedAt).Seconds()
+	outcome := advance(store.Deleted, "nothing is left; it lived %.0f s", seconds)
+	outcome.asleep = true
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
+		machines, err := tx.MachinesOf(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return tx.SaveReceipt(ctx, c.ID, store.Receipt{Machines: machines, Seconds: seconds, At: c.now})
+	})
+}
+

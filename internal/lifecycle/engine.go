@@ -1,0 +1,225 @@
+// Package lifecycle makes intent true: it alone moves clusters, nodes and machines from phase to phase, one table of
+// phase → handler for each kind (cluster.go, node.go, machine.go).
+//
+// What enters: intent and observations, as rows. What leaves: calls of the substrate, new phases, and an event for
+// every change. A handler is idempotent, does one step and returns; it may be run again at any time, after any crash, by
+// any replica. Two controllers never work on one row: each claims it, under a lease, with a fence that every commit
+// checks.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"muster/internal/store"
+)
+
+// Timing of the engine. The lease bounds how long a dead controller's work waits; it is renewed well before its end.
+const (
+	lease   = 4 * time.Second
+	renewal = lease / 4
+	poll    = 250 * time.Millisecond // wake-ups of this process come at once, those of other replicas by polling
+	workers = 16                     // handlers at a time; they mostly wait for other programs
+)
+
+// table is the life of one kind.
+type table interface {
+	kind() store.Kind
+	// step loads the claimed row, runs its phase's handler and returns the outcome with the row it was made for.
+	step(ctx context.Context, c store.Claim) (subject, Outcome, error)
+}
+
+// subject is the row an outcome belongs to.
+type subject struct {
+	life  store.Life
+	event store.Event // names of who it is, for the log
+}
+
+// phase is one row of a table.
+type phase[E any] struct {
+	handle   func(context.Context, E) Outcome
+	deadline time.Duration   // how long it may last; 0: it is a place to stay
+	late     func(E) Outcome // the exit when the deadline has passed
+}
+
+// chart is the table of one kind.
+type chart[E any] struct {
+	of     store.Kind
+	load   func(ctx context.Context, tx *store.Tx, id string) (E, subject, error)
+	phases map[store.Phase]phase[E]
+}
+
+func (c chart[E]) kind() store.Kind { return c.of }
+
+func (c chart[E]) step(ctx context.Context, claim store.Claim, db *store.Store) (subject, Outcome, error) {
+	var entity E
+	var s subject
+	var now time.Time
+	err := db.View(ctx, func(tx *store.Tx) (err error) {
+		if now, err = tx.Now(ctx); err == nil {
+			entity, s, err = c.load(ctx, tx, claim.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return s, Outcome{}, err
+	}
+	p, known := c.phases[s.life.Phase]
+	if !known {
+		return s, rest(), nil
+	}
+	if p.deadline > 0 && now.Sub(s.life.PhaseAt) > p.deadline {
+		return s, p.late(entity), nil
+	}
+	return s, p.handle(ctx, entity), nil
+}
+
+// Engine runs the tables of one controller.
+type Engine struct {
+	db     *store.Store
+	owner  string
+	log    *slog.Logger
+	tables []table
+	busy   chan struct{} // one token a running handler
+}
+
+// bound ties a chart to the database it reads.
+type bound[E any] struct {
+	chart[E]
+	db *store.Store
+}
+
+func (b bound[E]) step(ctx context.Context, c store.Claim) (subject, Outcome, error) {
+	return b.chart.step(ctx, c, b.db)
+}
+
+// New makes the engine of one controller; owner names the controller among its replicas.
+func New(db *store.Store, owner string, w World, log *slog.Logger) *Engine {
+	return &Engine{
+		db: db, owner: owner, log: log, busy: make(chan struct{}, workers),
+		tables: []table{
+			bound[clusterView]{w.clusters(), db},
+			bound[nodeView]{w.nodes(), db},
+			bound[machineView]{w.machines(), db},
+		},
+	}
+}
+
+// Run works until ctx ends, then waits for the handlers it has begun, whose contexts have ended too.
+func (e *Engine) Run(ctx context.Context) error {
+	if !e.db.Shared() {
+		if err := e.db.Forsake(ctx); err != nil {
+			return err
+		}
+	}
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
+	handlers.Go(func() { e.keepLeases(ctx) })
+	for ctx.Err() == nil {
+		changed := e.db.Changed()
+		if e.dispatch(ctx, &handlers) {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-time.After(poll):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// dispatch claims what is due and starts its handlers. It reports whether there may be more.
+func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) bool {
+	more := false
+	for _, t := range e.tables {
+		room := cap(e.busy) - len(e.busy)
+		if room == 0 {
+			return false // the end of a handler is a commit, which wakes Run
+		}
+		claims, err := e.db.Claim(ctx, t.kind(), e.owner, lease, room)
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.Error("cannot look for work", "kind", t.kind(), "error", err)
+			}
+			return false
+		}
+		more = more || len(claims) == room
+		for _, claim := range claims {
+			e.busy <- struct{}{}
+			handlers.Go(func() {
+				defer func() { <-e.busy }()
+				e.work(ctx, t, claim)
+			})
+		}
+	}
+	return more
+}
+
+// work runs one handler and writes its outcome.
+func (e *Engine) work(ctx context.Context, t table, claim store.Claim) {
+	s, outcome, err := t.step(ctx, claim)
+	if err == nil {
+		err = e.settle(ctx, claim, s, outcome)
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, store.ErrFenced):
+		e.log.Warn("another controller has taken over", "kind", claim.Kind, "id", claim.ID)
+	default:
+		e.log.Error("a step was lost; its lease will end and it will be done again", "kind", claim.Kind, "id", claim.ID, "error", err)
+	}
+}
+
+func (e *Engine) settle(ctx context.Context, claim store.Claim, s subject, o Outcome) error {
+	settlement := store.Settlement{Phase: s.life.Phase, Reason: o.text, After: o.after, Never: o.asleep}
+	if o.phase != "" {
+		settlement.Phase = o.phase
+	}
+	if o.text == "" {
+		settlement.Reason = s.life.Reason
+	}
+	if o.err != nil {
+		settlement.Failures = s.life.Attempts + 1
+		settlement.After = backoff(settlement.Failures)
+		e.log.Warn("will try again", "kind", claim.Kind, "id", claim.ID, "phase", s.life.Phase, "in", settlement.After, "error", o.err)
+	}
+	return e.db.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Hold(ctx, claim); err != nil {
+			return err
+		}
+		for _, f := range o.also {
+			if err := f(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if settlement.Phase != s.life.Phase {
+			event := s.event
+			event.Type, event.Phase, event.Text = string(claim.Kind)+".phase", settlement.Phase, o.text
+			tx.Log(event)
+		}
+		return tx.Settle(ctx, claim, settlement)
+	})
+}
+
+// keepLeases renews what this controller holds until ctx ends.
+func (e *Engine) keepLeases(ctx context.Context) {
+	ticks := time.NewTicker(renewal)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			if len(e.busy) == 0 {
+				continue
+			}
+			if _, err := e.db.Renew(ctx, e.owner, lease); err != nil && ctx.Err() == nil {
+				e.log.Error("cannot renew leases", "error", err)
+			}
+		}
+	}
+}

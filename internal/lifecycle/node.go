@@ -1,0 +1,340 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// Deadlines of a node's phases. They are generous: a busy host is slow, and giving up costs more than waiting.
+const (
+	attachLimit = time.Minute
+	bootLimit   = 90 * time.Second
+	joinLimit   = 90 * time.Second
+	testLimit   = time.Minute
+	forgetLimit = 10 * time.Second // how long a released node may stand in Slurm's list
+	killGrace   = 20 * time.Second // for jobs that are ended at the drain's limit
+
+	nodeLooks  = 2 * time.Second  // while it changes; observations wake it at once
+	readyLooks = 15 * time.Second // while it is ready
+	bootTries  = 2                // boots on one machine before another is tried
+)
+
+// nodeView is a node as its handlers see it.
+type nodeView struct {
+	store.Node
+	cluster store.Cluster
+	machine store.Machine
+	now     time.Time
+}
+
+func (n nodeView) ref() substrate.Ref {
+	return substrate.Ref{Cluster: n.Cluster, Node: n.ID, Boot: n.Boot}
+}
+
+func (n nodeView) leaving() bool {
+	return n.Desired == store.Absent || n.cluster.Desired == store.ToDelete
+}
+
+func (w World) nodes() chart[nodeView] {
+	return chart[nodeView]{
+		of:   store.NodeKind,
+		load: loadNode,
+		phases: map[store.Phase]phase[nodeView]{
+			store.Pending:   {handle: nodePending},
+			store.Attaching: {handle: w.nodeAttach, deadline: attachLimit, late: lateBy("its network was not ready", attachLimit)},
+			store.Booting:   {handle: w.nodeBoot, deadline: bootLimit, late: nodeBootLate},
+			store.Joining:   {handle: w.nodeJoin, deadline: joinLimit, late: nodeJoinLate},
+			store.Testing:   {handle: w.nodeTest, deadline: testLimit, late: nodeTestLate},
+			store.Ready:     {handle: w.nodeReady},
+			store.Draining:  {handle: w.nodeDrain}, // its limit is the user's
+			store.Failed:    {handle: w.nodeFailed},
+			store.Releasing: {handle: w.nodeRelease},
+		},
+	}
+}
+
+func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
+	var n nodeView
+	var err error
+	if n.Node, err = tx.Node(ctx, id); err != nil {
+		return n, subject{}, err
+	}
+	if n.cluster, err = tx.Cluster(ctx, n.Cluster); err != nil {
+		return n, subject{}, err
+	}
+	if n.MachineID != "" {
+		if n.machine, err = tx.Machine(ctx, n.MachineID); err != nil {
+			return n, subject{}, err
+		}
+	}
+	n.now, err = tx.Now(ctx)
+	who := store.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
+	return n, subject{n.Life, who}, err
+}
+
+// next advances and lets the cluster and the machine look.
+func (n nodeView) next(to store.Phase, format string, args ...any) Outcome {
+	return advance(to, format, args...).with(func(_ context.Context, tx *store.Tx) error {
+		tx.Wake(store.ClusterKind, n.Cluster)
+		if n.MachineID != "" {
+			tx.Wake(store.MachineKind, n.MachineID)
+		}
+		return nil
+	})
+}
+
+// inform is next for changes that the cluster's other nodes must know.
+func (n nodeView) inform(to store.Phase, format string, args ...any) Outcome {
+	return n.next(to, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
+}
+
+func (n nodeView) fail(format string, args ...any) Outcome {
+	return n.inform(store.Failed, format, args...)
+}
+
+func lateBy(what string, limit time.Duration) func(nodeView) Outcome {
+	return func(n nodeView) Outcome {
+		if n.leaving() {
+			return n.inform(store.Releasing, "no longer wanted")
+		}
+		text := what
+		if n.Reason != "" {
+			text += " (" + n.Reason + ")"
+		}
+		return n.fail("%s within %s", text, limit)
+	}
+}
+
+func nodePending(_ context.Context, n nodeView) Outcome {
+	switch {
+	case n.leaving():
+		return n.inform(store.Releasing, "no longer wanted")
+	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
+		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase)
+	}
+	return n.next(store.Attaching, "on machine %s", n.machine.Name)
+}
+
+func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
+	if n.leaving() {
+		return n.inform(store.Releasing, "no longer wanted")
+	}
+	if err := w.Commons.EnsureCommons(ctx, n.Cluster); err != nil {
+		return retry(err)
+	}
+	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
+	return n.next(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error { return tx.StartBoot(ctx, n.ID) })
+}
+
+func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
+	switch {
+	case n.leaving():
+		return n.inform(store.Releasing, "no longer wanted")
+	case n.JoinedBoot == n.Boot:
+		return n.next(store.Joining, "its agent is here")
+	}
+	description, err := w.describe(n)
+	if err != nil {
+		return retry(err)
+	}
+	err = w.Substrate.Ensure(ctx, description)
+	if errors.Is(err, substrate.ErrStale) {
+		return waitFor(nodeLooks, "a later boot is there")
+	}
+	if err != nil {
+		return retry(err)
+	}
+	return waitFor(nodeLooks, "waits for its agent")
+}
+
+// describe is all that the substrate needs for this boot.
+func (w World) describe(n nodeView) (substrate.Node, error) {
+	boot, err := json.Marshal(protocol.Boot{
+		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.Endpoints,
+	})
+	return substrate.Node{
+		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: substrate.Address(n.Slot), MAC: substrate.MAC(n.Slot),
+		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: boot,
+	}, err
+}
+
+// nodeBootLate tries once more on the same machine, then gives the machine up.
+func nodeBootLate(n nodeView) Outcome {
+	if n.leaving() || n.Boot >= bootTries {
+		return lateBy("its agent did not answer", bootLimit)(n)
+	}
+	return n.next(store.Attaching, "its agent did not answer within %s; boots once more", bootLimit)
+}
+
+// nodeJoin waits until the node's daemons run and, for a compute node, Slurm may give it jobs.
+func (w World) nodeJoin(_ context.Context, n nodeView) Outcome {
+	switch {
+	case n.leaving():
+		return n.inform(store.Releasing, "no longer wanted")
+	case !n.Seen.Healthy(n.Boot):
+		return waitFor(nodeLooks, "waits for %s", n.unwell())
+	case n.Role == protocol.Compute && !n.inSlurm():
+		return waitFor(nodeLooks, "waits for Slurm to take it in")
+	}
+	return n.next(store.Testing, "its services run")
+}
+
+// unwell names the checks that have not passed.
+func (n nodeView) unwell() string {
+	var bad []string
+	if n.Seen.Boot == n.Boot {
+		for _, c := range n.Seen.Checks {
+			if !c.OK {
+				bad = append(bad, strings.TrimSuffix(c.Name+": "+c.Text, ": "))
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return "its first report"
+	}
+	return strings.Join(bad, "; ")
+}
+
+// inSlurm says that Slurm can use the node.
+func (n nodeView) inSlurm() bool {
+	s := n.Seen.Slurm
+	if s == nil || !s.Responding || s.Drain {
+		return false
+	}
+	switch s.State {
+	case "idle", "mixed", "allocated", "completing":
+		return true
+	}
+	return false
+}
+
+func nodeJoinLate(n nodeView) Outcome {
+	return lateBy("it did not join", joinLimit)(n)
+}
+
+// nodeTest is the last look before a tenant's job may run: everything must still be well. Measured acceptance belongs
+// here.
+func (w World) nodeTest(_ context.Context, n nodeView) Outcome {
+	switch {
+	case n.leaving():
+		return n.inform(store.Releasing, "no longer wanted")
+	case !n.Seen.Healthy(n.Boot):
+		return waitFor(nodeLooks, "waits for %s", n.unwell())
+	}
+	return n.next(store.Ready, "passed %d checks, %.1f s after it was asked for", len(n.Seen.Checks), n.now.Sub(n.CreatedAt).Seconds())
+}
+
+func nodeTestLate(n nodeView) Outcome {
+	return lateBy("it did not pass its checks", testLimit)(n)
+}
+
+func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
+	switch {
+	case n.cluster.Desired == store.ToDelete:
+		return n.next(store.Releasing, "its cluster is deleted")
+	case n.Desired == store.Absent && n.Role == protocol.Compute:
+		return n.inform(store.Draining, "no new jobs; running ones may end")
+	case n.Desired == store.Absent:
+		return n.inform(store.Releasing, "no longer wanted")
+	}
+	seen, err := w.Substrate.Observe(ctx, n.ref())
+	if err != nil {
+		return retry(err)
+	}
+	if !seen.Running || seen.Boot != n.Boot {
+		return n.fail("it stopped by itself: %s", seen.Detail)
+	}
+	return waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
+}
+
+// nodeDrain waits until Slurm has the node drained and without jobs. At the user's limit the jobs are ended, and after a
+// grace the node goes in any case.
+func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
+	s := n.Seen.Slurm
+	over := !n.DrainUntil.IsZero() && n.now.After(n.DrainUntil)
+	switch {
+	case n.cluster.Desired == store.ToDelete:
+		return n.next(store.Releasing, "its cluster is deleted")
+	case s == nil:
+		return n.inform(store.Releasing, "Slurm does not know it")
+	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":
+		return n.inform(store.Releasing, "drained")
+	case over && n.now.After(n.DrainUntil.Add(killGrace)):
+		return n.inform(store.Releasing, "its jobs did not end at the drain limit")
+	case over && !strings.HasPrefix(n.Reason, drainOver):
+		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
+	case over:
+		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs)
+	}
+	seen, err := w.Substrate.Observe(ctx, n.ref())
+	if err != nil {
+		return retry(err)
+	}
+	if !seen.Running {
+		return n.inform(store.Releasing, "it stopped while it drained: %s", seen.Detail)
+	}
+	text := fmt.Sprintf("%d jobs to end", s.Jobs)
+	look := readyLooks
+	if !n.DrainUntil.IsZero() {
+		text += ", until " + n.DrainUntil.Format("15:04:05") + " UTC"
+		look = min(look, n.DrainUntil.Sub(n.now)+time.Millisecond)
+	}
+	return waitFor(look, "%s", text)
+}
+
+const drainOver = "the drain limit is over: ends"
+
+// nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
+func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
+	if o, removed := w.removed(ctx, n); !removed {
+		return o
+	}
+	return w.leave(n, "removed after its failure: "+n.Reason).with(func(ctx context.Context, tx *store.Tx) error {
+		return tx.SuspectMachine(ctx, n.MachineID, fmt.Sprintf("node %s/%s: %s", n.cluster.Name, n.Name, n.Reason))
+	})
+}
+
+// nodeRelease ends the node, sees that nothing of it is left, and waits until Slurm has forgotten it, so that the next
+// node of that name starts clean.
+func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
+	if o, removed := w.removed(ctx, n); !removed {
+		return o
+	}
+	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present
+	if known && n.now.Sub(n.PhaseAt) < forgetLimit {
+		return waitFor(nodeLooks/4, "waits for Slurm to forget it")
+	}
+	return w.leave(n, "nothing of it is left")
+}
+
+// removed ends the node and proves it.
+func (w World) removed(ctx context.Context, n nodeView) (Outcome, bool) {
+	ref := n.ref()
+	ref.Boot = 0
+	if err := w.Substrate.Remove(ctx, ref); err != nil {
+		return retry(err), false
+	}
+	seen, err := w.Substrate.Observe(ctx, ref)
+	if err != nil {
+		return retry(err), false
+	}
+	if seen.Present {
+		return retry(fmt.Errorf("something of it is still there: %s", seen.Detail)), false
+	}
+	return Outcome{}, true
+}
+
+func (w World) leave(n nodeView, text string) Outcome {
+	o := n.inform(store.Gone, "%s", text)
+	o.asleep = true
+	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveMachine(ctx, n.Node) })
+}
+

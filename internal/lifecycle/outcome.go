@@ -1,0 +1,53 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/store"
+)
+
+// Outcome is what a handler's step came to: go on to another phase, stay and wait, stay and try again. It is written in
+// one transaction, and only if the claim still holds.
+type Outcome struct {
+	phase  store.Phase // to go on to; "" to stay
+	text   string      // what happened, for the event; or what it waits for, for the row
+	after  time.Duration
+	asleep bool
+	err    error // retry with backoff because of it
+	also   []func(context.Context, *store.Tx) error
+}
+
+// advance goes on to a phase; text says why in a user's words.
+func advance(to store.Phase, format string, args ...any) Outcome {
+	return Outcome{phase: to, text: fmt.Sprintf(format, args...)}
+}
+
+// waitFor stays, and looks again after a while or when woken; text says what it waits for.
+func waitFor(after time.Duration, format string, args ...any) Outcome {
+	return Outcome{after: after, text: fmt.Sprintf(format, args...)}
+}
+
+// rest stays until woken.
+func rest() Outcome { return Outcome{asleep: true} }
+
+// retry stays and tries again, later with every failure in a row.
+func retry(err error) Outcome { return Outcome{err: err, text: err.Error()} }
+
+// with adds something to the outcome's transaction.
+func (o Outcome) with(f func(context.Context, *store.Tx) error) Outcome {
+	o.also = append(o.also, f)
+	return o
+}
+
+// Backoff between tries: doubles from the first to the last.
+const (
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+func backoff(failures int) time.Duration {
+	d := firstRetry << min(max(failures-1, 0), 16)
+	return min(d, lastRetry)
+}

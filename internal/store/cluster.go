@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/spec"
+)
+
+// Cluster is what a tenant owns.
+type Cluster struct {
+	Life
+	ID         string
+	Project    string
+	Name       string
+	Spec       spec.Cluster // resolved
+	Image      string       // digest, chosen at admission
+	Desired    Desired
+	Generation int64 // of Spec; every accepted change adds one
+	Reached    int64 // the newest generation that was wholly ready
+	Revision   int64 // of what its agents are told
+	DrainFor   time.Duration
+	MungeKey   []byte // secret
+	Receipt    *Receipt
+	Short      string // why missing nodes cannot come now; "" when they can
+	CreatedAt  time.Time
+	CreatedBy  string
+}
+
+// Receipt is the proof of a cluster's end.
+type Receipt struct {
+	Machines []string  `json:"machines"` // every machine that was given back
+	Seconds  float64   `json:"seconds"`  // from creation to the proof
+	At       time.Time `json:"at"`       // when nothing was left
+}
+
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, short, created_at, created_by, ` + lifeColumns
+
+func scanCluster(r scanner) (Cluster, error) {
+	var c Cluster
+	var document, receipt, key string
+	var at, created, drain int64
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Short, &created, &c.CreatedBy}
+	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
+		return c, err
+	}
+	c.PhaseAt, c.CreatedAt, c.DrainFor = instant(at), instant(created), time.Duration(drain)*time.Millisecond
+	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
+		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
+	}
+	if err := json.Unmarshal([]byte(key), &c.MungeKey); err != nil {
+		return c, fmt.Errorf("key of cluster %s: %w", c.ID, err)
+	}
+	if receipt != "" {
+		c.Receipt = new(Receipt)
+		if err := json.Unmarshal([]byte(receipt), c.Receipt); err != nil {
+			return c, fmt.Errorf("receipt of cluster %s: %w", c.ID, err)
+		}
+	}
+	return c, nil
+}
+
+// AddCluster stores a new cluster in phase pending, generation 1. ErrExists if the project has one of that name.
+func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
+	document, err := json.Marshal(c.Spec)
+	if err != nil {
+		return err
+	}
+	key, err := json.Marshal(c.MungeKey)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, now_ms(), $8, $9, now_ms(), now_ms())`,
+		c.ID, c.Project, c.Name, string(document), c.Image, string(Present), string(key), c.CreatedBy, string(Pending))
+	if taken(err) {
+		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add cluster %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Clusters lists those of a project ("" for all) that are not deleted, by name.
+func (tx *Tx) Clusters(ctx context.Context, project string) ([]Cluster, error) {
+	clusters, err := list(ctx, tx, scanCluster, `SELECT `+clusterColumns+` FROM cluster
+		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
+	if err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	return clusters, nil
+}
+
+// Cluster finds a cluster by ID, deleted or not.
+func (tx *Tx) Cluster(ctx context.Context, id string) (Cluster, error) {
+	c, err := one(ctx, tx, scanCluster, `SELECT `+clusterColumns+` FROM cluster WHERE id = $1`, id)
+	if err != nil {
+		return c, fmt.Errorf("cluster %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// ClusterNamed finds a living cluster by its name.
+func (tx *Tx) ClusterNamed(ctx context.Context, project, name string) (Cluster, error) {
+	c, err := one(ctx, tx, scanCluster, `SELECT `+clusterColumns+` FROM cluster
+		WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
+	if err != nil {
+		return c, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// LockCluster makes every other writer of this cluster's intent wait until the transaction ends.
+func (tx *Tx) LockCluster(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET generation = generation WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("lock cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
+func (tx *Tx) ChangeSpec(ctx context.Context, id string, s spec.Cluster, drainFor time.Duration) (int64, error) {
+	document, err := json.Marshal(s)
+	if err != nil {
+		return 0, err
+	}
+	var generation int64
+	err = tx.row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1, `+woken+`
+		WHERE id = $3 RETURNING generation`, string(document), drainFor.Milliseconds(), id).Scan(&generation)
+	if err != nil {
+		return 0, fmt.Errorf("change cluster %s: %w", id, err)
+	}
+	return generation, nil
+}
+
+// WantClusterDeleted asks for a cluster's end and wakes it.
+func (tx *Tx) WantClusterDeleted(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, `+woken+` WHERE id = $2`, string(ToDelete), id); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// ReachGeneration records that a generation was wholly ready.
+func (tx *Tx) ReachGeneration(ctx context.Context, id string, generation int64) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET reached = $1 WHERE id = $2`, generation, id); err != nil {
+		return fmt.Errorf("reach generation %d of cluster %s: %w", generation, id, err)
+	}
+	return nil
+}
+
+// SayShort records why missing nodes cannot come now ("" when they can), with an event when that is news.
+func (tx *Tx) SayShort(ctx context.Context, c Cluster, why string) error {
+	if c.Short == why {
+		return nil
+	}
+	if _, err := tx.exec(ctx, `UPDATE cluster SET short = $1 WHERE id = $2`, why, c.ID); err != nil {
+		return fmt.Errorf("record what cluster %s lacks: %w", c.ID, err)
+	}
+	if why != "" {
+		tx.Log(Event{Type: "cluster.short", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: why})
+	}
+	return nil
+}
+
+// Inform gives what the cluster's agents are told a new revision.
+func (tx *Tx) Inform(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("inform cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// InformAll is Inform for every living cluster.
+func (tx *Tx) InformAll(ctx context.Context) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`); err != nil {
+		return fmt.Errorf("inform clusters: %w", err)
+	}
+	return nil
+}
+
+// SaveReceipt writes the proof of a cluster's end and drops its secret.
+func (tx *Tx) SaveReceipt(ctx context.Context, id string, r Receipt) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE cluster SET receipt = $1, munge_key = '""' WHERE id = $2`, string(text), id); err != nil {
+		return fmt.Errorf("save receipt of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// Seat is the fixed place of a node's name in its cluster.
+type Seat struct {
+	Name string
+	Slot int
+}
+
+// Seats lists a cluster's seats, taken or not, by slot.
+func (tx *Tx) Seats(ctx context.Context, cluster string) ([]Seat, error) {
+	scan := func(r scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
+	seats, err := list(ctx, tx, scan, `SELECT name, slot FROM seat WHERE cluster_id = $1 ORDER BY slot`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list seats of cluster %s: %w", cluster, err)
+	}
+	return seats, nil
+}
+
+// AddSeat gives a name its slot for the cluster's life.
+func (tx *Tx) AddSeat(ctx context.Context, cluster string, s Seat) error {
+	if _, err := tx.exec(ctx, `INSERT INTO seat (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name, s.Slot); err != nil {
+		return fmt.Errorf("seat %s in cluster %s: %w", s.Name, cluster, err)
+	}
+	return nil
+}

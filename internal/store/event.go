@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Event is one thing that happened, in words a user understands. The log is append-only; CLI, console and audit are
+// views of it.
+type Event struct {
+	Seq       int64     `json:"seq"`
+	At        time.Time `json:"at"`
+	Type      string    `json:"type"` // cluster.phase, node.phase, machine.phase, cluster.requested …
+	Project   string    `json:"project,omitempty"`
+	ClusterID string    `json:"cluster_id,omitempty"`
+	Cluster   string    `json:"cluster,omitempty"`
+	Node      string    `json:"node,omitempty"`
+	Machine   string    `json:"machine,omitempty"`
+	Phase     Phase     `json:"phase,omitempty"`
+	Text      string    `json:"text"`
+}
+
+// Log appends an event; its number and time are given at the transaction's end.
+func (tx *Tx) Log(e Event) { tx.events = append(tx.events, e) }
+
+func (tx *Tx) writeEvents(ctx context.Context) error {
+	if len(tx.events) == 0 {
+		return nil
+	}
+	var seq int64
+	err := tx.row(ctx, `UPDATE event_head SET seq = seq + $1 WHERE one = 1 RETURNING seq`, len(tx.events)).Scan(&seq)
+	if err != nil {
+		return fmt.Errorf("number events: %w", err)
+	}
+	for i, e := range tx.events {
+		_, err := tx.exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text)
+			VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9)`,
+			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text)
+		if err != nil {
+			return fmt.Errorf("log event: %w", err)
+		}
+	}
+	return nil
+}
+
+// Events lists up to limit events after number after, of one cluster ("" for all), in order.
+func (tx *Tx) Events(ctx context.Context, cluster string, after int64, limit int) ([]Event, error) {
+	scan := func(r scanner) (Event, error) {
+		var e Event
+		var at int64
+		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text)
+		e.At = instant(at)
+		return e, err
+	}
+	const columns = `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text FROM event `
+	query, args := columns+`WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{after, limit}
+	if cluster != "" {
+		query, args = columns+`WHERE seq > $1 AND cluster_id = $3 ORDER BY seq LIMIT $2`, append(args, cluster)
+	}
+	events, err := list(ctx, tx, scan, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	return events, nil
+}
+
+// LastEvent is the number of the newest event.
+func (tx *Tx) LastEvent(ctx context.Context) (int64, error) {
+	var seq int64
+	if err := tx.row(ctx, `SELECT seq FROM event_head`).Scan(&seq); err != nil {
+		return 0, fmt.Errorf("read the event counter: %w", err)
+	}
+	return seq, nil
+}

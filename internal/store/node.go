@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+)
+
+// Node is a member of a cluster. The row is kept when the node is gone; a node that replaces it has another ID.
+type Node struct {
+	Life
+	ID         string
+	Cluster    string // ID
+	Name       string
+	Slot       int // its name's seat: fixes address and MAC
+	Role       protocol.Role
+	Queue      string // "" for the head
+	Class      string
+	MachineID  string // "" once gone
+	Machine    string // name
+	Desired    Desired
+	Boot       int64
+	JoinedBoot int64
+	JoinedKey  string
+	DrainUntil time.Time // zero: without limit
+	CreatedAt  time.Time
+	Seen       Observed
+}
+
+// Observed is what agents said of a node. The zero value: nothing yet.
+type Observed struct {
+	Boot     int64
+	At       time.Time
+	Revision int64
+	Checks   []protocol.Check
+	Slurm    *protocol.SlurmNode // as the head sees it; nil while Slurm does not know the node
+}
+
+// Healthy says that this boot has reported and passed every check.
+func (o Observed) Healthy(boot int64) bool {
+	if o.Boot != boot || len(o.Checks) == 0 {
+		return false
+	}
+	for _, check := range o.Checks {
+		if !check.OK {
+			return false
+		}
+	}
+	return true
+}
+
+const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine, n.desired,
+	n.boot, n.joined_boot, n.joined_key, n.drain_until, n.created_at,
+	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.slurm, '')`
+
+const nodeTables = ` FROM node n
+	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
+	LEFT JOIN observed o ON o.node_id = n.id `
+
+func scanNode(r scanner) (Node, error) {
+	var n Node
+	var at, drain, created, seen int64
+	var checks, slurm string
+	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Desired,
+		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &drain, &created}
+	fields = append(fields, n.fields(&at)...)
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &slurm)...); err != nil {
+		return n, err
+	}
+	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
+	if checks != "" {
+		if err := json.Unmarshal([]byte(checks), &n.Seen.Checks); err != nil {
+			return n, fmt.Errorf("checks of node %s: %w", n.ID, err)
+		}
+	}
+	if slurm != "" {
+		n.Seen.Slurm = new(protocol.SlurmNode)
+		if err := json.Unmarshal([]byte(slurm), n.Seen.Slurm); err != nil {
+			return n, fmt.Errorf("slurm state of node %s: %w", n.ID, err)
+		}
+	}
+	return n, nil
+}
+
+// AddNode stores a new node on its machine, in phase pending. If the machine is held by another node the transaction
+// has lost a race: on PostgreSQL Update runs it again, and it will see the machine taken.
+func (tx *Tx) AddNode(ctx context.Context, n Node) error {
+	_, err := tx.exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, machine, desired, created_at, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`,
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, n.Machine, string(Present), string(Pending))
+	if err != nil {
+		return fmt.Errorf("add node %s on machine %s: %w", n.Name, n.Machine, err)
+	}
+	tx.Wake(MachineKind, n.MachineID)
+	return nil
+}
+
+// Nodes lists a cluster's nodes that are not gone, the head first, then by slot.
+func (tx *Tx) Nodes(ctx context.Context, cluster string) ([]Node, error) {
+	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+nodeTables+`WHERE n.cluster_id = $1 AND n.phase <> 'gone' ORDER BY s.slot`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes of cluster %s: %w", cluster, err)
+	}
+	return nodes, nil
+}
+
+// EveryNode lists the nodes of all clusters that are not gone.
+func (tx *Tx) EveryNode(ctx context.Context) ([]Node, error) {
+	nodes, err := list(ctx, tx, scanNode, `SELECT `+nodeColumns+nodeTables+`WHERE n.phase <> 'gone' ORDER BY n.cluster_id, s.slot`)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+// Node finds a node by ID, gone or not.
+func (tx *Tx) Node(ctx context.Context, id string) (Node, error) {
+	n, err := one(ctx, tx, scanNode, `SELECT `+nodeColumns+nodeTables+`WHERE n.id = $1`, id)
+	if err != nil {
+		return n, fmt.Errorf("node %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// MachinesOf names every machine that a cluster ever had.
+func (tx *Tx) MachinesOf(ctx context.Context, cluster string) ([]string, error) {
+	scan := func(r scanner) (name string, err error) { return name, r.Scan(&name) }
+	names, err := list(ctx, tx, scan, `SELECT DISTINCT machine FROM node WHERE cluster_id = $1 ORDER BY machine`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list machines of cluster %s: %w", cluster, err)
+	}
+	return names, nil
+}
+
+// WantNodeAbsent asks for a node's end, draining it for at most drainFor (0: without limit), and wakes it.
+func (tx *Tx) WantNodeAbsent(ctx context.Context, id string, drainFor time.Duration) error {
+	_, err := tx.exec(ctx, `UPDATE node SET desired = $1, `+woken+`,
+			drain_until = CASE WHEN CAST($2 AS BIGINT) > 0 THEN now_ms() + CAST($2 AS BIGINT) ELSE 0 END
+		WHERE id = $3 AND desired = 'present'`, string(Absent), drainFor.Milliseconds(), id)
+	if err != nil {
+		return fmt.Errorf("release node %s: %w", id, err)
+	}
+	return nil
+}
+
+// StartBoot gives a node the number of its next boot, before anything of that boot exists.
+func (tx *Tx) StartBoot(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("start a boot of node %s: %w", id, err)
+	}
+	return nil
+}
+
+// UseToken records that a boot's one-time token was used by the holder of a key. It reports false when the node no
+// longer wants that boot, or when another key has used the token.
+func (tx *Tx) UseToken(ctx context.Context, id string, boot int64, key string) (bool, error) {
+	n, err := tx.exec(ctx, `UPDATE node SET joined_boot = $2, joined_key = $3
+		WHERE id = $1 AND boot = $2 AND phase IN ('booting', 'joining', 'testing', 'ready', 'draining')
+		  AND (joined_boot < $2 AND phase = 'booting' OR joined_boot = $2 AND joined_key = $3)`, id, boot, key)
+	if err != nil {
+		return false, fmt.Errorf("join node %s: %w", id, err)
+	}
+	return n == 1, nil
+}
+
+// LeaveMachine takes a node off its machine at its end, as part of the transaction that holds its row, and wakes the
+// machine.
+func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
+	_, err := tx.exec(ctx, `UPDATE node SET machine_id = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`, n.ID)
+	if err != nil {
+		return fmt.Errorf("take node %s off machine %s: %w", n.ID, n.Machine, err)
+	}
+	tx.Wake(MachineKind, n.MachineID)
+	return nil
+}

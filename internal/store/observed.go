@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"muster/internal/agent/protocol"
+)
+
+// SaveReport writes what a node's agent said of itself. Reports of an older boot than the last are dropped.
+func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) error {
+	checks, err := json.Marshal(r.Checks)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks) VALUES ($1, $2, now_ms(), $3, $4)
+		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision, checks = excluded.checks
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks))
+	if err != nil {
+		return fmt.Errorf("save report of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// SaveSlurm writes what the head saw of a node; nil when Slurm does not know it.
+func (tx *Tx) SaveSlurm(ctx context.Context, node string, s *protocol.SlurmNode) error {
+	text := ""
+	if s != nil {
+		encoded, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		text = string(encoded)
+	}
+	_, err := tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm) VALUES ($1, 0, 0, 0, '[]', $2)
+		ON CONFLICT (node_id) DO UPDATE SET slurm = excluded.slurm`, node, text)
+	if err != nil {
+		return fmt.Errorf("save slurm state of node %s: %w", node, err)
+	}
+	return nil
+}

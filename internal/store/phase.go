@@ -1,0 +1,55 @@
+package store
+
+// Phase is where an entity is in its life. lifecycle alone changes it.
+type Phase string
+
+// Phases of a machine.
+const (
+	Enrolled    Phase = "enrolled"
+	Inspecting  Phase = "inspecting"
+	Available   Phase = "available"
+	Reserved    Phase = "reserved"
+	InUse       Phase = "in-use"
+	Maintenance Phase = "maintenance"
+	Quarantined Phase = "quarantined"
+	Removed     Phase = "removed"
+)
+
+// Phases of a node.
+const (
+	Attaching Phase = "attaching"
+	Booting   Phase = "booting"
+	Joining   Phase = "joining"
+	Testing   Phase = "testing"
+	Draining  Phase = "draining"
+	Failed    Phase = "failed"
+	Gone      Phase = "gone"
+)
+
+// Phases of a cluster.
+const (
+	Provisioning Phase = "provisioning"
+	Degraded     Phase = "degraded"
+	Deleting     Phase = "deleting"
+	Deleted      Phase = "deleted"
+)
+
+// Phases of more than one kind.
+const (
+	Pending   Phase = "pending"   // node, cluster
+	Ready     Phase = "ready"     // node, cluster
+	Releasing Phase = "releasing" // node, machine
+)
+
+// Desired is the intent beside the phase.
+type Desired string
+
+// What may be wanted of a machine, a cluster, a node.
+const (
+	ForService     Desired = "service"
+	ForMaintenance Desired = "maintenance"
+	ForRemoval     Desired = "removed"
+	Present        Desired = "present"
+	Absent         Desired = "absent"
+	ToDelete       Desired = "deleted"
+)

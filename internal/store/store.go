@@ -1,0 +1,293 @@
+// Package store keeps what was asked for and what was seen, in SQLite (embedded, one controller) or PostgreSQL
+// (several replicas), with one SQL text for both.
+//
+// What enters: intent from api through admission, phases from lifecycle, observations from monitor. What leaves: rows,
+// claims on rows, and the event log. The database's clock is the only clock; its constraints, not this code, make it
+// impossible to give a machine twice.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"golang.org/x/sys/unix"
+	sqlite "modernc.org/sqlite"
+)
+
+// ErrNotFound is returned for a row that is not there.
+var ErrNotFound = errors.New("not found")
+
+// ErrExists is returned when a name is taken.
+var ErrExists = errors.New("exists already")
+
+// ErrFenced is returned to a controller whose claim on a row was taken over: it must drop what it was about to write.
+var ErrFenced = errors.New("fenced out: another controller has taken this over")
+
+type dialect int
+
+const (
+	sqliteFile dialect = iota
+	postgres
+)
+
+// portable words in the SQL texts, and what each database calls them.
+var words = map[dialect]*strings.Replacer{
+	sqliteFile: strings.NewReplacer("now_ms()", "CAST(unixepoch('subsec') * 1000 AS INTEGER)", "FOR UPDATE SKIP LOCKED", "", "FOR UPDATE", ""),
+	postgres:   strings.NewReplacer("now_ms()", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"),
+}
+
+// Store is a database. Use View and Update; both may be called from any goroutine.
+type Store struct {
+	dialect dialect
+	write   *sql.DB
+	read    *sql.DB
+	file    *os.File // SQLite: held under an exclusive lock for as long as the store is open
+
+	mu     sync.Mutex
+	change chan struct{} // closed and replaced after every commit in this process
+}
+
+// Open opens and migrates the database at url: "postgres://…", or a path of an SQLite file (created with mode 0600).
+// A second process that opens the same SQLite file is refused.
+func Open(ctx context.Context, url string) (*Store, error) {
+	s := &Store{change: make(chan struct{})}
+	var err error
+	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
+		err = s.openPostgres(url)
+	} else {
+		err = s.openSQLite(ctx, url)
+	}
+	if err == nil {
+		err = migrate(ctx, s.write, s.dialect)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) openPostgres(url string) error {
+	s.dialect = postgres
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return errors.New("open the database: " + redact(url)) // the driver's own text may hold the password
+	}
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	s.write, s.read = db, db
+	return nil
+}
+
+func (s *Store) openSQLite(ctx context.Context, path string) error {
+	s.dialect = sqliteFile
+	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	s.file = file
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("database %s is in use by another controller; several controllers need --db postgres://…", path)
+	}
+	created, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	_ = created.Close()
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_time_format=sqlite"
+	if s.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	s.write.SetMaxOpenConns(1)
+	if _, err := s.write.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+		return fmt.Errorf("open the database %s: %w", path, err)
+	}
+	if s.read, err = sql.Open("sqlite", dsn); err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	s.read.SetMaxOpenConns(4)
+	return nil
+}
+
+// Close waits for running statements and lets go of the database.
+func (s *Store) Close() error {
+	var errs []error
+	if s.write != nil {
+		errs = append(errs, s.write.Close())
+	}
+	if s.read != nil && s.read != s.write {
+		errs = append(errs, s.read.Close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Shared says whether other controllers may work on the same database.
+func (s *Store) Shared() bool { return s.dialect == postgres }
+
+// Changed returns a channel that is closed after the next commit of this process. Take it before you look, then wait:
+// nothing is missed. Commits of other replicas are not announced; poll beside it.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.change
+}
+
+func (s *Store) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.change)
+	s.change = make(chan struct{})
+}
+
+// Tx is one transaction. Its methods stand beside their entities.
+type Tx struct {
+	tx     *sql.Tx
+	d      dialect
+	events []Event // written last, so that the event counter's lock is held only for the commit
+	wakes  []wake
+}
+
+// View runs f on a consistent snapshot. f must not write.
+func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
+	options := &sql.TxOptions{ReadOnly: true}
+	if s.dialect == postgres {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	tx, err := s.read.BeginTx(ctx, options)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	return f(&Tx{tx: tx, d: s.dialect})
+}
+
+// tries is how often Update repeats a transaction that lost against a concurrent one.
+const tries = 20
+
+// Update runs f in one transaction: all of it is stored with its events, or nothing. f may run several times and must
+// have no effect outside the transaction; never wait in it. When two transactions reach for the same machine, the
+// loser runs again and sees it taken.
+func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
+	var done *Tx
+	err := s.quietly(ctx, func(tx *Tx) error {
+		done = tx
+		return f(tx)
+	})
+	if err != nil {
+		return err
+	}
+	_ = s.giveWakes(ctx, done.wakes) // only hints, and the transaction stands
+	s.announce()
+	return nil
+}
+
+// quietly is Update without telling anyone: claims and leases are nobody's news.
+func (s *Store) quietly(ctx context.Context, f func(*Tx) error) error {
+	var err error
+	for range tries {
+		if err = s.once(ctx, f); !lostRace(err) {
+			break
+		}
+	}
+	return err
+}
+
+func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
+	raw, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = raw.Rollback() }()
+	tx := &Tx{tx: raw, d: s.dialect}
+	if err := f(tx); err != nil {
+		return err
+	}
+	if err := tx.writeEvents(ctx); err != nil {
+		return err
+	}
+	return raw.Commit()
+}
+
+// lostRace says that the same transaction may well succeed when run again.
+func lostRace(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		const serialization, deadlock, unique = "40001", "40P01", "23505"
+		return pg.Code == serialization || pg.Code == deadlock || pg.Code == unique && pg.ConstraintName == "node_machine_id_key"
+	}
+	return false
+}
+
+// taken says that err is a violated uniqueness.
+func taken(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	var lite *sqlite.Error
+	const constraintUnique, constraintPrimaryKey = 2067, 1555
+	return errors.As(err, &lite) && (lite.Code() == constraintUnique || lite.Code() == constraintPrimaryKey)
+}
+
+func (tx *Tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	result, err := tx.tx.ExecContext(ctx, words[tx.d].Replace(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (tx *Tx) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return tx.tx.QueryRowContext(ctx, words[tx.d].Replace(query), args...)
+}
+
+// scanner is a *sql.Row or *sql.Rows.
+type scanner interface{ Scan(...any) error }
+
+// list collects every row of a query.
+func list[T any](ctx context.Context, tx *Tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := tx.tx.QueryContext(ctx, words[tx.d].Replace(query), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// one returns the single row of a query, or ErrNotFound.
+func one[T any](ctx context.Context, tx *Tx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	value, err := scan(tx.row(ctx, query, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return value, err
+}
+
+// redact returns url without its password.
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable URL)"
+	}
+	return u.Redacted()
+}
