@@ -217,3 +217,21 @@ func (tx *Tx) AddSeat(ctx context.Context, cluster string, s Seat) error {
 	}
 	return nil
 }
+
+// Revisions tells, for every living cluster, the revision of what its agents are told.
+func (tx *Tx) Revisions(ctx context.Context) (map[string]int64, error) {
+	type row struct {
+		id       string
+		revision int64
+	}
+	scan := func(r scanner) (c row, err error) { return c, r.Scan(&c.id, &c.revision) }
+	rows, err := list(ctx, tx, scan, `SELECT id, revision FROM cluster WHERE phase <> 'deleted'`)
+	if err != nil {
+		return nil, fmt.Errorf("list revisions: %w", err)
+	}
+	revisions := map[string]int64{}
+	for _, c := range rows {
+		revisions[c.id] = c.revision
+	}
+	return revisions, nil
+}

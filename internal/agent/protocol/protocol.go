@@ -55,14 +55,15 @@ const (
 
 // Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
 type Config struct {
-	Revision int64   `json:"revision"`
-	Cluster  string  `json:"cluster"` // the cluster's name, also Slurm's ClusterName
-	Self     Peer    `json:"self"`
-	Peers    []Peer  `json:"peers"` // every node of the cluster, self included, head first
-	MungeKey []byte  `json:"munge_key"`
-	Queues   []Queue `json:"queues"`
-	Users    []User  `json:"users"`
-	SSH      SSH     `json:"ssh"`
+	Revision  int64   `json:"revision"`
+	Cluster   string  `json:"cluster"` // the cluster's name, also Slurm's ClusterName
+	ClusterID string  `json:"cluster_id"`
+	Self      Peer    `json:"self"`
+	Peers     []Peer  `json:"peers"` // every node of the cluster, self included, head first
+	MungeKey  []byte  `json:"munge_key"`
+	Queues    []Queue `json:"queues"`
+	Users     []User  `json:"users"`
+	SSH       SSH     `json:"ssh"`
 }
 
 // Peer is one node as the others see it. Name, address and MAC stay together for the cluster's life.

@@ -1,0 +1,106 @@
+package monitor
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// firstUID is the account of a cluster's owner.
+const firstUID = 10000
+
+// config answers with the node's desired state as soon as it is newer than what the agent has.
+func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	if err != nil {
+		http.Error(w, "after must be a revision", http.StatusBadRequest)
+		return
+	}
+	ctx := r.Context()
+	config, err := m.configOf(ctx, who)
+	if err == nil && config.Revision <= after {
+		waiting, cancel := context.WithTimeout(ctx, longPoll)
+		defer cancel()
+		if !m.board.wait(waiting, config.ClusterID, after) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		config, err = m.configOf(ctx, who)
+	}
+	m.answer(w, r, config, err)
+}
+
+// configOf composes what one node has to be, from one snapshot.
+func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Config, error) {
+	var c protocol.Config
+	err := m.db.View(ctx, func(tx *store.Tx) error {
+		self, err := tx.Node(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		if self.Boot != who.Boot || self.Phase == store.Gone {
+			return errRefused
+		}
+		cluster, err := tx.Cluster(ctx, self.Cluster)
+		if err != nil {
+			return err
+		}
+		nodes, err := tx.Nodes(ctx, self.Cluster)
+		if err != nil {
+			return err
+		}
+		machines, err := tx.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		keys, err := tx.Keys(ctx, cluster.CreatedBy)
+		if err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		sizes := map[string]store.Machine{}
+		for _, machine := range machines {
+			sizes[machine.ID] = machine
+		}
+		c = protocol.Config{
+			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
+			Self: peer(self, sizes[self.MachineID], now),
+			SSH:  protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
+		}
+		for _, n := range nodes {
+			if n.Phase != store.Failed && n.Phase != store.Releasing {
+				c.Peers = append(c.Peers, peer(n, sizes[n.MachineID], now))
+			}
+		}
+		for i, q := range cluster.Spec.Queues {
+			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
+		}
+		user := protocol.User{Name: cluster.CreatedBy, UID: firstUID}
+		for _, key := range keys {
+			user.Keys = append(user.Keys, key.Line)
+		}
+		c.Users = []protocol.User{user}
+		return nil
+	})
+	return c, err
+}
+
+func peer(n store.Node, m store.Machine, now time.Time) protocol.Peer {
+	draining := n.Desired == store.Absent
+	return protocol.Peer{
+		Name: n.Name, Address: address(n), MAC: substrate.MAC(n.Slot).String(), Role: n.Role, Queue: n.Queue,
+		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
+		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
+	}
+}
+
+func address(n store.Node) string { return substrate.Address(n.Slot).Addr().String() }

@@ -1,0 +1,144 @@
+// Package monitor is where nodes are heard: it lets an agent join with its boot's one-time token, tells it what its node
+// has to be, and writes down what it reports.
+//
+// What enters: the agents' calls (internal/agent/protocol). What leaves: observed state in the store and wake-ups for
+// lifecycle, which alone draws conclusions. It changes no phase.
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+)
+
+// Timing of the talk with agents.
+const (
+	heartbeat = 5 * time.Second
+	longPoll  = 25 * time.Second
+	bodyLimit = 4 << 20 // bytes; a head's report of 10,000 nodes is 1 MiB
+)
+
+// Monitor serves agents.
+type Monitor struct {
+	db        *store.Store
+	authority *identity.Authority
+	log       *slog.Logger
+	board     *board
+}
+
+// New makes a Monitor; Run must run for its long polls to hear of news.
+func New(db *store.Store, a *identity.Authority, log *slog.Logger) *Monitor {
+	return &Monitor{db: db, authority: a, log: log, board: newBoard(db)}
+}
+
+// Run watches for news until ctx ends.
+func (m *Monitor) Run(ctx context.Context) error { return m.board.run(ctx, m.log) }
+
+// Handler answers agents. It must be served over TLS by the authority's ServerTLS.
+func (m *Monitor) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /agent/v1/join", m.join)
+	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
+	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
+	return mux
+}
+
+// errRefused is for an agent that must end: it belongs to a boot that nobody wants any more.
+var errRefused = errors.New("this boot of the node is not wanted")
+
+// join exchanges the boot's one-time token, or on renewal the old certificate, for certificates.
+func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
+	var request protocol.JoinRequest
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&request); err != nil {
+		http.Error(w, "unreadable request: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	who := identity.Agent{Node: request.Node, Boot: request.Boot}
+	renewal := false
+	if old, err := caller(r); err == nil {
+		renewal = old == who
+	}
+	if !renewal && !m.authority.CheckToken(request.Node, request.Boot, request.Token) {
+		m.log.Warn("refused an agent", "node", request.Node, "boot", request.Boot, "why", "wrong token")
+		http.Error(w, errRefused.Error(), http.StatusForbidden)
+		return
+	}
+	reply, err := m.admit(r.Context(), request, who, renewal)
+	m.answer(w, r, reply, err)
+}
+
+func (m *Monitor) admit(ctx context.Context, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply, error) {
+	now := time.Now()
+	reply := protocol.JoinReply{NotAfter: now.Add(identity.CertificateLife).UTC()}
+	var fingerprint string
+	var err error
+	if reply.Certificate, fingerprint, err = m.authority.CertifyAgent(request.CSR, who, now); err != nil {
+		return reply, err
+	}
+	err = m.db.Update(ctx, func(tx *store.Tx) error {
+		node, err := tx.Node(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		if renewal {
+			if node.Boot != who.Boot || node.Phase == store.Gone {
+				return errRefused
+			}
+		} else if used, err := tx.UseToken(ctx, who.Node, who.Boot, fingerprint); err != nil {
+			return err
+		} else if !used {
+			return errRefused
+		}
+		tx.Wake(store.NodeKind, node.ID)
+		cluster, err := tx.Cluster(ctx, node.Cluster)
+		if err != nil {
+			return err
+		}
+		names := []string{node.Name, node.Name + "." + cluster.Name, address(node)}
+		reply.HostCertificate, err = m.authority.CertifyHost(request.HostKey, names, now)
+		return err
+	})
+	return reply, err
+}
+
+// caller is the agent that the client certificate names.
+func caller(r *http.Request) (identity.Agent, error) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return identity.Agent{}, errors.New("a client certificate is needed")
+	}
+	return identity.AgentOf(r.TLS.VerifiedChains[0][0])
+}
+
+// known lets only agents with a certificate through.
+func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agent)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, err := caller(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		f(w, r, who)
+	}
+}
+
+// answer writes a reply, or the error as the agent must take it: 403 means that it has to end.
+func (m *Monitor) answer(w http.ResponseWriter, r *http.Request, reply any, err error) {
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(reply)
+	case errors.Is(err, errRefused) || errors.Is(err, store.ErrNotFound):
+		http.Error(w, errRefused.Error(), http.StatusForbidden)
+	case r.Context().Err() != nil: // the agent has gone
+	default:
+		m.log.Error("cannot answer an agent", "path", r.URL.Path, "error", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+	}
+}

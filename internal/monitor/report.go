@@ -1,0 +1,80 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+)
+
+// report writes down what a node says of itself and, from a head, of Slurm.
+func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+	var report protocol.Report
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&report); err != nil {
+		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	report.Boot = who.Boot // the certificate knows better
+	reply, err := m.record(r.Context(), who, report)
+	m.answer(w, r, reply, err)
+}
+
+func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report) (protocol.ReportReply, error) {
+	reply := protocol.ReportReply{Every: heartbeat}
+	err := m.db.Update(ctx, func(tx *store.Tx) error {
+		node, err := tx.Node(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		if node.Boot != who.Boot || node.Phase == store.Gone {
+			return errRefused
+		}
+		cluster, err := tx.Cluster(ctx, node.Cluster)
+		if err != nil {
+			return err
+		}
+		reply.Revision = cluster.Revision
+		if err := tx.SaveReport(ctx, node.ID, report); err != nil {
+			return err
+		}
+		if node.Phase != store.Ready || !slices.Equal(node.Seen.Checks, report.Checks) {
+			tx.Wake(store.NodeKind, node.ID)
+		}
+		if node.Role != protocol.Head || report.Slurm == nil {
+			return nil
+		}
+		return m.recordSlurm(ctx, tx, node.Cluster, report.Slurm.Nodes)
+	})
+	return reply, err
+}
+
+// recordSlurm writes, for every compute node, what the head sees of it, where that has changed.
+func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.SlurmNode) error {
+	nodes, err := tx.Nodes(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	rows := map[string]*protocol.SlurmNode{}
+	for i := range seen {
+		rows[seen[i].Name] = &seen[i]
+	}
+	for _, n := range nodes {
+		row := rows[n.Name]
+		if n.Role == protocol.Head || same(row, n.Seen.Slurm) {
+			continue
+		}
+		if err := tx.SaveSlurm(ctx, n.ID, row); err != nil {
+			return err
+		}
+		tx.Wake(store.NodeKind, n.ID)
+	}
+	return nil
+}
+
+func same(a, b *protocol.SlurmNode) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
