@@ -371,3 +371,6 @@ func NewID(kind string) string {
 	_, _ = rand.Read(random[:])
 	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))[:10]
 }
+
+// Current is the running cluster that the plan changes; nil for a new one.
+func (p *Plan) Current() *store.Cluster { return p.current }

@@ -157,6 +157,7 @@ type Tx struct {
 	d      dialect
 	events []Event // written last, so that the event counter's lock is held only for the commit
 	wakes  []wake
+	frozen bool // a View
 }
 
 // View runs f on a consistent snapshot. f must not write.
@@ -170,7 +171,7 @@ func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return f(&Tx{tx: tx, d: s.dialect})
+	return f(&Tx{tx: tx, d: s.dialect, frozen: true})
 }
 
 // tries is how often Update repeats a transaction that lost against a concurrent one.

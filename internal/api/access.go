@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.
+const certificateLife = 5 * time.Minute
+
+// TunnelProtocol is what a client asks to upgrade to for a tunnel.
+const TunnelProtocol = "muster-tunnel"
+
+// Key is an SSH public key of the caller.
+type Key struct {
+	Fingerprint string    `json:"fingerprint"`
+	Line        string    `json:"line" doc:"authorized_keys format"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+// Certificate lets the holder of a key into one cluster for a few minutes.
+type Certificate struct {
+	Certificate string `json:"certificate" doc:"OpenSSH user certificate"`
+	Account     string `json:"account" doc:"the user's name on the cluster's nodes"`
+	HostCA      string `json:"host_ca" doc:"signs the host certificates of the cluster's nodes, authorized_keys format"`
+	Head        string `json:"head" doc:"host name of the head node"`
+}
+
+func (a *API) registerAccess(api huma.API) {
+	tags := []string{"access"}
+	huma.Register(api, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List your SSH keys", Tags: tags}, a.listKeys)
+	huma.Register(api, huma.Operation{OperationID: "add-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Register an SSH public key; it opens all your clusters",
+		DefaultStatus: http.StatusCreated, Errors: []int{409, 422}, Tags: tags}, a.addKey)
+	huma.Register(api, huma.Operation{OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}", Summary: "Forget an SSH key", Errors: []int{404}, Tags: tags}, a.deleteKey)
+	huma.Register(api, huma.Operation{OperationID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate", Summary: "Sign an SSH key for a few minutes", Errors: []int{404, 409, 422}, Tags: tags}, a.certify)
+	huma.Register(api, huma.Operation{OperationID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel", Summary: "Open a connection to the SSH port of a cluster's node",
+		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.", Tags: tags, Errors: []int{404, 409, 426},
+		Responses: map[string]*huma.Response{"101": {Description: "the connection is open"}}}, a.tunnel)
+}
+
+func (a *API) listKeys(ctx context.Context, in *page) (*listOutput[Key], error) {
+	out := &listOutput[Key]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		keys, err := tx.Keys(ctx, identityOf(ctx))
+		var all []Key
+		for _, k := range keys {
+			all = append(all, Key{k.Fingerprint, k.Line, k.CreatedAt})
+		}
+		out.Body = pageOf(*in, all, func(k Key) string { return k.CreatedAt.Format(time.RFC3339Nano) + k.Fingerprint })
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) addKey(ctx context.Context, in *struct {
+	Body struct {
+		Line string `json:"line" doc:"the content of the .pub file" maxLength:"16384"`
+	}
+}) (*struct{ Body Key }, error) {
+	key, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(in.Body.Line))
+	if err != nil || len(options) > 0 || strings.TrimSpace(string(rest)) != "" {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
+	}
+	if _, isCertificate := key.(*ssh.Certificate); isCertificate || key.Type() == "ssh-dss" {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: keys of type "+key.Type()+" are not accepted", "make one with `ssh-keygen -t ed25519`")
+	}
+	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
+	out := &struct{ Body Key }{Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
+	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
+			return err
+		}
+		if err := tx.AddKey(ctx, store.Key{Identity: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line}); err != nil {
+			return err
+		}
+		return tx.InformAll(ctx)
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) deleteKey(ctx context.Context, in *struct {
+	Fingerprint string `path:"fingerprint" doc:"SHA256:…, percent-encoded" maxLength:"100"`
+}) (*struct{}, error) {
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.RemoveKey(ctx, identityOf(ctx), in.Fingerprint); err != nil {
+			return err
+		}
+		return tx.InformAll(ctx)
+	})
+	return nil, a.tell(err, nil)
+}
+
+// reachable is the node behind a name, with its cluster, if one can log in there now.
+func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, store.Node, error) {
+	var c store.Cluster
+	var found store.Node
+	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		if c, err = a.find(ctx, tx, ref); err != nil {
+			return err
+		}
+		nodes, err := tx.Nodes(ctx, c.ID)
+		for _, n := range nodes {
+			if n.Name == name || name == "" && n.Role == protocol.Head {
+				found = n
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+	case found.ID == "" && name != "":
+		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name), "`muster describe "+c.Name+"` lists its nodes")
+	case found.ID == "" || found.Phase != store.Ready && found.Phase != store.Draining:
+		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s cannot be entered now: %s, %s", c.Name, c.Phase, c.Reason), "`muster events -w "+c.Name+"` shows its progress")
+	}
+	return c, found, err
+}
+
+func (a *API) certify(ctx context.Context, in *struct {
+	ref
+	Body struct {
+		PublicKey string `json:"public_key" doc:"authorized_keys format" maxLength:"16384"`
+	}
+}) (*struct{ Body Certificate }, error) {
+	c, head, err := a.reachable(ctx, in.Cluster, "")
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	text, err := a.Authority.CertifyUser(in.Body.PublicKey, identityOf(ctx), c.CreatedBy, time.Now(), certificateLife)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
+	}
+	return &struct{ Body Certificate }{Certificate{text, c.CreatedBy, a.Authority.HostCA(), head.Name}}, nil
+}
+
+func (a *API) tunnel(ctx context.Context, in *struct {
+	ref
+	Node    string `query:"node" doc:"host name; empty: the head" maxLength:"63"`
+	Upgrade string `header:"Upgrade"`
+}) (*huma.StreamResponse, error) {
+	if in.Upgrade != TunnelProtocol {
+		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections", "send Connection: Upgrade and Upgrade: "+TunnelProtocol)
+	}
+	c, node, err := a.reachable(ctx, in.Cluster, in.Node)
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	const sshPort = 22
+	inside, err := a.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(substrate.Address(node.Slot).Addr(), sshPort))
+	if err != nil {
+		a.Log.Warn("cannot reach a node", "cluster", c.ID, "node", node.Name, "error", err)
+		return nil, problem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("node %s of cluster %s does not answer", node.Name, c.Name), "`muster describe "+c.Name+"` shows its state")
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer func() { _ = inside.Close() }()
+		_, w := humago.Unwrap(hctx)
+		if err := relay(ctx, w, inside); err != nil {
+			a.Log.Info("a tunnel ended", "cluster", c.ID, "node", node.Name, "error", err)
+		}
+	}}, nil
+}
+
+// halfCloser can end one direction and keep the other.
+type halfCloser interface{ CloseWrite() error }
+
+// relay takes the client's connection over and copies both ways until both have ended, or ctx does.
+func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser) error {
+	outside, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fmt.Errorf("take over the connection: %w", err)
+	}
+	defer func() { _ = outside.Close() }()
+	if err := outside.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", TunnelProtocol); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _, _ = outside.Close(), inside.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	var there, back error
+	copyTo := func(to io.Writer, from io.Reader, result *error) {
+		_, *result = io.Copy(to, from)
+		if h, ok := to.(halfCloser); ok {
+			_ = h.CloseWrite()
+		}
+	}
+	both.Go(func() { copyTo(inside, buffered, &there) })
+	both.Go(func() { copyTo(outside, inside, &back) })
+	both.Wait()
+	return errors.Join(there, back)
+}

@@ -1,0 +1,127 @@
+// Package api is where intent comes in: HTTP with JSON, described by an OpenAPI 3.1 document that is generated from the
+// types here. The command line and the console use nothing else.
+//
+// What enters: requests with a token. What leaves: calls of admission inside one store transaction, and views of the
+// store. It changes no phase and starts nothing.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"muster/internal/admission"
+	"muster/internal/environment/identity"
+	"muster/internal/environment/images"
+	"muster/internal/store"
+)
+
+// ImageStore lists the images of a controller.
+type ImageStore interface {
+	List() ([]images.Image, error)
+}
+
+// Dialer reaches into the network of a cluster.
+type Dialer interface {
+	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
+}
+
+// API answers users.
+type API struct {
+	DB        *store.Store
+	Admission *admission.Admission
+	Authority *identity.Authority
+	Images    ImageStore
+	Dialer    Dialer
+	Version   string
+	Log       *slog.Logger
+}
+
+// Handler serves the API. Every path but /healthz and /openapi.yaml needs a token.
+func (a *API) Handler() (http.Handler, error) {
+	mux := http.NewServeMux()
+	document := a.register(mux)
+	text, err := render(document)
+	if err != nil {
+		return nil, err
+	}
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(text)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.DB.View(r.Context(), func(tx *store.Tx) error { _, err := tx.Now(r.Context()); return err }); err != nil {
+			http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path, "GET /openapi.yaml lists what there is"))
+	})
+	return mux, nil
+}
+
+// OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
+func OpenAPI(version string) ([]byte, error) {
+	return render((&API{Version: version}).register(http.NewServeMux()))
+}
+
+func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
+	config := huma.DefaultConfig("Muster", a.Version)
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil // no $schema links: the document is the reference
+	config.Info.Description = "Self-service HPC clusters. Intent goes in here; what is true comes back as phases and events."
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}
+	config.Security = []map[string][]string{{"token": {}}}
+	api := humago.New(mux, config)
+	api.UseMiddleware(a.authenticate(api))
+	a.registerClusters(api)
+	a.registerAccess(api)
+	a.registerEvents(api)
+	a.registerMachines(api)
+	a.registerCatalogue(api)
+	return api.OpenAPI()
+}
+
+type identityKey struct{}
+
+// identityOf is who makes the request.
+func identityOf(ctx context.Context) string {
+	name, _ := ctx.Value(identityKey{}).(string)
+	return name
+}
+
+// authenticate lets only the bearers of a known token through.
+func (a *API) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		scheme, token, _ := strings.Cut(ctx.Header("Authorization"), " ")
+		var name string
+		var err error
+		if strings.EqualFold(scheme, "Bearer") && token != "" {
+			err = a.DB.View(ctx.Context(), func(tx *store.Tx) (err error) {
+				name, err = tx.Identity(ctx.Context(), store.HashToken(token))
+				return err
+			})
+		}
+		if name == "" {
+			p := problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
+			if err != nil && !isNotFound(err) {
+				a.Log.Error("cannot check a token", "error", err)
+				p = problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
+			}
+			if p.Status == http.StatusUnauthorized {
+				ctx.SetHeader("WWW-Authenticate", `Bearer realm="muster"`)
+			}
+			_ = huma.WriteErr(api, ctx, p.Status, p.Detail, p)
+			return
+		}
+		next(huma.WithValue(ctx, identityKey{}, name))
+	}
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/environment/images"
+	"muster/internal/store"
+)
+
+// Class is a name for machines alike, with what there is of it.
+type Class struct {
+	Name     string   `json:"name"`
+	Select   []string `json:"select" doc:"conditions on a machine's facts; all must hold"`
+	Price    string   `json:"price,omitempty" doc:"per node and hour"`
+	Machines int      `json:"machines"`
+	Free     int      `json:"free"`
+	Default  string   `json:"default,omitempty" doc:"what it is the default of: queues, head"`
+}
+
+// Image is an environment that nodes can boot.
+type Image struct {
+	Name    string    `json:"name"`
+	Digest  string    `json:"digest"`
+	Arch    string    `json:"arch"`
+	Size    int64     `json:"size" doc:"bytes"`
+	Created time.Time `json:"created"`
+	Summary string    `json:"summary,omitempty"`
+}
+
+// Site is what the controller says of itself.
+type Site struct {
+	Site     string `json:"site"`
+	Version  string `json:"version"`
+	Identity string `json:"identity" doc:"who the token says you are"`
+	Project  string `json:"project" doc:"the default"`
+}
+
+func (a *API) registerCatalogue(api huma.API) {
+	tags := []string{"catalogue"}
+	op := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: tags}
+	}
+	huma.Register(api, op("list-classes", "/v1/classes", "List the site's classes"), a.listClasses)
+	huma.Register(api, op("list-images", "/v1/images", "List images"), a.listImages)
+	huma.Register(api, op("get-site", "/v1/site", "Show the site and who you are"), func(ctx context.Context, _ *struct{}) (*struct{ Body Site }, error) {
+		c := a.Admission.Catalogue
+		return &struct{ Body Site }{Site{c.Site, a.Version, identityOf(ctx), c.Project}}, nil
+	})
+}
+
+func (a *API) listClasses(ctx context.Context, in *page) (*listOutput[Class], error) {
+	out := &listOutput[Class]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		machines, err := tx.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		var all []Class
+		catalogue := a.Admission.Catalogue
+		for _, class := range catalogue.Classes {
+			view := Class{Name: class.Name, Price: class.Price.String(), Select: []string{}}
+			for _, condition := range class.Select {
+				view.Select = append(view.Select, condition.String())
+			}
+			for _, m := range machines {
+				if class.Has(m.Machine) {
+					view.Machines++
+					if m.Free() {
+						view.Free++
+					}
+				}
+			}
+			var defaults []string
+			if class.Name == catalogue.Class {
+				defaults = append(defaults, "queues")
+			}
+			if class.Name == catalogue.Head {
+				defaults = append(defaults, "head")
+			}
+			view.Default = strings.Join(defaults, ", ")
+			all = append(all, view)
+		}
+		slices.SortFunc(all, func(a, b Class) int { return strings.Compare(a.Name, b.Name) })
+		out.Body = pageOf(*in, all, func(c Class) string { return c.Name })
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) listImages(_ context.Context, in *page) (*listOutput[Image], error) {
+	all, err := a.Images.List()
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	key := func(m images.Image) string { return m.Name + "@" + m.Digest }
+	slices.SortFunc(all, func(a, b images.Image) int { return strings.Compare(key(a), key(b)) })
+	cut := pageOf(*in, all, key)
+	out := &listOutput[Image]{List[Image]{Items: []Image{}, Next: cut.Next}}
+	for _, m := range cut.Items {
+		out.Body.Items = append(out.Body.Items, Image{m.Name, m.Digest, m.Arch, m.Size, m.Created, m.Summary})
+	}
+	return out, nil
+}

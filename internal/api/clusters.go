@@ -1,0 +1,356 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// ref is a cluster in a path.
+type ref struct {
+	Cluster string `path:"cluster" doc:"name or ID" maxLength:"63"`
+}
+
+// change is what every request for a change may carry.
+type change struct {
+	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
+	DrainTimeout   string `query:"drain_timeout" doc:"how long nodes that go may wait for their jobs, as a duration like 10m; then the jobs are ended. Empty: without limit"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
+}
+
+func (c change) drain() (time.Duration, error) {
+	if c.DrainTimeout == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(c.DrainTimeout)
+	if err != nil || d <= 0 {
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("drain_timeout: %q is no duration above zero", c.DrainTimeout), "write for example 90s, 10m or 2h")
+	}
+	return d, nil
+}
+
+type fileInput struct {
+	change
+	RawBody []byte `contentType:"application/yaml"`
+}
+
+type namedFileInput struct {
+	ref
+	fileInput
+}
+
+type answerOutput struct {
+	Status int
+	Body   Answer
+}
+
+type clusterOutput struct{ Body Cluster }
+
+type page struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"how many at most"`
+	Cursor string `query:"cursor" doc:"from the page before" maxLength:"200"`
+}
+
+// List is one page.
+type List[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent on the last"`
+}
+
+type listOutput[T any] struct{ Body List[T] }
+
+// pageOf cuts a page out of a list that is sorted by key.
+func pageOf[T any](p page, all []T, key func(T) string) List[T] {
+	list := List[T]{Items: []T{}}
+	for i, item := range all {
+		if p.Cursor != "" && key(item) <= p.Cursor {
+			continue
+		}
+		if list.Items = append(list.Items, item); len(list.Items) == p.Limit && i < len(all)-1 {
+			list.Next = key(item)
+			break
+		}
+	}
+	return list
+}
+
+func (a *API) registerClusters(api huma.API) {
+	tags := []string{"clusters"}
+	huma.Register(api, huma.Operation{OperationID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters", Summary: "List clusters", Tags: tags}, a.listClusters)
+	huma.Register(api, fileOperation(huma.Operation{OperationID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters", Summary: "Create a cluster from a cluster file",
+		DefaultStatus: http.StatusAccepted, Errors: []int{409, 422}, Tags: tags}), a.createCluster)
+	huma.Register(api, huma.Operation{OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}", Summary: "Show a cluster and its nodes", Errors: []int{404}, Tags: tags}, a.getCluster)
+	huma.Register(api, fileOperation(huma.Operation{OperationID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}", Summary: "Make a cluster be as its file says, new or not",
+		DefaultStatus: http.StatusAccepted, Errors: []int{409, 422}, Tags: tags}), a.applyCluster)
+	huma.Register(api, huma.Operation{OperationID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale", Summary: "Change the number of nodes of a queue",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}, a.scaleCluster)
+	huma.Register(api, huma.Operation{OperationID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}", Summary: "Delete a cluster with its /home",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404}, Tags: tags}, a.deleteCluster)
+}
+
+func (a *API) listClusters(ctx context.Context, in *page) (*listOutput[Cluster], error) {
+	out := &listOutput[Cluster]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		clusters, err := tx.Clusters(ctx, "")
+		if err != nil {
+			return err
+		}
+		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name })
+		out.Body = List[Cluster]{Items: []Cluster{}, Next: cut.Next}
+		for _, c := range cut.Items {
+			view, err := a.clusterView(ctx, tx, c)
+			if err != nil {
+				return err
+			}
+			out.Body.Items = append(out.Body.Items, view)
+		}
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+// find is the cluster that a path names: a living one by name, or any by ID.
+func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster, error) {
+	c, err := tx.ClusterNamed(ctx, a.Admission.Catalogue.Project, ref)
+	if isNotFound(err) {
+		if byID, other := tx.Cluster(ctx, ref); !isNotFound(other) {
+			return byID, other
+		}
+	}
+	return c, err
+}
+
+func (a *API) getCluster(ctx context.Context, in *ref) (*clusterOutput, error) {
+	out := &clusterOutput{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		c, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return err
+		}
+		out.Body, err = a.clusterView(ctx, tx, c)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) createCluster(ctx context.Context, in *fileInput) (*answerOutput, error) {
+	doc, err := spec.Parse("", in.RawBody)
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	return a.carryOut(ctx, in.change, doc, request("create", string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+		return a.Admission.Create(ctx, tx, doc.Cluster)
+	})
+}
+
+func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutput, error) {
+	doc, err := spec.Parse("", in.RawBody)
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	return a.carryOut(ctx, in.change, doc, request("apply", in.Cluster, string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+		current, err := a.find(ctx, tx, in.Cluster)
+		switch {
+		case isNotFound(err) && doc.Cluster.Name == in.Cluster:
+			return a.Admission.Create(ctx, tx, doc.Cluster)
+		case err != nil:
+			return nil, err
+		}
+		return a.changed(ctx, tx, current, doc.Cluster)
+	})
+}
+
+type scaleInput struct {
+	ref
+	change
+	Body struct {
+		Queue string `json:"queue,omitempty" doc:"may be left out where there is one queue" maxLength:"63"`
+		Nodes int    `json:"nodes" minimum:"0" maximum:"1000"`
+	}
+}
+
+func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, error) {
+	return a.carryOut(ctx, in.change, nil, request("scale", in.Cluster, in.Body.Queue, fmt.Sprint(in.Body.Nodes)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+		current, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		want := current.Spec
+		want.Queues = append([]spec.Queue{}, current.Spec.Queues...)
+		var names []string
+		for i := range want.Queues {
+			q := &want.Queues[i]
+			names = append(names, q.Name)
+			if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
+				n := in.Body.Nodes
+				q.Min, q.Max = &n, &n
+				return a.changed(ctx, tx, current, want)
+			}
+		}
+		text := fmt.Sprintf("cluster %s has no queue %q", current.Name, in.Body.Queue)
+		if in.Body.Queue == "" {
+			text = fmt.Sprintf("cluster %s has %d queues: say which", current.Name, len(names))
+		}
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", text, "its queues are "+strings.Join(names, ", "))
+	})
+}
+
+// changed plans a change on the row as it stands now; no other change comes in between.
+func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, want spec.Cluster) (*admission.Plan, error) {
+	if err := tx.LockCluster(ctx, current.ID); err != nil {
+		return nil, err
+	}
+	current, err := tx.Cluster(ctx, current.ID)
+	if err != nil {
+		return nil, err
+	}
+	if current.Phase == store.Deleted {
+		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name), "create it anew")
+	}
+	return a.Admission.Change(ctx, tx, current, want)
+}
+
+// carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
+// repeated request.
+func (a *API) carryOut(ctx context.Context, in change, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*answerOutput, error) {
+	drainFor, err := in.drain()
+	if err != nil {
+		return nil, err
+	}
+	out := &answerOutput{}
+	if in.DryRun {
+		out.Status = http.StatusOK
+		err := a.DB.View(ctx, func(tx *store.Tx) error {
+			p, err := plan(ctx, tx)
+			if err == nil {
+				out.Body.Plan = planView(p)
+			}
+			return err
+		})
+		return out, a.tell(err, doc)
+	}
+	err = a.once(ctx, in.IdempotencyKey, request, out, func(tx *store.Tx) error {
+		out.Status, out.Body = http.StatusAccepted, Answer{}
+		after, err := tx.LastEvent(ctx)
+		if err != nil {
+			return err
+		}
+		p, err := plan(ctx, tx)
+		if err != nil {
+			return err
+		}
+		out.Body.Plan = planView(p)
+		current := p.Current()
+		if current != nil && len(p.Changes) == 0 {
+			out.Status = http.StatusOK
+			view, err := a.clusterView(ctx, tx, *current)
+			out.Body.Cluster = &view
+			return err
+		}
+		c, err := a.Admission.CarryOut(ctx, tx, p, identityOf(ctx), drainFor)
+		if err != nil {
+			return err
+		}
+		view, err := a.clusterView(ctx, tx, c)
+		out.Body.Cluster = &view
+		out.Body.Operation = &Operation{Kind: kindOf(current), Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+		return err
+	})
+	return out, a.tell(err, doc)
+}
+
+func kindOf(current *store.Cluster) string {
+	if current == nil {
+		return "create"
+	}
+	return "change"
+}
+
+func (a *API) deleteCluster(ctx context.Context, in *struct {
+	ref
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200"`
+}) (*answerOutput, error) {
+	out := &answerOutput{}
+	err := a.once(ctx, in.IdempotencyKey, request("delete", in.Cluster), out, func(tx *store.Tx) error {
+		out.Status, out.Body = http.StatusAccepted, Answer{Plan: planView(&admission.Plan{})}
+		after, err := tx.LastEvent(ctx)
+		if err != nil {
+			return err
+		}
+		c, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return err
+		}
+		if c.Desired != store.ToDelete {
+			if err := tx.WantClusterDeleted(ctx, c.ID); err != nil {
+				return err
+			}
+			tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "delete, by " + identityOf(ctx)})
+		}
+		view, err := a.clusterView(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		out.Body.Cluster, out.Body.Plan.Spec = &view, c.Spec
+		for _, n := range view.Nodes {
+			out.Body.Release = append(out.Body.Release, n.Name)
+		}
+		out.Body.Operation = &Operation{Kind: "delete", Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+// request is the fingerprint of what is asked, to tell a repeated request from another under the same key.
+func request(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// once runs f in a transaction. With a key, the answer is recorded in that transaction, and a request that comes again is
+// answered from the record.
+func (a *API) once(ctx context.Context, key, request string, out *answerOutput, f func(*store.Tx) error) error {
+	update := func() error {
+		return a.DB.Update(ctx, func(tx *store.Tx) error {
+			if key == "" {
+				return f(tx)
+			}
+			answer, err := tx.FindAnswer(ctx, identityOf(ctx), key)
+			if err == nil {
+				if answer.Request != request {
+					return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request", "use a new key for each request")
+				}
+				out.Status = answer.Status
+				return json.Unmarshal([]byte(answer.Body), &out.Body)
+			}
+			if !isNotFound(err) {
+				return err
+			}
+			if err := f(tx); err != nil {
+				return err
+			}
+			body, err := json.Marshal(out.Body)
+			if err != nil {
+				return err
+			}
+			return tx.SaveAnswer(ctx, identityOf(ctx), key, store.Answer{Request: request, Status: out.Status, Body: string(body)})
+		})
+	}
+	err := update()
+	if key != "" && errors.Is(err, store.ErrExists) { // two at the same time: the other has written its answer by now
+		err = update()
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/inventory"
+	"muster/internal/store"
+)
+
+type machineRef struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+}
+
+type machineOutput struct{ Body Machine }
+
+func (a *API) registerMachines(api huma.API) {
+	tags := []string{"machines"}
+	op := func(id, method, path, summary string, errors ...int) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: tags, Errors: errors}
+	}
+	huma.Register(api, op("list-machines", http.MethodGet, "/v1/machines", "List machines"), a.listMachines)
+	enrol := op("add-machines", http.MethodPost, "/v1/machines", "Enrol machines", 409, 422)
+	enrol.DefaultStatus = http.StatusCreated
+	huma.Register(api, enrol, a.addMachines)
+	huma.Register(api, op("get-machine", http.MethodGet, "/v1/machines/{machine}", "Show a machine", 404), a.getMachine)
+	for _, verb := range []struct {
+		name, summary string
+		act           func(context.Context, *store.Tx, store.Machine) error
+	}{
+		{"inspect", "Inspect a machine again when it is free", func(ctx context.Context, tx *store.Tx, m store.Machine) error { return tx.AskInspection(ctx, m.ID) }},
+		{"maintain", "Take a machine out of service as soon as it is free", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+			return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
+		}},
+		{"free", "Put a machine back into service, after an inspection", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+			if err := tx.AskInspection(ctx, m.ID); err != nil {
+				return err
+			}
+			return tx.WantMachine(ctx, m.ID, store.ForService)
+		}},
+	} {
+		huma.Register(api, op(verb.name+"-machine", http.MethodPost, "/v1/machines/{machine}/"+verb.name, verb.summary, 404), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
+			return a.onMachine(ctx, in.Machine, verb.name, verb.act)
+		})
+	}
+	huma.Register(api, op("remove-machine", http.MethodDelete, "/v1/machines/{machine}", "Remove a machine from the inventory as soon as it is free", 404), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
+		return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+			return tx.WantMachine(ctx, m.ID, store.ForRemoval)
+		})
+	})
+}
+
+func (a *API) listMachines(ctx context.Context, in *page) (*listOutput[Machine], error) {
+	out := &listOutput[Machine]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		machines, err := tx.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		cut := pageOf(*in, machines, func(m store.Machine) string { return m.Name })
+		out.Body = List[Machine]{Items: []Machine{}, Next: cut.Next}
+		for _, m := range cut.Items {
+			out.Body.Items = append(out.Body.Items, a.machineView(m))
+		}
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, error) {
+	out := &machineOutput{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		m, err := tx.Machine(ctx, in.Machine)
+		out.Body = a.machineView(m)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// addMachines enrols parts of the controller's own host as machines of substrate local. They share its CPUs.
+func (a *API) addMachines(ctx context.Context, in *struct {
+	Body struct {
+		Substrate string `json:"substrate" enum:"local" doc:"local: a machine that is made of Linux namespaces on the controller's host"`
+		Name      string `json:"name,omitempty" doc:"of the only machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
+		Count     int    `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1"`
+		CPUs      int    `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on it may use; 0: all of the host's"`
+		MemoryMiB int    `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on it may use; 0: 4096, or the host's if that is less"`
+	}
+}) (*struct{ Body List[Machine] }, error) {
+	b := in.Body
+	if b.Name != "" && b.Count > 1 {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
+	}
+	out := &struct{ Body List[Machine] }{}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		out.Body.Items = []Machine{}
+		machines, err := tx.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		used := map[string]bool{}
+		for _, m := range machines {
+			used[m.Name] = true
+		}
+		for number := 1; len(out.Body.Items) < b.Count; number++ {
+			name := b.Name
+			if name == "" {
+				name = fmt.Sprintf("local-%d", number)
+				if used[name] {
+					continue
+				}
+			}
+			id := admission.NewID("m")
+			facts := inventory.Facts{CPUs: b.CPUs, MemoryMiB: b.MemoryMiB}
+			if err := tx.AddMachine(ctx, inventory.Machine{ID: id, Name: name, Substrate: b.Substrate, Facts: facts}); err != nil {
+				return err
+			}
+			tx.Log(store.Event{Type: "machine.enrolled", Machine: name, Text: "enrolled by " + identityOf(ctx)})
+			m, err := tx.Machine(ctx, id)
+			if err != nil {
+				return err
+			}
+			out.Body.Items = append(out.Body.Items, a.machineView(m))
+		}
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *store.Tx, store.Machine) error) (*machineOutput, error) {
+	out := &machineOutput{}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		m, err := tx.Machine(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := act(ctx, tx, m); err != nil {
+			return err
+		}
+		tx.Log(store.Event{Type: "machine.requested", Machine: m.Name, Text: verb + ", by " + identityOf(ctx)})
+		m, err = tx.Machine(ctx, name)
+		out.Body = a.machineView(m)
+		return err
+	})
+	return out, a.tell(err, nil)
+}

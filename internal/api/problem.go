@@ -1,0 +1,124 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// Problem is how every error is told (RFC 9457), with a stable code and what is wrong in detail.
+type Problem struct {
+	Title  string           `json:"title" doc:"the status in words"`
+	Status int              `json:"status"`
+	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,conflict,not-found,unauthorized,internal,unavailable"`
+	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
+	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus is for huma.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType is for huma.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+func problem(status int, code, text, hint string) *Problem {
+	p := &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: text}
+	if hint != "" {
+		p.Detail += " (" + hint + ")"
+	}
+	return p
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// init makes huma tell its own errors (a wrong type, a missing parameter) as Problems too. huma knows only this way.
+func init() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		p := problem(status, code(status), message, "")
+		for _, err := range errs {
+			var own *Problem
+			if errors.As(err, &own) {
+				return own
+			}
+			d := spec.Diagnostic{Code: spec.CodeBadValue, Text: err.Error()}
+			var detail *huma.ErrorDetail
+			if errors.As(err, &detail) {
+				d.Path, d.Text = detail.Location, detail.Message
+			}
+			p.Errors = append(p.Errors, d)
+		}
+		return p
+	}
+}
+
+// code is the problem code that goes with a status.
+func code(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return "not-found"
+	case http.StatusConflict:
+		return "conflict"
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	}
+	if status >= 500 {
+		return "internal"
+	}
+	return "invalid"
+}
+
+func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// refusals: kind → status and code.
+var refusals = map[admission.Kind]struct {
+	status int
+	code   string
+}{
+	admission.Invalid:    {http.StatusUnprocessableEntity, "invalid"},
+	admission.NoCapacity: {http.StatusConflict, "no-capacity"},
+	admission.Conflict:   {http.StatusConflict, "conflict"},
+}
+
+// tell turns an error into a Problem. doc, where there is one, says where in the file things stand. What the user can do
+// nothing about is logged here and told without inner detail.
+func (a *API) tell(err error, doc *spec.Document) error {
+	var ds spec.Diagnostics
+	var refusal *admission.Refusal
+	var own *Problem
+	p := problem(http.StatusInternalServerError, "internal", "something went wrong in the controller", "its log says what")
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &refusal):
+		kind := refusals[refusal.Kind]
+		ds = refusal.Diagnostics
+		if doc != nil {
+			ds = doc.Locate(ds)
+		}
+		p = problem(kind.status, kind.code, ds.Error(), "")
+	case errors.As(err, &ds):
+		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
+	case errors.Is(err, store.ErrNotFound):
+		p = problem(http.StatusNotFound, "not-found", err.Error(), "")
+	case errors.Is(err, store.ErrExists):
+		p = problem(http.StatusConflict, "conflict", err.Error(), "")
+	default:
+		a.Log.Error("a request failed", "error", err)
+	}
+	p.Errors = ds
+	return p
+}

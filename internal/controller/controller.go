@@ -1,0 +1,251 @@
+// Package controller puts the house together: it opens the store, builds the parts from the bottom up, and runs them
+// until it is told to stop. It has no logic of its own.
+package controller
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+	"muster/internal/environment/identity"
+	"muster/internal/environment/images"
+	"muster/internal/inventory"
+	"muster/internal/lifecycle"
+	"muster/internal/monitor"
+	"muster/internal/store"
+	"muster/internal/substrate/local"
+)
+
+// Config is what `muster serve` was told.
+type Config struct {
+	Data    string // directory of all state; absolute
+	DB      string // "postgres://…"; empty: SQLite in Data
+	Listen  string // address of the API
+	Site    string // path of the site file; empty: the built-in catalogue
+	Binary  string // of this program; nodes run it as their agent
+	Version string
+	Log     *slog.Logger
+	Ready   func(url string) // called once, when requests are answered
+}
+
+// sweepEvery is how often remains are looked for.
+const sweepEvery = 10 * time.Second
+
+// controller is the parts that Run puts together.
+type controller struct {
+	Config
+	dir       dir
+	owner     string
+	db        *store.Store
+	authority *identity.Authority
+	images    *images.Store
+	local     *local.Driver
+	admission *admission.Admission
+}
+
+// Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
+func Run(ctx context.Context, c Config) error {
+	k, err := assemble(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = k.db.Close() }()
+	return k.run(ctx)
+}
+
+func assemble(ctx context.Context, c Config) (k *controller, err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("the controller needs root: it makes namespaces and mounts")
+	}
+	catalogue, err := inventory.ReadCatalogue(c.Site)
+	if err != nil {
+		return nil, err
+	}
+	k = &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
+	if err := k.dir.make(); err != nil {
+		return nil, err
+	}
+	database := c.DB
+	if database == "" {
+		database = k.dir.database()
+	}
+	if k.db, err = store.Open(ctx, database); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = k.db.Close()
+		}
+	}()
+	if err := k.openAuthority(ctx); err != nil {
+		return nil, err
+	}
+	if k.images, err = images.Open(k.dir.images()); err != nil {
+		return nil, err
+	}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}}
+	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
+	k.local, err = local.New(local.Config{
+		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: c.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: c.Log,
+	})
+	return k, err
+}
+
+// openAuthority gets the site's root secret from the store, the first time making it, and sees to it that the data
+// directory belongs to that store: a controller with another database would take its nodes for remains.
+func (k *controller) openAuthority(ctx context.Context) error {
+	var root string
+	token, err := k.dir.token()
+	if err != nil {
+		return err
+	}
+	err = k.db.Update(ctx, func(tx *store.Tx) (err error) {
+		if root, err = tx.Secret(ctx, "root", identity.NewRoot()); err != nil {
+			return err
+		}
+		return tx.AddToken(ctx, store.HashToken(token), "admin")
+	})
+	if err != nil {
+		return err
+	}
+	if k.authority, err = identity.Open(root); err != nil {
+		return err
+	}
+	return k.dir.belongTo(k.authority)
+}
+
+func (k *controller) run(ctx context.Context) error {
+	world := lifecycle.World{
+		DB: k.db, Substrate: k.local, Commons: k.local, Inspector: inspector{k.local}, Admission: k.admission, Authority: k.authority,
+		Endpoints: []string{"unix://" + protocol.SocketDir},
+	}
+	watch := monitor.New(k.db, k.authority, k.Log)
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log}
+	handler, err := users.Handler()
+	if err != nil {
+		return err
+	}
+	agents, err := k.listenForAgents()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", k.Listen)
+	if err != nil {
+		_ = agents.Close()
+		return fmt.Errorf("listen for users: %w", err)
+	}
+	url := "http://" + listener.Addr().String()
+	if err := k.dir.announce(url); err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return lifecycle.New(k.db, k.owner, world, k.Log).Run(ctx) })
+	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
+	group.Go(func() error { return watch.Run(ctx) })
+	group.Go(func() error { return k.housekeep(ctx) })
+	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
+	group.Go(func() error { return serve(ctx, listener, handler) })
+	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
+	if k.Ready != nil {
+		k.Ready(url)
+	}
+	err = group.Wait()
+	k.Log.Info("muster has stopped; nodes go on running")
+	return err
+}
+
+// serve answers on a listener until ctx ends; then it gives running requests a moment and cuts the rest.
+func serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // every client that goes away in the middle
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if s.Shutdown(limited) != nil {
+			_ = s.Close()
+		}
+	}()
+	err := s.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+		<-stopped
+	}
+	return err
+}
+
+// housekeep forgets the answers kept for repeated requests after a day.
+func (k *controller) housekeep(ctx context.Context) error {
+	for {
+		err := k.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetAnswers(ctx, 24*time.Hour) })
+		if err != nil && ctx.Err() == nil {
+			k.Log.Error("cannot forget old answers", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Hour):
+		}
+	}
+}
+
+// newOwner names this controller among its replicas.
+func newOwner() string {
+	var random [4]byte
+	_, _ = rand.Read(random[:])
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+// listenForAgents opens this replica's socket in the directory that nodes see. Sockets of replicas that are no more are
+// cleared away.
+func (k *controller) listenForAgents() (net.Listener, error) {
+	old, err := filepath.Glob(filepath.Join(k.dir.sockets(), "*.sock"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range old {
+		probe, err := net.Dial("unix", path)
+		if err != nil {
+			_ = os.Remove(path)
+			continue
+		}
+		_ = probe.Close()
+	}
+	path := filepath.Join(k.dir.sockets(), k.owner+".sock")
+	plain, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for agents: %w", err)
+	}
+	config, err := k.authority.ServerTLS(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return tlsListener(plain, config), nil
+}
