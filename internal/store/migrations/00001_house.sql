@@ -1,5 +1,5 @@
 -- Times are milliseconds since the Unix epoch by the database's clock. JSON is text.
--- {{life}} stands for the columns every entity with a lifecycle has; see migrate.go.
+-- The word life in double braces stands for the columns of every entity with a lifecycle; see migrate.go.
 
 CREATE TABLE machine (
   id        TEXT PRIMARY KEY,
