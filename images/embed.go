@@ -1,0 +1,10 @@
+// Package images holds the recipes of the environment images that Muster ships, one folder a recipe, as data inside the
+// binary. internal/environment/images reads and builds them.
+package images
+
+import "embed"
+
+// Recipes has one folder for each shipped image; its recipe.yaml says the rest.
+//
+//go:embed all:debian12-hpc
+var Recipes embed.FS

@@ -1,0 +1,38 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Check is one command that proves an image, run inside it.
+type Check struct {
+	Name   string `json:"name" yaml:"name"`               // a claim: "munge signs and reads"
+	Run    string `json:"run" yaml:"run"`                 // for sh -c; must exit 0
+	Expect string `json:"expect,omitempty" yaml:"expect"` // regular expression that standard output must match, ^ and $ at line ends
+	Within string `json:"within,omitempty" yaml:"within"` // the time it may take; default 30s
+}
+
+func (c Check) validate() error {
+	if c.Name == "" || c.Run == "" {
+		return errors.New("a check needs a name and a command to run")
+	}
+	if _, err := c.pattern(); err != nil {
+		return fmt.Errorf("%q: expect: %w", c.Name, err)
+	}
+	if _, err := c.limit(); err != nil {
+		return fmt.Errorf("%q: within: %w", c.Name, err)
+	}
+	return nil
+}
+
+func (c Check) pattern() (*regexp.Regexp, error) { return regexp.Compile("(?m)" + c.Expect) }
+
+func (c Check) limit() (time.Duration, error) {
+	if c.Within == "" {
+		return 30 * time.Second, nil
+	}
+	return time.ParseDuration(c.Within)
+}

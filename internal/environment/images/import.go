@@ -1,0 +1,235 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Import copies an image into the store and makes it the latest of its name. The source is an image folder (its digest
+// is checked: ErrCorrupt), a bare squashfs, or a root tarball, plain or packed by gzip, zstd or xz, which is turned into a
+// squashfs. An empty name keeps the manifest's own. The image appears in one step, when it is complete and on the disk;
+// importing what is there already is fine, and mends it if it was damaged.
+func (s *Store) Import(ctx context.Context, source, name string) (Image, error) {
+	i, err := s.doImport(ctx, source, name)
+	if err != nil {
+		return Image{}, fmt.Errorf("import image %s: %w", source, err)
+	}
+	return i, nil
+}
+
+func (s *Store) doImport(ctx context.Context, source, name string) (Image, error) {
+	if name != "" {
+		if err := checkName(name); err != nil {
+			return Image{}, err
+		}
+	}
+	scratch, done, err := s.scratch()
+	if err != nil {
+		return Image{}, err
+	}
+	defer done()
+	image := filepath.Join(scratch, "image")
+	if err := os.Mkdir(image, 0o755); err != nil {
+		return Image{}, err
+	}
+
+	m, err := fetch(ctx, source, image)
+	if err != nil {
+		return Image{}, err
+	}
+	if name != "" {
+		m.Name = name
+	}
+	if m.Name == "" {
+		return Image{}, fmt.Errorf("%w: the source has no manifest, so a name must be given", ErrName)
+	}
+	if err := errors.Join(m.write(image), syncFile(image)); err != nil {
+		return Image{}, err
+	}
+	return s.publish(ctx, image, m)
+}
+
+// fetch fills the folder image with the squashfs of source, and returns what is known of it.
+func fetch(ctx context.Context, source, image string) (Manifest, error) {
+	target := filepath.Join(image, SquashfsFile)
+	info, err := os.Stat(source)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if info.IsDir() {
+		m, err := ReadManifest(source)
+		if err != nil {
+			return m, err
+		}
+		digest, size, err := copySynced(ctx, filepath.Join(source, SquashfsFile), target)
+		if err != nil {
+			return m, err
+		}
+		return m, m.matches(digest, size)
+	}
+
+	kind, err := kindOf(source)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if kind == "squashfs" {
+		_, _, err = copySynced(ctx, source, target)
+	} else {
+		err = tarToSquashfs(ctx, source, kind, target)
+	}
+	if err != nil {
+		return Manifest{}, err
+	}
+	return describe(ctx, target)
+}
+
+// kindOf tells files by their content, as names lie: "squashfs", "tar", or the program that unpacks to a tar.
+func kindOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	head = head[:n]
+	for _, k := range []struct {
+		kind, magic string
+		offset      int
+	}{
+		{"squashfs", squashfsMagic, 0},
+		{"tar", "ustar", 257},
+		{"gzip", "\x1f\x8b", 0},
+		{"zstd", "\x28\xb5\x2f\xfd", 0},
+		{"xz", "\xfd7zXZ\x00", 0},
+	} {
+		if len(head) > k.offset && bytes.HasPrefix(head[k.offset:], []byte(k.magic)) {
+			return k.kind, nil
+		}
+	}
+	return "", fmt.Errorf("neither an image folder nor a squashfs nor a root tarball (tar, gzip, zstd, xz)")
+}
+
+// tarToSquashfs needs no root and unpacks nothing onto the disk, so nothing in the tarball can escape.
+func tarToSquashfs(ctx context.Context, source, kind, target string) error {
+	f, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	pack := command{
+		args:  []string{"sqfstar", "-quiet", "-no-progress", "-comp", "zstd", "-Xcompression-level", "9", target},
+		stdin: untilDone{ctx, f},
+		env:   []string{"SOURCE_DATE_EPOCH=" + fmt.Sprint(tarballEpoch().Unix())},
+	}
+	if kind == "tar" {
+		err = pack.run(ctx)
+	} else {
+		err = unpackInto(ctx, kind, f, pack)
+	}
+	if err != nil {
+		return err
+	}
+	return syncFile(target)
+}
+
+// tarballEpoch dates the squashfs made of a tarball, so that the same tarball always gives the same digest.
+func tarballEpoch() time.Time { return time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC) }
+
+func unpackInto(ctx context.Context, program string, packed io.Reader, pack command) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	unpacked := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		err := command{args: []string{program, "-dc"}, stdin: packed, stdout: w}.run(ctx)
+		if err != nil {
+			cancel(err) // what was packed so far must not pass for the whole
+		}
+		unpacked <- err
+	}()
+	pack.stdin = r
+	packErr := pack.run(ctx)
+	r.Close()
+	if err := <-unpacked; err != nil && (packErr == nil || context.Cause(ctx) == err) {
+		return err
+	}
+	return packErr
+}
+
+// publish moves the finished folder to its place in the store.
+func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, error) {
+	final := filepath.Join(s.dir, m.Name, digestHex(m.Digest))
+	sound := false // hashed before the lock is taken: a damaged copy is rare, and replaced below
+	if old, err := ReadManifest(final); err == nil {
+		sound = verify(ctx, final, old) == nil
+	}
+	if err := ctx.Err(); err != nil {
+		return Image{}, context.Cause(ctx)
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return Image{}, err
+	}
+	if exists(final) && !sound {
+		// Another import may have brought it since we looked; ours is as good.
+		if err := s.discard(final); err != nil {
+			return Image{}, err
+		}
+	}
+	if !exists(final) {
+		if err := os.Rename(image, final); err != nil {
+			return Image{}, err
+		}
+	}
+	now := time.Now()
+	err = errors.Join(os.Chtimes(final, now, now), s.setLatest(m.Name, m.Digest), syncFile(filepath.Dir(final)))
+	if err != nil {
+		return Image{}, err
+	}
+	// What was there before may have come with another manifest; it stays, as an image never changes.
+	if m, err = ReadManifest(final); err != nil {
+		return Image{}, err
+	}
+	return Image{Manifest: m, Dir: final, Latest: true, Added: now}, nil
+}
+
+func copySynced(ctx context.Context, from, to string) (digest string, size int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return "", 0, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return "", 0, err
+	}
+	digest, size, err = hash(ctx, out, in)
+	return digest, size, errors.Join(err, out.Sync(), out.Close())
+}
+
+// syncFile puts a file, or the names in a folder, on the disk for good.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

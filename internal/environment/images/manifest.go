@@ -1,0 +1,128 @@
+package images
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The two files of an image's folder.
+const (
+	SquashfsFile = "root.squashfs"
+	ManifestFile = "manifest.json"
+)
+
+// Format is the version of Manifest that this code writes, and the newest that it reads.
+const Format = 1
+
+// Errors to be told apart with errors.Is.
+var (
+	ErrNotFound  = errors.New("no such image")
+	ErrAmbiguous = errors.New("more than one image fits")
+	ErrCorrupt   = errors.New("the image is damaged")
+	ErrName      = errors.New("not an image name")
+)
+
+// Manifest says what an image is. For images built from a recipe it follows from the squashfs and the recipe alone, so
+// two builds with the same digest have the same manifest.
+type Manifest struct {
+	Format   int               `json:"format"`
+	Name     string            `json:"name"`
+	Summary  string            `json:"summary,omitempty"`
+	Arch     string            `json:"arch,omitempty"` // amd64, arm64; empty: not known
+	Digest   string            `json:"digest"`         // of root.squashfs, "sha256:" and 64 hex digits
+	Size     int64             `json:"size"`           // of root.squashfs, bytes
+	Created  time.Time         `json:"created"`        // the recipe's epoch, or the time written in a foreign squashfs
+	Requires Requires          `json:"requires,omitzero"`
+	Programs []string          `json:"programs,omitempty"` // commands that it promises
+	Packages map[string]string `json:"packages,omitempty"` // name → version
+	Checks   []Check           `json:"checks,omitempty"`
+}
+
+// Requires is what a machine must have for the image to be of use on it, beside the architecture.
+type Requires struct {
+	Drivers  []string `json:"drivers,omitempty" yaml:"drivers"`   // kernel modules
+	Firmware []string `json:"firmware,omitempty" yaml:"firmware"` // files below /lib/firmware
+}
+
+// ReadManifest reads the manifest of an image's folder and checks its form, not the squashfs beside it.
+func ReadManifest(dir string) (Manifest, error) {
+	var m Manifest
+	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	if err != nil {
+		return m, fmt.Errorf("image manifest: %w", err)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("image manifest %s: %w: %w", filepath.Join(dir, ManifestFile), ErrCorrupt, err)
+	}
+	if err := m.validate(); err != nil {
+		return m, fmt.Errorf("image manifest %s: %w", filepath.Join(dir, ManifestFile), err)
+	}
+	return m, nil
+}
+
+func (m Manifest) validate() error {
+	if m.Format < 1 || m.Format > Format {
+		return fmt.Errorf("format %d is not known, this program reads up to %d", m.Format, Format)
+	}
+	if !digestForm.MatchString(m.Digest) {
+		return fmt.Errorf("%w: digest %q is not sha256: and 64 hex digits", ErrCorrupt, m.Digest)
+	}
+	if err := checkPrograms(m.Programs); err != nil {
+		return err
+	}
+	for _, c := range m.Checks {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("checks: %w", err)
+		}
+	}
+	return checkName(m.Name)
+}
+
+// write puts the manifest into dir, on the disk for good.
+func (m Manifest) write(dir string) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("image manifest: %w", err)
+	}
+	return writeSynced(filepath.Join(dir, ManifestFile), append(text, '\n'))
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+var (
+	nameForm    = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
+	programForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]*$`)
+	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// checkName keeps names fit to be folders, host name parts and words on a command line.
+func checkName(name string) error {
+	if len(name) > 64 || !nameForm.MatchString(name) {
+		return fmt.Errorf("%w: %q; use up to 64 lower-case letters and digits, with single . _ - between them", ErrName, name)
+	}
+	return nil
+}
+
+func checkPrograms(programs []string) error {
+	for _, p := range programs {
+		if !programForm.MatchString(p) {
+			return fmt.Errorf("programs: %q is not the name of a program", p)
+		}
+	}
+	return nil
+}
+
+func digestHex(digest string) string { return strings.TrimPrefix(digest, "sha256:") }

@@ -1,0 +1,143 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Recipe says how an image is made. It is data; the only program in it is the setup script, which runs inside the image.
+type Recipe struct {
+	Name    string    `yaml:"name"`
+	Summary string    `yaml:"summary"`
+	Arch    []string  `yaml:"arch"`  // that it can be built for: amd64, arm64
+	Epoch   time.Time `yaml:"epoch"` // no file of the image is dated later, or the digest would tell the build time
+
+	Debian Debian `yaml:"debian"`
+
+	Exclude []string `yaml:"exclude"` // paths never unpacked, as dpkg's path-exclude: * matches slashes too
+	Include []string `yaml:"include"` // exceptions to them
+	Setup   string   `yaml:"setup"`   // script in the recipe's folder, run inside the image with sh -eu
+	Remove  []string `yaml:"remove"`  // globs of files to delete last; with a trailing slash, of folders; ** spans slashes
+	Blank   []string `yaml:"blank"`   // files left empty
+
+	Squashfs Squashfs `yaml:"squashfs"`
+
+	Requires Requires `yaml:"requires"`
+	Programs []string `yaml:"programs"` // commands that must be there; the build fails without them
+	Checks   []Check  `yaml:"checks"`
+
+	folder fs.FS // the recipe's own: files/ is laid over the image's root, src/ goes to /usr/local/src/muster
+}
+
+// Debian chooses what mmdebstrap installs.
+type Debian struct {
+	Suite    string   `yaml:"suite"`
+	Variant  string   `yaml:"variant"`
+	Packages []string `yaml:"packages"` // recommended packages are not pulled in: name them
+}
+
+// Squashfs chooses the compression.
+type Squashfs struct {
+	Compressor string `yaml:"compressor"`
+	Level      int    `yaml:"level"`
+}
+
+// LoadRecipe reads folder/recipe.yaml. An unknown key is an error.
+func LoadRecipe(recipes fs.FS, folder string) (*Recipe, error) {
+	sub, err := fs.Sub(recipes, folder)
+	if err != nil {
+		return nil, fmt.Errorf("recipe %q: %w", folder, err)
+	}
+	text, err := fs.ReadFile(sub, "recipe.yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("recipe %q: %w", folder, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("recipe %q: %w", folder, err)
+	}
+	r := Recipe{folder: sub}
+	if err := yaml.UnmarshalWithOptions(text, &r, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("recipe %q: %w", folder, err)
+	}
+	if err := r.validate(); err != nil {
+		return nil, fmt.Errorf("recipe %q: %w", folder, err)
+	}
+	return &r, nil
+}
+
+// RecipeNames lists the folders that hold a recipe.
+func RecipeNames(recipes fs.FS) ([]string, error) {
+	found, err := fs.Glob(recipes, "*/recipe.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list recipes: %w", err)
+	}
+	for i, f := range found {
+		found[i] = path.Dir(f)
+	}
+	return found, nil
+}
+
+func (r *Recipe) validate() error {
+	if err := checkName(r.Name); err != nil {
+		return err
+	}
+	switch {
+	case len(r.Arch) == 0:
+		return errors.New("arch: names no architecture")
+	case r.Epoch.IsZero():
+		return errors.New("epoch: missing; without it no two builds are alike")
+	case r.Debian.Suite == "" || r.Debian.Variant == "":
+		return errors.New("debian: suite and variant are needed")
+	case r.Squashfs.Compressor == "":
+		return errors.New("squashfs: compressor is missing")
+	}
+	for _, p := range slices.Concat(r.Remove, r.Blank) {
+		if !strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
+			return fmt.Errorf("remove and blank: %q is not an absolute path in the image", p)
+		}
+	}
+	if err := checkPrograms(r.Programs); err != nil {
+		return err
+	}
+	for _, c := range r.Checks {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("checks: %w", err)
+		}
+	}
+	return nil
+}
+
+// globs matches paths of the image, written "/var/log/x", against a recipe's Remove list.
+type globs struct{ files, folders []*regexp.Regexp }
+
+func compileGlobs(patterns []string) globs {
+	var g globs
+	for _, p := range patterns {
+		folder := strings.HasSuffix(p, "/")
+		text := regexp.QuoteMeta(strings.TrimSuffix(p, "/"))
+		text = strings.NewReplacer(`/\*\*/`, `/(?:.*/)?`, `\*\*`, `.*`, `\*`, `[^/]*`).Replace(text)
+		re := regexp.MustCompile("^" + text + "$")
+		if folder {
+			g.folders = append(g.folders, re)
+		} else {
+			g.files = append(g.files, re)
+		}
+	}
+	return g
+}
+
+func (g globs) match(path string, folder bool) bool {
+	list := g.files
+	if folder {
+		list = g.folders
+	}
+	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(path) })
+}
