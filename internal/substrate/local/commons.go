@@ -1,0 +1,165 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// commons is a cluster's place on disk.
+type commons struct{ cluster, dir string }
+
+func (c commons) netns() string { return filepath.Join(c.dir, "netns") }
+func (c commons) home() string  { return filepath.Join(c.dir, "home") }
+
+func (d *Driver) commons(cluster string) (commons, error) {
+	if err := checkID(cluster); err != nil {
+		return commons{}, err
+	}
+	return commons{cluster, filepath.Join(d.config.Dir, "clusters", cluster)}, nil
+}
+
+// EnsureCommons makes the cluster's network and /home.
+func (d *Driver) EnsureCommons(ctx context.Context, cluster string) error {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return err
+	}
+	if ready, err := d.hasCommons(ctx, c); err != nil || ready {
+		return err
+	}
+	unlock, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := makeDir(c.home(), 0o755); err != nil {
+		return fmt.Errorf("home of cluster %s: %w", cluster, err)
+	}
+	if err := c.ensureNetwork(); err != nil {
+		return fmt.Errorf("network of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// hasCommons asks under the lock that starting nodes share, so that an idle EnsureCommons does not wait for them.
+func (d *Driver) hasCommons(ctx context.Context, c commons) (bool, error) {
+	unlock, err := lockShared(ctx, d.lockPath("cluster", c.cluster))
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	return c.ready(), nil
+}
+
+// ready says whether everything was made: the bridge goes up last.
+func (c commons) ready() bool {
+	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+		bridge, err := links.LinkByName(bridgeName)
+		if err == nil && bridge.Attrs().Flags&net.FlagUp == 0 {
+			err = net.ErrClosed
+		}
+		return err
+	})
+	return err == nil
+}
+
+func (c commons) ensureNetwork() error {
+	mounts, err := mountsBelow(c.netns())
+	if err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return withLinks(c.netns(), ensureBridge)
+	}
+	return withinNew(c.netns(), func() error { return connected(ensureBridge) })
+}
+
+// RemoveCommons takes the network and /home away. It refuses while a node of the cluster is present, and while
+// something that is not ours is mounted below /home, whose content it would delete.
+func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := d.forgetNodes(cluster); err != nil {
+		return fmt.Errorf("remove cluster %s: %w", cluster, err)
+	}
+	if foreign, err := mountsBelow(c.home()); err != nil || len(foreign) > 0 {
+		return errors.Join(err, fmt.Errorf("remove cluster %s: not while %v is mounted", cluster, foreign))
+	}
+	if err := unmountBelow(ctx, c.dir); err != nil {
+		return fmt.Errorf("remove network of cluster %s: %w", cluster, err)
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("remove home of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// forgetNodes removes the memory of boots that removed nodes left behind; a node that is present is an error.
+func (d *Driver) forgetNodes(cluster string) error {
+	homes, err := filepath.Glob(filepath.Join(d.config.Dir, "nodes", cluster+".*"))
+	if err != nil {
+		return err
+	}
+	var present []error
+	for _, dir := range homes {
+		boots, err := home{filepath.Base(dir), dir}.boots()
+		switch {
+		case err != nil:
+			return err
+		case len(boots) > 0:
+			present = append(present, fmt.Errorf("node %s is still there", strings.TrimPrefix(filepath.Base(dir), cluster+".")))
+		default:
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(present...)
+}
+
+// ListCommons names the clusters that have any of it.
+func (d *Driver) ListCommons(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.config.Dir, "clusters"))
+	if err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	var clusters []string
+	for _, entry := range entries {
+		clusters = append(clusters, entry.Name())
+	}
+	return clusters, nil
+}
+
+// Dial opens a TCP connection inside the cluster's network. The address is a literal, so it is opened on the very
+// thread that is there; the connection may be used anywhere and outlives the cluster's removal only as a dead one.
+func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return nil, err
+	}
+	var connection net.Conn
+	err = within(c.netns(), func() error {
+		var dialer net.Dialer
+		connection, err = dialer.DialContext(ctx, "tcp", to.String())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
+	}
+	return connection, nil
+}

@@ -1,0 +1,179 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/substrate"
+)
+
+// Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and
+// List, for the next Ensure or Remove to take away.
+func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
+	if err := checkNode(n); err != nil {
+		return err
+	}
+	h, err := d.home(n.Ref)
+	if err != nil {
+		return err
+	}
+	c, err := d.commons(n.Cluster)
+	if err != nil {
+		return err
+	}
+	unlockCluster, err := lockShared(ctx, d.lockPath("cluster", n.Cluster))
+	if err != nil {
+		return err
+	}
+	defer unlockCluster()
+	unlock, err := d.lockNode(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := d.ensure(ctx, h, c, n); err != nil {
+		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
+	}
+	return nil
+}
+
+func checkNode(n substrate.Node) error {
+	switch {
+	case n.Boot < 1:
+		return fmt.Errorf("boot %d of node %s: boots count from 1", n.Boot, n.Node)
+	case n.Name == "":
+		return fmt.Errorf("node %s has no host name", n.Node)
+	case !n.Address.IsValid() || len(n.MAC) != 6:
+		return fmt.Errorf("node %s needs an address and a MAC", n.Node)
+	}
+	return nil
+}
+
+// ensure runs under the node's lock, and the cluster's shared one.
+func (d *Driver) ensure(ctx context.Context, h home, c commons, n substrate.Node) error {
+	d.wards.collect()
+	highest, err := h.highest()
+	if err != nil {
+		return err
+	}
+	if n.Boot < highest {
+		return fmt.Errorf("%w: boot %d was asked for already", substrate.ErrStale, highest)
+	}
+	b := h.boot(n.Boot)
+	if n.Boot == highest && d.runs(b) {
+		return nil
+	}
+	if err := h.raise(n.Boot); err != nil {
+		return err
+	}
+	if err := d.removeBoots(ctx, h, n.Cluster, n.Node, n.Boot); err != nil {
+		return fmt.Errorf("remove what was left: %w", err)
+	}
+	if err := d.make(ctx, b, c, n); err != nil {
+		return err
+	}
+	if p, ok := d.first(b); ok {
+		d.wards.add(p, b)
+	}
+	return nil
+}
+
+// runs says whether the boot was made in full and its first process lives. runc writes the file pid as the last thing
+// it does.
+func (d *Driver) runs(b boot) bool {
+	if _, err := os.Stat(b.path("pid")); err != nil {
+		return false
+	}
+	p, ok := d.first(b)
+	return ok && p.runs()
+}
+
+// make makes a boot from nothing, its directory first.
+func (d *Driver) make(ctx context.Context, b boot, c commons, n substrate.Node) error {
+	if !c.ready() {
+		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
+	}
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{"root", "upper", "work", "run"} {
+		if err := makeDir(b.path(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := plug(c.netns(), b.path("netns"), n); err != nil {
+		return fmt.Errorf("network: %w", err)
+	}
+	if err := d.mountRoot(ctx, b, n.Image); err != nil {
+		return err
+	}
+	if err := mountRun(b.path("run"), n.BootFile); err != nil {
+		return fmt.Errorf("boot file: %w", err)
+	}
+	if err := d.writeBundle(b, n, c); err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	return d.start(ctx, b)
+}
+
+// mountRun mounts what the node sees as /run and puts the boot file there: in memory, so its token never is on a disk.
+func mountRun(at string, bootFile []byte) error {
+	if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=256m"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	for _, dir := range []string{filepath.Dir(protocol.BootFile), protocol.SocketDir} {
+		if err := makeDir(underRun(at, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(underRun(at, protocol.BootFile), bootFile, 0o600)
+}
+
+// underRun translates a path that the node sees below /run.
+func underRun(at, path string) string {
+	below, err := filepath.Rel("/run", path)
+	if err != nil {
+		return at
+	}
+	return filepath.Join(at, below)
+}
+
+// start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
+// complaints, go to the console file.
+func (d *Driver) start(ctx context.Context, b boot) error {
+	select {
+	case d.starts <- struct{}{}:
+		defer func() { <-d.starts }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	console, err := os.OpenFile(b.path("console.log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	arguments := []string{"--root", filepath.Join(d.config.Dir, "runc")}
+	if d.cgroups.version == 0 {
+		arguments = append(arguments, "--rootless=true") // which means: go on without control groups
+	}
+	// The container's name comes last: endStarters looks for it there.
+	arguments = append(arguments, "run", "--detach", "--bundle", b.dir, "--pid-file", b.path("pid"), b.name)
+	runc := exec.CommandContext(ctx, d.runc, arguments...)
+	runc.Stdout, runc.Stderr = console, console
+	runc.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the controller is not meant for it
+	if err := runc.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return fmt.Errorf("runc: %w: %s", err, lastLine(b.path("console.log")))
+	}
+	return nil
+}

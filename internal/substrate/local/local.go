@@ -1,0 +1,220 @@
+// Package local makes nodes out of Linux namespaces on this host: an overlay over the image's squashfs, a network of
+// the cluster's own, and runc to start the first process.
+//
+// What enters: substrate.Node and the files of images. What leaves: substrate.Observation and the host's facts.
+//
+// All state that matters is on disk and in the kernel, none in the Driver: any number of Drivers, in one process or several, may
+// share one Dir, and one may be killed at any instruction. Two rules make this true. A lock is a flock, so it dies with
+// its holder. And a node's directory is the first thing made and the last one removed, so whatever exists of a node is
+// found from there:
+//
+//	locks/                    files for flock; each is there only while it is held or waited for, or its cluster lives
+//	images/<digest>/          an image's squashfs, mounted once for all nodes that use it
+//	clusters/<id>/netns       the cluster's network namespace, with the bridge
+//	clusters/<id>/home/       what its nodes see as /home
+//	nodes/<cluster>.<node>/boot       the highest boot ever asked for
+//	nodes/<cluster>.<node>/<boot>/    root, upper, work, run, netns, config.json, console.log, pid, exit
+//	runc/                     runc's own state
+//
+// Outside of Dir the kernel forces one name on us, that of control groups: /muster-<hash of Dir>.<cluster>.<node>.<boot>.
+// All users of one Dir must be in one mount namespace and have CAP_SYS_ADMIN; CAP_SYS_RESOURCE is not needed.
+package local
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/internal/substrate"
+)
+
+// Config is what a Driver needs. Paths are absolute.
+type Config struct {
+	// Dir holds the driver's state, for root alone. It is made if absent. On a file system with room for what nodes
+	// write; it must allow to be overlayfs's upper layer.
+	Dir string
+	// Images says where the squashfs of a digest ("sha256:…") lies. It may be called often and at the same time.
+	Images func(digest string) (string, error)
+	// Binary is the executable that nodes see, read-only, as /usr/sbin/muster; their first process is "muster agent".
+	// It is started inside the image: linked statically, or against what the image has.
+	Binary string
+	// Sockets is the directory with the controllers' unix sockets. Nodes see it, read-only, at protocol.SocketDir.
+	Sockets string
+	// Grace is how long Remove waits for a node to end by itself at SIGTERM, if it handles that signal at all.
+	// 0: Remove kills at once. More than 2 s is taken as 2 s.
+	Grace time.Duration
+	// Log hears of what is worth an operator's look and is no error of a call. nil: nobody.
+	Log *slog.Logger
+}
+
+// Driver implements substrate.Substrate and substrate.Commons. Its methods may be called at the same time.
+//
+// First processes of nodes outlive the runc that started them. If the controller is a child subreaper
+// (PR_SET_CHILD_SUBREAPER, the caller's business), they become its children; every call then collects those that died,
+// each by its pid, never by "any child", so the children of exec.Cmd are never taken from their owners. Without a
+// subreaper, or after the controller's death, they are for the host's pid 1 to collect.
+type Driver struct {
+	config  Config
+	runc    string
+	cgroups cgroups
+	starts  chan struct{} // room for a bounded number of runc at a time
+	wards   *wards
+}
+
+var (
+	_ substrate.Substrate = (*Driver)(nil)
+	_ substrate.Commons   = (*Driver)(nil)
+)
+
+// New makes a driver over config.Dir. It changes nothing but that directory; it looks for runc and tries out, once,
+// which limits this host can set.
+func New(config Config) (*Driver, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		return nil, fmt.Errorf("nodes on this host need runc: %w", err)
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	config.Grace = min(config.Grace, 2*time.Second)
+	for _, dir := range []string{"", "locks", "images", "clusters", "nodes", "runc"} {
+		if err := os.MkdirAll(filepath.Join(config.Dir, dir), 0o700); err != nil {
+			return nil, fmt.Errorf("state directory: %w", err)
+		}
+	}
+	sum := sha256.Sum256([]byte(config.Dir))
+	unlock, err := lockExclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
+	if err != nil {
+		return nil, err
+	}
+	cgroups, err := detectCgroups("muster-" + hex.EncodeToString(sum[:4]))
+	unlock()
+	if err != nil {
+		return nil, err
+	}
+	config.Log.Debug("local substrate", "dir", config.Dir, "cgroups", cgroups.String())
+	// Twice the cores keep them busy while one start waits for the kernel; more only makes every start slower.
+	return &Driver{config, runc, cgroups, make(chan struct{}, 2*runtime.NumCPU()), newWards()}, nil
+}
+
+func (c Config) check() error {
+	for _, path := range []struct{ name, value string }{{"Dir", c.Dir}, {"Binary", c.Binary}, {"Sockets", c.Sockets}} {
+		if !filepath.IsAbs(path.value) || filepath.Clean(path.value) != path.value {
+			return fmt.Errorf("%s must be a clean absolute path, not %q", path.name, path.value)
+		}
+	}
+	// These have a meaning in mount options and in mountinfo, and no good one in a path.
+	if strings.ContainsAny(c.Dir, ":,\\ \t\n") {
+		return fmt.Errorf("Dir %q has a colon, comma, backslash or space in it", c.Dir)
+	}
+	if c.Images == nil {
+		return errors.New("Images must be set")
+	}
+	return nil
+}
+
+// home is a node's place on disk; key names the node in all of the host.
+type home struct {
+	key string // <cluster>.<node>
+	dir string
+}
+
+func (d *Driver) home(r substrate.Ref) (home, error) {
+	for _, id := range []string{r.Cluster, r.Node} {
+		if err := checkID(id); err != nil {
+			return home{}, err
+		}
+	}
+	key := r.Cluster + "." + r.Node
+	return home{key, filepath.Join(d.config.Dir, "nodes", key)}, nil
+}
+
+// checkID keeps IDs to what is safe as a file name, as a container's name and in the separator-joined key.
+func checkID(id string) error {
+	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`, id); !ok {
+		return fmt.Errorf("%q is no ID: letters, digits, - and _ only", id)
+	}
+	return nil
+}
+
+// boots lists what is present, oldest first.
+func (h home) boots() ([]boot, error) {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var found []boot
+	for _, entry := range entries {
+		if number, err := strconv.ParseInt(entry.Name(), 10, 64); err == nil && entry.IsDir() {
+			found = append(found, h.boot(number))
+		}
+	}
+	slices.SortFunc(found, func(a, b boot) int { return cmp.Compare(a.number, b.number) })
+	return found, nil
+}
+
+// highest reads the highest boot ever asked for, 0 if none was.
+func (h home) highest() (int64, error) {
+	text, err := os.ReadFile(filepath.Join(h.dir, "boot"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
+
+// raise records a boot as asked for; it makes the node's directory.
+func (h home) raise(number int64) error {
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return err
+	}
+	next := filepath.Join(h.dir, "boot.next")
+	if err := os.WriteFile(next, []byte(strconv.FormatInt(number, 10)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(h.dir, "boot"))
+}
+
+func (h home) boot(number int64) boot {
+	text := strconv.FormatInt(number, 10)
+	return boot{home: h, number: number, name: h.key + "." + text, dir: filepath.Join(h.dir, text)}
+}
+
+// boot is one boot's place on disk; name is the container's.
+type boot struct {
+	home
+	number int64
+	name   string
+	dir    string
+}
+
+func (b boot) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (d *Driver) runcState(b boot) string { return filepath.Join(d.config.Dir, "runc", b.name) }
+
+func (d *Driver) lockPath(kind, name string) string {
+	return filepath.Join(d.config.Dir, "locks", kind+"-"+name)
+}
+
+// lockNode is held around all that changes a node.
+func (d *Driver) lockNode(ctx context.Context, h home) (unlock func(), err error) {
+	return lockExclusive(ctx, d.lockPath("node", h.key))
+}

@@ -1,0 +1,402 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/substrate"
+)
+
+func TestNothingIsLeftAfterRemoval(t *testing.T) {
+	w := open(t, site(t))
+	for number := range byte(3) {
+		w.up(t, node("c1", number+1, 1, "touch /home/file /root-file /run/file /dev/shm/file"))
+	}
+	w.down(t)
+	w.wantNothingLeft(t)
+}
+
+func TestNothingIsLeftOfANodeThatDied(t *testing.T) {
+	w := open(t, site(t))
+	n := node("c1", 1, 1, "exit 3")
+	w.up(t, n)
+	eventually(t, "the node ends", func() bool { seen, _ := w.Observe(t.Context(), n.Ref); return !seen.Running })
+	w.down(t)
+	w.wantNothingLeft(t)
+}
+
+func TestTheHostsNetworkIsUnchanged(t *testing.T) {
+	network := func() string {
+		return command(t, "ip", "-o", "link") + command(t, "ip", "-o", "addr") + command(t, "ip", "route", "show", "table", "all") + command(t, "ip", "netns")
+	}
+	before := network()
+	w := open(t, site(t))
+	w.up(t, node("c1", 1, 1, ""))
+	if diff := cmp.Diff(before, network()); diff != "" {
+		t.Errorf("while a node runs: %s", diff)
+	}
+	w.down(t)
+	if diff := cmp.Diff(before, network()); diff != "" {
+		t.Errorf("afterwards: %s", diff)
+	}
+}
+
+func TestClustersWithTheSameAddressesDoNotReachEachOther(t *testing.T) {
+	w := open(t, site(t))
+	a1 := w.up(t, node("a", 1, 1, ""))
+	w.up(t, node("a", 2, 1, "nc -ll -p 8000 -e echo from a &"))
+	b1 := w.up(t, node("b", 1, 1, ""))
+	w.up(t, node("b", 3, 1, ""))
+	for _, test := range []struct {
+		name      string
+		arguments []string
+	}{
+		{"ping", []string{"ping", "-c1", "-W1", "10.77.1.2"}},
+		{"ARP", []string{"arping", "-c1", "-w1", "-I", "eth0", "10.77.1.2"}},
+		{"TCP", []string{"nc", "-w1", "10.77.1.2", "8000"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			eventually(t, "the neighbour in its own cluster answers", func() bool {
+				_, err := inNode(t, a1, "busybox", test.arguments...)
+				return err == nil
+			})
+			if output, err := inNode(t, b1, "busybox", test.arguments...); err == nil {
+				t.Errorf("the other cluster answers: %s", output)
+			}
+		})
+	}
+}
+
+func TestANodeHasNoWayOut(t *testing.T) {
+	w := open(t, site(t))
+	b := w.up(t, node("c1", 1, 1, ""))
+	if routes, err := inNode(t, b, "ip", "-4", "route"); err != nil || strings.Contains(routes, "default") || strings.Count(routes, "\n") != 1 {
+		t.Errorf("routes: %q, %v", routes, err)
+	}
+}
+
+func TestDialReachesAListenerInANode(t *testing.T) {
+	w := open(t, site(t))
+	w.up(t, node("c1", 1, 1, "nc -ll -p 8000 -e echo hello &"))
+	var line string
+	eventually(t, "the listener answers", func() bool {
+		connection, err := w.Dial(t.Context(), "c1", netip.MustParseAddrPort("10.77.1.1:8000"))
+		if err != nil {
+			return false
+		}
+		defer connection.Close()
+		line, _ = bufio.NewReader(connection).ReadString('\n')
+		return true
+	})
+	if line != "hello\n" {
+		t.Errorf("read %q", line)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	w := open(t, site(t))
+	w.up(t, node("c1", 1, 1, ""))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := w.Dial(ctx, "c1", netip.MustParseAddrPort("10.77.9.9:1")); err == nil || time.Since(start) > time.Second {
+		t.Errorf("got %v after %v", err, time.Since(start))
+	}
+}
+
+func TestANodeSeesWhatItWasGiven(t *testing.T) {
+	w := open(t, site(t))
+	n := node("c1", 1, 1, `
+		{ hostname; id -u; echo $$; grep -c secret-token /run/muster/boot.json
+		[ -d /run/muster/controllers ] && ! touch /run/muster/controllers/x 2>/dev/null && echo sockets are read-only
+		! touch /usr/sbin/muster 2>/dev/null && echo binary is read-only
+		! mount -t tmpfs x /tmp 2>/dev/null && echo cannot mount
+		touch /home/shared /etc/own && echo can write; } > /home/out 2>&1; touch /home/done # secret-token`)
+	b := w.up(t, n)
+	c, _ := w.commons("c1")
+	eventually(t, "the script ends", func() bool { _, err := os.Stat(filepath.Join(c.home(), "done")); return err == nil })
+	got, _ := os.ReadFile(filepath.Join(c.home(), "out"))
+	want := "n1\n0\n1\n2\nsockets are read-only\nbinary is read-only\ncannot mount\ncan write\n"
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	for _, file := range []string{"config.json", "console.log"} {
+		if text, err := os.ReadFile(b.path(file)); err != nil || strings.Contains(string(text), "secret-token") {
+			t.Errorf("%s: %v, or the secret is in it", file, err)
+		}
+	}
+}
+
+func TestTheMemoryLimitEndsTheNode(t *testing.T) {
+	w := open(t, site(t))
+	if !w.cgroups.memory {
+		t.Skip("skipped: this host cannot limit memory")
+	}
+	n := node("c1", 1, 1, "sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
+	n.MemoryMiB = 48
+	w.up(t, n)
+	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || seen.Limits.Memory != "48 MiB" {
+		t.Errorf("observed %+v, %v", seen, err)
+	}
+	var seen substrate.Observation
+	eventually(t, "the node ends", func() bool { seen, _ = w.Observe(t.Context(), n.Ref); return !seen.Running })
+	if !strings.Contains(seen.Detail, "memory limit") || !strings.Contains(seen.Detail, "killed") {
+		t.Errorf("detail: %s", seen.Detail)
+	}
+}
+
+func TestTheCPULimitIsInForceWhereItIsLess(t *testing.T) {
+	w := open(t, site(t))
+	if !w.cgroups.cpu {
+		t.Skip("skipped: this host cannot limit CPUs")
+	}
+	n := node("c1", 1, 1, "")
+	n.CPUs = 1
+	w.up(t, n)
+	all := node("c1", 2, 1, "")
+	all.CPUs = 1 << 10
+	w.up(t, all)
+	one, _ := w.Observe(t.Context(), n.Ref)
+	many, _ := w.Observe(t.Context(), all.Ref)
+	if one.Limits.CPU != "1 cpus" || many.Limits.CPU != "unlimited" {
+		t.Errorf("limits: %+v, %+v", one.Limits, many.Limits)
+	}
+}
+
+func TestObserveSaysWhyANodeEnded(t *testing.T) {
+	w := open(t, site(t))
+	n := node("c1", 1, 1, "echo no config; exit 7")
+	w.up(t, n)
+	var seen substrate.Observation
+	eventually(t, "the node ends", func() bool { seen, _ = w.Observe(t.Context(), n.Ref); return !seen.Running })
+	if want := "its first process has ended; exit status 7; last words: no config"; seen.Detail != want {
+		t.Errorf("got %q, want %q", seen.Detail, want)
+	}
+}
+
+func TestAFailedStartSaysWhy(t *testing.T) {
+	w := open(t, site(t))
+	w.config.Binary = filepath.Join(t.TempDir(), "absent")
+	check(t, w.EnsureCommons(t.Context(), "c1"))
+	defer w.down(t)
+	if err := w.Ensure(t.Context(), node("c1", 1, 1, "")); err == nil || !strings.Contains(err.Error(), "absent") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
+	w := open(t, site(t))
+	for _, test := range []struct {
+		name     string
+		script   string
+		farewell bool
+	}{
+		{"to a node that handles SIGTERM", "trap 'touch /home/bye; exit 0' TERM; touch /home/ready", true},
+		{"not to one that ignores it", "touch /home/ready; trap - TERM; exec sleep 3600", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w.config.Grace = 2 * time.Second
+			n := node("c1", 1, 1, test.script)
+			w.up(t, n)
+			c, _ := w.commons("c1")
+			eventually(t, "it is ready", func() bool { _, err := os.Stat(filepath.Join(c.home(), "ready")); return err == nil })
+			time.Sleep(50 * time.Millisecond)
+			start := time.Now()
+			check(t, w.Remove(t.Context(), n.Ref))
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			if _, err := os.Stat(filepath.Join(c.home(), "bye")); (err == nil) != test.farewell {
+				t.Errorf("farewell: %v", err)
+			}
+		})
+	}
+}
+
+func TestHomeIsNotDeletedUnderAForeignMount(t *testing.T) {
+	w := open(t, site(t))
+	check(t, w.EnsureCommons(t.Context(), "c1"))
+	c, _ := w.commons("c1")
+	below := filepath.Join(c.home(), "data")
+	check(t, os.Mkdir(below, 0o755))
+	command(t, "mount", "--bind", t.TempDir(), below)
+	check(t, os.WriteFile(filepath.Join(below, "precious"), nil, 0o600))
+	if err := w.RemoveCommons(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), below) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(below, "precious")); err != nil {
+		t.Error(err)
+	}
+	command(t, "umount", below)
+	w.down(t)
+}
+
+func TestDriversOfDifferentDirectoriesDoNotCollide(t *testing.T) {
+	site := site(t)
+	one, two := open(t, site), open(t, site)
+	n := node("c1", 1, 1, "")
+	one.up(t, n)
+	two.up(t, n)
+	check(t, one.Remove(t.Context(), n.Ref))
+	if seen, err := two.Observe(t.Context(), n.Ref); err != nil || !seen.Running {
+		t.Errorf("observed %+v, %v", seen, err)
+	}
+}
+
+func TestDriversOfOneDirectoryAreReplicas(t *testing.T) {
+	site := site(t)
+	w := open(t, site)
+	other, err := openAt(site, w.config.Dir)
+	check(t, err)
+	check(t, w.EnsureCommons(t.Context(), "c1"))
+	defer w.down(t)
+	var all sync.WaitGroup
+	for i := range 12 {
+		n, driver := node("c1", byte(i/2+1), 1, ""), []*Driver{w.Driver, other}[i%2]
+		all.Go(func() { check(t, driver.Ensure(t.Context(), n)) })
+	}
+	all.Wait()
+	if refs, err := w.List(t.Context()); err != nil || len(refs) != 6 {
+		t.Errorf("listed %v, %v", refs, err)
+	}
+	// Whoever removes a node, its starter collects the dead process.
+	w.down(t)
+	w.wards.collect()
+	other.wards.collect()
+	w.wantNothingLeft(t)
+}
+
+// ensureForever is a controller that starts and restarts a node until it is killed.
+func ensureForever(site string) {
+	d, err := openAt(site, filepath.Join(site, "state"))
+	for boot := time.Now().UnixNano(); err == nil; boot++ {
+		err = d.Ensure(context.Background(), node("c1", 1, boot, ""))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestAKilledControllerLeavesNothingThatRemoveDoesNotFind(t *testing.T) {
+	site := site(t)
+	// What a killed controller started goes to the host's pid 1, not to the next controller.
+	check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	d, err := openAt(site, filepath.Join(site, "state"))
+	check(t, err)
+	w := world{d}
+	check(t, w.EnsureCommons(t.Context(), "c1"))
+	defer w.down(t)
+	self, err := os.Executable()
+	check(t, err)
+	for range 12 {
+		controller := exec.Command(self)
+		controller.Env = append(os.Environ(), crashEnv+"="+site)
+		output := &strings.Builder{}
+		controller.Stderr = output
+		controller.WaitDelay = time.Second
+		check(t, controller.Start())
+		time.Sleep(30*time.Millisecond + rand.N(120*time.Millisecond))
+		check(t, controller.Process.Kill())
+		controller.Wait()
+		if output.Len() > 0 {
+			t.Errorf("the controller failed before it was killed: %s", output)
+		}
+		n := node("c1", 1, time.Now().UnixNano(), "")
+		if rand.N(2) == 0 {
+			check(t, w.Ensure(t.Context(), n))
+			if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Running || seen.Boot != n.Boot {
+				t.Errorf("observed %+v, %v", seen, err)
+			}
+		}
+		n.Boot = 0
+		check(t, w.Remove(t.Context(), n.Ref))
+		if refs, _ := w.List(t.Context()); len(refs) > 0 {
+			t.Errorf("listed %v", refs)
+		}
+	}
+	check(t, w.RemoveCommons(t.Context(), "c1"))
+	w.wantNothingLeft(t)
+}
+
+func TestInspectReadsThisHost(t *testing.T) {
+	facts, err := (&Driver{}).Inspect(t.Context(), "here")
+	if err != nil || facts.Machine != "here" || facts.Threads < 1 || facts.Cores < 1 || facts.MemoryMiB < 1 || facts.Kernel == "" ||
+		len(facts.NUMA) < 1 || len(facts.NUMA[0].CPUs) < 1 {
+		t.Errorf("facts %+v, %v", facts, err)
+	}
+	text, _ := json.Marshal(facts)
+	t.Logf("%s", text)
+}
+
+func TestInspectUnderstandsTwoSocketsWithHyperthreads(t *testing.T) {
+	root := t.TempDir()
+	write := func(path, text string) {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755))
+		check(t, os.WriteFile(filepath.Join(root, path), []byte(text), 0o644))
+	}
+	var cpuinfo strings.Builder
+	for cpu := range 8 {
+		fmt.Fprintf(&cpuinfo, "processor\t: %d\nmodel name\t: EPYC\nphysical id\t: %d\ncore id\t\t: %d\n\n", cpu, cpu/2%2, cpu%2)
+	}
+	write("proc/cpuinfo", cpuinfo.String())
+	write("proc/meminfo", "MemTotal:       16777216 kB\n")
+	write("proc/sys/kernel/hostname", "h1\n")
+	write("proc/sys/kernel/osrelease", "6.1\n")
+	write("sys/devices/system/node/node0/cpulist", "0-1,4-5\n")
+	write("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       8388608 kB\n")
+	write("sys/devices/system/node/node1/cpulist", "2-3,6-7\n")
+	write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:       8388608 kB\n")
+	got, err := inspect(root)
+	want := HostFacts{
+		Hostname: "h1", Arch: got.Arch, Kernel: "6.1", CPUModel: "EPYC", Sockets: 2, Cores: 4, Threads: 8, MemoryMiB: 16384,
+		NUMA: []HostNUMA{{0, []int{0, 1, 4, 5}, 8192}, {1, []int{2, 3, 6, 7}, 8192}},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+func BenchmarkEnsure(b *testing.B) {
+	site := site(b)
+	for _, nodes := range []int{1, 4, 50} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			w := open(b, site)
+			check(b, w.EnsureCommons(b.Context(), "c1"))
+			defer w.down(b)
+			var removing time.Duration
+			boot := int64(0)
+			for b.Loop() {
+				boot++
+				inParallel(nodes, func(i int) { check(b, w.Ensure(b.Context(), node("c1", byte(i+1), boot, ""))) })
+				b.StopTimer()
+				start := time.Now()
+				inParallel(nodes, func(i int) { check(b, w.Remove(b.Context(), node("c1", byte(i+1), 0, "").Ref)) })
+				removing += time.Since(start)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(removing.Milliseconds())/float64(b.N), "ms/remove")
+		})
+	}
+}
+
+func inParallel(n int, do func(int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockExclusive holds a file's flock for the caller alone; it blocks until it has it or ctx ends. The kernel gives the
+// lock back when its holder dies. The file is removed with the lock.
+func lockExclusive(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := lock(ctx, path, unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	// Removed while still held: whoever waits for this file sees that it is no longer the one at path and starts over.
+	return func() { os.Remove(path); file.Close() }, nil
+}
+
+// lockShared holds it together with other sharers. The file stays, for the next exclusive holder to remove: another
+// sharer may be holding it.
+func lockShared(ctx context.Context, path string) (unlock func(), err error) {
+	file, err := lock(ctx, path, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+func lock(ctx context.Context, path string, how int) (*os.File, error) {
+	// Waiting by asking again keeps the wait cancellable; the holder needs milliseconds, or a node's start at most.
+	const shortest, longest = 500 * time.Microsecond, 20 * time.Millisecond
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		file, err := tryLock(path, how)
+		if err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if file != nil {
+			return file, nil
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, fmt.Errorf("waiting for the lock %s: %w", path, err)
+		}
+	}
+}
+
+// tryLock returns nil without an error if another one holds it.
+func tryLock(path string, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
+	if err == nil && isAt(file, path) {
+		return file, nil
+	}
+	file.Close()
+	if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// isAt says whether the open file is still the one that others find under path.
+func isAt(file *os.File, path string) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// sleep returns ctx's error if it ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// until asks done again and again until it says yes, fails, or ctx or the time within ends.
+func until(ctx context.Context, within time.Duration, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	const shortest, longest = 200 * time.Microsecond, 20 * time.Millisecond
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		ok, err := done()
+		if ok || err != nil && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		if ended := sleep(ctx, wait); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/substrate"
+)
+
+const bridgeName = "br0"
+
+// gateway is the controller's own address in every cluster's network, with a MAC by the same rule as the nodes'.
+func gateway() (netip.Prefix, net.HardwareAddr) {
+	return netip.MustParsePrefix("10.77.0.1/16"), net.HardwareAddr{2, 0, 10, 77, 0, 1}
+}
+
+// within runs do on a thread that is in the network namespace at path. Sockets that do opens stay there for good and
+// may be used from anywhere; do must not start goroutines that expect to be there too.
+func within(path string, do func() error) error {
+	return onOwnThread(func() error {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("network namespace %s: %w", path, err)
+		}
+		defer unix.Close(fd)
+		// A crash between making the file and mounting the namespace on it leaves a plain file.
+		var system unix.Statfs_t
+		if err := unix.Fstatfs(fd, &system); err != nil || system.Type != unix.NSFS_MAGIC {
+			return errors.Join(err, fmt.Errorf("network namespace %s: %w", path, os.ErrNotExist))
+		}
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter network namespace %s: %w", path, err)
+		}
+		return do()
+	})
+}
+
+// withinNew is within a new network namespace, which afterwards is kept alive by its mount on the file at path.
+func withinNew(path string, do func() error) error {
+	return onOwnThread(func() error {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		file.Close()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make network namespace: %w", err)
+		}
+		if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("keep network namespace: %w", err)
+		}
+		return do()
+	})
+}
+
+// onOwnThread runs do on a thread of its own and brings that thread back to its network namespace. If that fails, the
+// thread ends with its goroutine, so no other goroutine ever runs in the wrong namespace.
+func onOwnThread(do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		origin, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
+		defer unix.Close(origin)
+		err = do()
+		if unix.Setns(origin, unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// withLinks is within, with a netlink connection there.
+func withLinks(path string, do func(*netlink.Handle) error) error {
+	return within(path, func() error { return connected(do) })
+}
+
+func connected(do func(*netlink.Handle) error) error {
+	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return do(links)
+}
+
+// quiet keeps interfaces made from now on in this thread's namespace free of IPv6, whose duplicate detection and
+// multicast would be the only traffic nobody asked for. Hosts without IPv6 have nothing to switch off.
+func quiet() error {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func up(links *netlink.Handle, name string) error {
+	link, err := links.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return links.LinkSetUp(link)
+}
+
+// ensureBridge makes the current namespace a cluster's network; it keeps what is there. There is no uplink, and with the
+// spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
+func ensureBridge(links *netlink.Handle) error {
+	if err := quiet(); err != nil {
+		return err
+	}
+	address, mac := gateway()
+	_, err := links.LinkByName(bridgeName)
+	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.HardwareAddr = bridgeName, mac
+		err = links.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)})
+	}
+	if err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
+		return fmt.Errorf("address of the bridge: %w", err)
+	}
+	if err := up(links, "lo"); err != nil {
+		return err
+	}
+	return links.LinkSetUp(bridge) // the last step: a bridge that is up is complete
+}
+
+// plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
+func plug(cluster, own string, n substrate.Node) error {
+	port := portName(n.Node)
+	if err := withinNew(own, func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }); err != nil {
+		return err
+	}
+	return withLinks(cluster, func(links *netlink.Handle) error {
+		bridge, err := links.LinkByName(bridgeName)
+		if err != nil {
+			return err
+		}
+		link, err := links.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		if err := links.LinkSetMaster(link, bridge); err != nil {
+			return err
+		}
+		return links.LinkSetUp(link)
+	})
+}
+
+// addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
+// is there an interface in the host's.
+func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error {
+	if err := quiet(); err != nil {
+		return err
+	}
+	far, err := os.Open(cluster)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.HardwareAddr = "eth0", n.MAC
+	nic := &netlink.Veth{LinkAttrs: attributes, PeerName: port, PeerNamespace: netlink.NsFd(far.Fd())}
+	if err := links.LinkAdd(nic); err != nil {
+		return fmt.Errorf("make eth0: %w", err)
+	}
+	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
+		return fmt.Errorf("address of eth0: %w", err)
+	}
+	return errors.Join(up(links, "lo"), links.LinkSetUp(nic))
+}
+
+// unplug removes a node's port. The kernel would do so too when the node's namespace ends, but some time later, and a
+// new port of the same name would then fail.
+func unplug(cluster, node string) error {
+	err := withLinks(cluster, func(links *netlink.Handle) error {
+		link, err := links.LinkByName(portName(node))
+		if err != nil {
+			return err
+		}
+		return links.LinkDel(link)
+	})
+	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// portName fits the kernel's 15 characters.
+func portName(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return "v-" + hex.EncodeToString(sum[:6])
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,174 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/substrate"
+)
+
+// The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and
+// config-linux.md.
+type (
+	ociSpec struct {
+		Version  string     `json:"ociVersion"`
+		Hostname string     `json:"hostname"`
+		Root     ociRoot    `json:"root"`
+		Process  ociProcess `json:"process"`
+		Mounts   []ociMount `json:"mounts"`
+		Linux    ociLinux   `json:"linux"`
+	}
+	ociRoot struct {
+		Path string `json:"path"`
+	}
+	ociProcess struct {
+		Args         []string        `json:"args"`
+		Env          []string        `json:"env"`
+		Cwd          string          `json:"cwd"`
+		User         ociUser         `json:"user"`
+		Capabilities ociCapabilities `json:"capabilities"`
+		OOMScoreAdj  int             `json:"oomScoreAdj"`
+	}
+	ociUser struct {
+		UID   int `json:"uid"`
+		GID   int `json:"gid"`
+		Umask int `json:"umask"`
+	}
+	ociCapabilities struct {
+		Bounding  []string `json:"bounding"`
+		Effective []string `json:"effective"`
+		Permitted []string `json:"permitted"`
+	}
+	ociMount struct {
+		Destination string   `json:"destination"`
+		Type        string   `json:"type,omitempty"`
+		Source      string   `json:"source"`
+		Options     []string `json:"options"`
+	}
+	ociLinux struct {
+		Namespaces    []ociNamespace `json:"namespaces"`
+		CgroupsPath   string         `json:"cgroupsPath,omitempty"`
+		Resources     ociResources   `json:"resources"`
+		MaskedPaths   []string       `json:"maskedPaths"`
+		ReadonlyPaths []string       `json:"readonlyPaths"`
+	}
+	ociNamespace struct {
+		Type string `json:"type"`
+		Path string `json:"path,omitempty"`
+	}
+	ociResources struct {
+		Devices []ociDevice `json:"devices"`
+		Memory  *ociMemory  `json:"memory,omitempty"`
+		CPU     *ociCPU     `json:"cpu,omitempty"`
+	}
+	ociDevice struct {
+		Allow  bool   `json:"allow"`
+		Access string `json:"access"`
+	}
+	ociMemory struct {
+		Limit int64 `json:"limit"`          // bytes
+		Swap  int64 `json:"swap,omitempty"` // bytes, memory included
+	}
+	ociCPU struct {
+		Quota  int64  `json:"quota"`  // µs a period
+		Period uint64 `json:"period"` // µs
+	}
+)
+
+// writeBundle writes the container's config.json. It holds no secret: the boot file is the only place for one.
+func (d *Driver) writeBundle(b boot, n substrate.Node, c commons) error {
+	text, err := json.Marshal(d.spec(b, n, c))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.path("config.json"), text, 0o600)
+}
+
+func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
+	capabilities := nodeCapabilities()
+	spec := ociSpec{
+		Version:  "1.0.2",
+		Hostname: n.Name,
+		Root:     ociRoot{Path: b.path("root")},
+		Process: ociProcess{
+			Args: []string{"/usr/sbin/muster", "agent"},
+			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
+			Cwd:  "/",
+			User: ociUser{Umask: 0o022},
+			// Resource limits are left as the caller's own: raising them would need CAP_SYS_RESOURCE.
+			Capabilities: ociCapabilities{capabilities, capabilities, capabilities},
+			OOMScoreAdj:  100, // if the host itself runs out of memory, nodes go before the controller
+		},
+		Mounts: d.mounts(b, c, n.MemoryMiB),
+		Linux: ociLinux{
+			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
+				{Type: "network", Path: b.path("netns")}},
+			Resources: d.cgroups.resources(n.CPUs, n.MemoryMiB, runtime.NumCPU()),
+			MaskedPaths: []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+	if d.cgroups.version != 0 {
+		spec.Linux.CgroupsPath = d.cgroups.path(b.name)
+	}
+	return spec
+}
+
+// nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
+// SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of the disk that /home is on by
+// its handle) are what a node would need to reach the host.
+func nodeCapabilities() []string {
+	return []string{
+		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
+		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // slurmd, sshd and su become users and end their processes
+		"CAP_SYS_CHROOT", "CAP_AUDIT_WRITE", // sshd
+		"CAP_NET_ADMIN",                       // the agent sets permanent neighbours
+		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024
+	}
+}
+
+func (d *Driver) mounts(b boot, c commons, memoryMiB int) []ociMount {
+	mounts := []ociMount{
+		{"/proc", "proc", "proc", nil},
+		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
+		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
+		// MPI ranks of one node talk through files here: the usual half of the memory, not a container's usual 64 MiB.
+		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(memoryMiB)}},
+		{"/run", "bind", b.path("run"), []string{"bind", "nosuid", "nodev"}},
+		{protocol.SocketDir, "bind", d.config.Sockets, []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+		{"/usr/sbin/muster", "bind", d.config.Binary, []string{"bind", "ro", "nosuid", "nodev"}},
+		{"/home", "bind", c.home(), []string{"bind", "nosuid", "nodev"}},
+	}
+	if d.cgroups.version != 0 {
+		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup", []string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
+	}
+	return mounts
+}
+
+func shmSize(memoryMiB int) string {
+	if memoryMiB == 0 {
+		return "size=50%"
+	}
+	return fmt.Sprintf("size=%dm", max(memoryMiB/2, 1))
+}
+
+// makeDir makes a directory with exactly this mode, whatever the process's umask.
+func makeDir(path string, mode os.FileMode) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
