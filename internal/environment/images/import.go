@@ -127,7 +127,8 @@ func tarToSquashfs(ctx context.Context, source, kind, target string) error {
 	}
 	defer f.Close()
 	pack := command{
-		args:  []string{"sqfstar", "-quiet", "-no-progress", "-comp", "zstd", "-Xcompression-level", "9", target},
+		// Without a level: sqfstar 4.5 doesn't accept one where it documents it.
+		args:  []string{"sqfstar", "-quiet", "-no-progress", "-comp", "zstd", target},
 		stdin: untilDone{ctx, f},
 		env:   []string{"SOURCE_DATE_EPOCH=" + fmt.Sprint(tarballEpoch().Unix())},
 	}
