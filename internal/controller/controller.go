@@ -134,7 +134,7 @@ func (k *controller) openAuthority(ctx context.Context) error {
 func (k *controller) run(ctx context.Context) error {
 	world := lifecycle.World{
 		DB: k.db, Substrate: k.local, Commons: k.local, Inspector: inspector{k.local}, Admission: k.admission, Authority: k.authority,
-		Endpoints: []string{"unix://" + protocol.SocketDir},
+		Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.DefaultLimits(),
 	}
 	watch := monitor.New(k.db, k.authority, k.Log)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log}

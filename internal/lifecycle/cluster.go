@@ -13,12 +13,17 @@ import (
 // clusterView is a cluster as its handlers see it.
 type clusterView struct {
 	store.Cluster
-	nodes []store.Node // not gone
-	now   time.Time
+	nodes     []store.Node // not gone
+	returning []string     // machines given up and not yet back in the pool
+	now       time.Time
 }
 
 // A cluster that is not as wanted looks again by itself this often; its nodes wake it when they change.
 const clusterLooks = 5 * time.Second
+
+// Machines do not know whose they were, so a cluster that waits for them to be back in the pool looks often. It waits so
+// that whoever was told "done" can have them again.
+const returnLooks = 50 * time.Millisecond
 
 func (w World) clusters() chart[clusterView] {
 	return chart[clusterView]{
@@ -41,6 +46,9 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 		return c, subject{}, err
 	}
 	if c.nodes, err = tx.Nodes(ctx, id); err != nil {
+		return c, subject{}, err
+	}
+	if c.returning, err = tx.Returning(ctx, id); err != nil {
 		return c, subject{}, err
 	}
 	c.now, err = tx.Now(ctx)
@@ -74,6 +82,8 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	}
 	var outcome Outcome
 	switch {
+	case ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
+		return waitFor(returnLooks, "%s", back(c.returning))
 	case ready == want && len(waits) == 0:
 		outcome = c.at(store.Ready, fmt.Sprintf("%d nodes ready", want-1), 6*clusterLooks)
 		if c.Reached < c.Generation {
@@ -134,12 +144,21 @@ func summary(ready, want int, waits map[string][]string) string {
 		if len(names) == 0 {
 			continue
 		}
-		if len(names) > 4 {
-			names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
-		}
-		text += fmt.Sprintf("; %s: %s", p, strings.Join(names, ", "))
+		text += fmt.Sprintf("; %s: %s", p, few(names))
 	}
 	return text
+}
+
+func back(machines []string) string {
+	return "machines on their way back to the pool: " + few(machines)
+}
+
+// few names some and counts the rest.
+func few(names []string) string {
+	if len(names) > 4 {
+		names = append(slices.Clone(names[:3]), fmt.Sprintf("and %d more", len(names)-3))
+	}
+	return strings.Join(names, ", ")
 }
 
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
@@ -152,6 +171,9 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 			}
 		}
 		return outcome
+	}
+	if len(c.returning) > 0 {
+		return waitFor(returnLooks, "%s", back(c.returning))
 	}
 	if err := w.Commons.RemoveCommons(ctx, c.ID); err != nil {
 		return retry(err)
@@ -174,4 +196,3 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 		return tx.SaveReceipt(ctx, c.ID, store.Receipt{Machines: machines, Seconds: seconds, At: c.now})
 	})
 }
-

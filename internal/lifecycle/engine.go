@@ -108,15 +108,15 @@ func New(db *store.Store, owner string, w World, log *slog.Logger) *Engine {
 	}
 }
 
-// Run works until ctx ends, then waits for the handlers it has begun, whose contexts have ended too.
+// Run works until ctx ends, then waits for the handlers it has begun, whose contexts have ended too, and lets go of what
+// they held.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.db.Shared() {
-		if err := e.db.Forsake(ctx); err != nil {
+		if err := e.db.Forsake(ctx, ""); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	var handlers sync.WaitGroup
-	defer handlers.Wait()
 	handlers.Go(func() { e.keepLeases(ctx) })
 	for ctx.Err() == nil {
 		changed := e.db.Changed()
@@ -129,7 +129,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
+	handlers.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
+	defer cancel()
+	return e.db.Forsake(last, e.owner)
 }
 
 // dispatch claims what is due and starts its handlers. It reports whether there may be more.

@@ -9,12 +9,8 @@ import (
 	"muster/internal/store"
 )
 
-// Deadlines and pauses of a machine's life.
-const (
-	inspectionLimit = 2 * time.Minute
-	quarantineFor   = 30 * time.Second // then it is inspected again by itself
-	machineLooks    = 5 * time.Second
-)
+// machineLooks is how often a machine that waits for its node looks again by itself.
+const machineLooks = 5 * time.Second
 
 // machineView is a machine as its handlers see it.
 type machineView struct {
@@ -28,13 +24,13 @@ func (w World) machines() chart[machineView] {
 		load: loadMachine,
 		phases: map[store.Phase]phase[machineView]{
 			store.Enrolled:    {handle: machineEnrolled},
-			store.Inspecting:  {handle: w.machineInspect, deadline: inspectionLimit, late: machineSilent},
+			store.Inspecting:  {handle: w.machineInspect, deadline: w.Limits.Inspection, late: w.machineSilent},
 			store.Available:   {handle: machineAvailable},
 			store.Reserved:    {handle: machineReserved},
 			store.InUse:       {handle: machineInUse},
 			store.Releasing:   {handle: machineReleasing},
 			store.Maintenance: {handle: machineMaintained},
-			store.Quarantined: {handle: machineQuarantined},
+			store.Quarantined: {handle: w.machineQuarantined},
 		},
 	}
 }
@@ -72,8 +68,8 @@ func found(f inventory.Facts) string {
 	return fmt.Sprintf("passed inspection: %d CPUs, %d MiB, %s", f.CPUs, f.MemoryMiB, f.CPUModel)
 }
 
-func machineSilent(machineView) Outcome {
-	return advance(store.Quarantined, "did not answer the inspection within %s", inspectionLimit)
+func (w World) machineSilent(machineView) Outcome {
+	return advance(store.Quarantined, "did not answer the inspection within %s", w.Limits.Inspection)
 }
 
 func machineAvailable(_ context.Context, m machineView) Outcome {
@@ -129,14 +125,14 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 }
 
 // machineQuarantined comes back by itself: a fault that passes must not need a person.
-func machineQuarantined(_ context.Context, m machineView) Outcome {
+func (w World) machineQuarantined(_ context.Context, m machineView) Outcome {
 	switch {
 	case m.Desired == store.ForRemoval:
 		return removal(m)
 	case m.ToInspect:
 		return advance(store.Inspecting, "inspection asked for")
 	}
-	if left := quarantineFor - m.now.Sub(m.PhaseAt); left > 0 {
+	if left := w.Limits.Quarantine - m.now.Sub(m.PhaseAt); left > 0 {
 		return waitFor(left, "%s", m.Reason)
 	}
 	return advance(store.Inspecting, "is inspected again after its quarantine")

@@ -13,16 +13,9 @@ import (
 	"muster/internal/substrate"
 )
 
-// Deadlines of a node's phases. They are generous: a busy host is slow, and giving up costs more than waiting.
+// How often a node looks again by itself; observations wake it at once.
 const (
-	attachLimit = time.Minute
-	bootLimit   = 90 * time.Second
-	joinLimit   = 90 * time.Second
-	testLimit   = time.Minute
-	forgetLimit = 10 * time.Second // how long a released node may stand in Slurm's list
-	killGrace   = 20 * time.Second // for jobs that are ended at the drain's limit
-
-	nodeLooks  = 2 * time.Second  // while it changes; observations wake it at once
+	nodeLooks  = 2 * time.Second  // while it changes
 	readyLooks = 15 * time.Second // while it is ready
 	bootTries  = 2                // boots on one machine before another is tried
 )
@@ -49,10 +42,10 @@ func (w World) nodes() chart[nodeView] {
 		load: loadNode,
 		phases: map[store.Phase]phase[nodeView]{
 			store.Pending:   {handle: nodePending},
-			store.Attaching: {handle: w.nodeAttach, deadline: attachLimit, late: lateBy("its network was not ready", attachLimit)},
-			store.Booting:   {handle: w.nodeBoot, deadline: bootLimit, late: nodeBootLate},
-			store.Joining:   {handle: w.nodeJoin, deadline: joinLimit, late: nodeJoinLate},
-			store.Testing:   {handle: w.nodeTest, deadline: testLimit, late: nodeTestLate},
+			store.Attaching: {handle: w.nodeAttach, deadline: w.Limits.Attach, late: w.nodeAttachLate},
+			store.Booting:   {handle: w.nodeBoot, deadline: w.Limits.Boot, late: w.nodeBootLate},
+			store.Joining:   {handle: w.nodeJoin, deadline: w.Limits.Join, late: w.nodeJoinLate},
+			store.Testing:   {handle: w.nodeTest, deadline: w.Limits.Test, late: w.nodeTestLate},
 			store.Ready:     {handle: w.nodeReady},
 			store.Draining:  {handle: w.nodeDrain}, // its limit is the user's
 			store.Failed:    {handle: w.nodeFailed},
@@ -100,17 +93,15 @@ func (n nodeView) fail(format string, args ...any) Outcome {
 	return n.inform(store.Failed, format, args...)
 }
 
-func lateBy(what string, limit time.Duration) func(nodeView) Outcome {
-	return func(n nodeView) Outcome {
-		if n.leaving() {
-			return n.inform(store.Releasing, "no longer wanted")
-		}
-		text := what
-		if n.Reason != "" {
-			text += " (" + n.Reason + ")"
-		}
-		return n.fail("%s within %s", text, limit)
+// late is the exit of a phase that lasted too long.
+func (n nodeView) late(what string, limit time.Duration) Outcome {
+	if n.leaving() {
+		return n.inform(store.Releasing, "no longer wanted")
 	}
+	if n.Reason != "" {
+		what += " (" + n.Reason + ")"
+	}
+	return n.fail("%s within %s", what, limit)
 }
 
 func nodePending(_ context.Context, n nodeView) Outcome {
@@ -166,12 +157,16 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	}, err
 }
 
+func (w World) nodeAttachLate(n nodeView) Outcome {
+	return n.late("its network was not ready", w.Limits.Attach)
+}
+
 // nodeBootLate tries once more on the same machine, then gives the machine up.
-func nodeBootLate(n nodeView) Outcome {
+func (w World) nodeBootLate(n nodeView) Outcome {
 	if n.leaving() || n.Boot >= bootTries {
-		return lateBy("its agent did not answer", bootLimit)(n)
+		return n.late("its agent did not answer", w.Limits.Boot)
 	}
-	return n.next(store.Attaching, "its agent did not answer within %s; boots once more", bootLimit)
+	return n.next(store.Attaching, "its agent did not answer within %s; boots once more", w.Limits.Boot)
 }
 
 // nodeJoin waits until the node's daemons run and, for a compute node, Slurm may give it jobs.
@@ -216,9 +211,7 @@ func (n nodeView) inSlurm() bool {
 	return false
 }
 
-func nodeJoinLate(n nodeView) Outcome {
-	return lateBy("it did not join", joinLimit)(n)
-}
+func (w World) nodeJoinLate(n nodeView) Outcome { return n.late("it did not join", w.Limits.Join) }
 
 // nodeTest is the last look before a tenant's job may run: everything must still be well. Measured acceptance belongs
 // here.
@@ -232,8 +225,8 @@ func (w World) nodeTest(_ context.Context, n nodeView) Outcome {
 	return n.next(store.Ready, "passed %d checks, %.1f s after it was asked for", len(n.Seen.Checks), n.now.Sub(n.CreatedAt).Seconds())
 }
 
-func nodeTestLate(n nodeView) Outcome {
-	return lateBy("it did not pass its checks", testLimit)(n)
+func (w World) nodeTestLate(n nodeView) Outcome {
+	return n.late("it did not pass its checks", w.Limits.Test)
 }
 
 func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
@@ -267,7 +260,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return n.inform(store.Releasing, "Slurm does not know it")
 	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":
 		return n.inform(store.Releasing, "drained")
-	case over && n.now.After(n.DrainUntil.Add(killGrace)):
+	case over && n.now.After(n.DrainUntil.Add(w.Limits.KillGrace)):
 		return n.inform(store.Releasing, "its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
 		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
@@ -309,7 +302,7 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 		return o
 	}
 	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present
-	if known && n.now.Sub(n.PhaseAt) < forgetLimit {
+	if known && n.now.Sub(n.PhaseAt) < w.Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for Slurm to forget it")
 	}
 	return w.leave(n, "nothing of it is left")
@@ -337,4 +330,3 @@ func (w World) leave(n nodeView, text string) Outcome {
 	o.asleep = true
 	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveMachine(ctx, n.Node) })
 }
-

@@ -27,6 +27,27 @@ type World struct {
 	Admission *admission.Admission
 	Authority *identity.Authority
 	Endpoints []string // where a node's agent finds the controllers
+	Limits    Limits
+}
+
+// Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.
+type Limits struct {
+	Attach     time.Duration // a node's network
+	Boot       time.Duration // until its agent answers
+	Join       time.Duration // until its services run and Slurm has it
+	Test       time.Duration // its checks
+	Forget     time.Duration // how long a released node may stand in Slurm's list
+	KillGrace  time.Duration // for jobs that are ended at the drain's limit
+	Inspection time.Duration // of a machine
+	Quarantine time.Duration // then a machine is inspected again by itself
+}
+
+// DefaultLimits are those of nodes on this host.
+func DefaultLimits() Limits {
+	return Limits{
+		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: time.Minute, Forget: 10 * time.Second,
+		KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second,
+	}
 }
 
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two

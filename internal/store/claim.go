@@ -95,12 +95,14 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 	return held, err
 }
 
-// Forsake ends all claims at once. Only for the sole controller of a database, at its start: whoever held them is dead.
-func (s *Store) Forsake(ctx context.Context) error {
+// Forsake ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
+// ends all, which is only for the sole controller of a database, at its start: whoever held them is dead.
+func (s *Store) Forsake(ctx context.Context, owner string) error {
 	return s.quietly(ctx, func(tx *Tx) error {
 		for _, kind := range kinds {
-			if _, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET owner = '', lease_until = 0 WHERE owner <> ''`); err != nil {
-				return fmt.Errorf("end old claims of %ss: %w", kind, err)
+			_, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
+			if err != nil {
+				return fmt.Errorf("end claims of %ss: %w", kind, err)
 			}
 		}
 		return nil

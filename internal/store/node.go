@@ -136,6 +136,18 @@ func (tx *Tx) MachinesOf(ctx context.Context, cluster string) ([]string, error) 
 	return names, nil
 }
 
+// Returning names the machines that a cluster has given up and that are not yet proved fit for the next tenant.
+func (tx *Tx) Returning(ctx context.Context, cluster string) ([]string, error) {
+	scan := func(r scanner) (name string, err error) { return name, r.Scan(&name) }
+	names, err := list(ctx, tx, scan, `SELECT DISTINCT m.name FROM machine m JOIN node old ON old.machine = m.name AND old.phase = 'gone'
+		WHERE old.cluster_id = $1 AND m.phase IN ('in-use', 'releasing', 'inspecting')
+		  AND NOT EXISTS (SELECT 1 FROM node n WHERE n.machine_id = m.id) ORDER BY m.name`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list machines that cluster %s returns: %w", cluster, err)
+	}
+	return names, nil
+}
+
 // WantNodeAbsent asks for a node's end, draining it for at most drainFor (0: without limit), and wakes it.
 func (tx *Tx) WantNodeAbsent(ctx context.Context, id string, drainFor time.Duration) error {
 	_, err := tx.exec(ctx, `UPDATE node SET desired = $1, `+woken+`,

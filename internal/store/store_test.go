@@ -364,7 +364,10 @@ func TestATokenIsUsedByOneKeyOnly(t *testing.T) {
 			return tx.StartBoot(ctx, "n1")
 		})
 		use := func(boot int64, key string) (ok bool) {
-			update(t, s, func(ctx context.Context, tx *store.Tx) (err error) { ok, err = tx.UseToken(ctx, "n1", boot, key); return err })
+			update(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
+				ok, err = tx.UseToken(ctx, "n1", boot, key)
+				return err
+			})
 			return ok
 		}
 		if use(1, "k1") {

@@ -1,0 +1,466 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/inventory"
+	"muster/internal/lifecycle"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/substrate/fake"
+)
+
+// stage is a whole control plane over a fake substrate, with the agents' part played by cast.
+type stage struct {
+	*testing.T
+	db        *store.Store
+	world     lifecycle.World
+	substrate *fake.Substrate
+	admission *admission.Admission
+	mute      func(store.Node) bool // nodes whose agents say nothing
+}
+
+type oneImage struct{}
+
+func (oneImage) Image(name string) (admission.Image, error) {
+	if name != "debian12-hpc" {
+		return admission.Image{}, errors.New("there is no image " + name)
+	}
+	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64"}, nil
+}
+
+type inspector struct{}
+
+func (inspector) Inspect(context.Context, inventory.Machine) (inventory.Facts, error) {
+	return inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}, nil
+}
+
+func newStage(t *testing.T, url string, machines int) *stage {
+	catalogue, err := inventory.ReadCatalogue("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := identity.Open(identity.NewRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
+	limits := lifecycle.DefaultLimits()
+	limits.Quarantine, limits.Forget = 300*time.Millisecond, time.Second
+	s.world = lifecycle.World{
+		DB: s.db, Substrate: s.substrate, Commons: s.substrate, Inspector: inspector{}, Admission: s.admission, Authority: authority, Limits: limits,
+	}
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		for range machines {
+			id := admission.NewID("m")
+			if err := tx.AddMachine(ctx, inventory.Machine{ID: id, Name: id, Substrate: "local"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s
+}
+
+// run starts engines and agents; they end with the test or when stop is called.
+func (s *stage) run(engines int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{}, engines+1)
+	for range engines {
+		engine := lifecycle.New(s.db, admission.NewID("e"), s.world, slog.New(slog.DiscardHandler))
+		go func() {
+			if err := engine.Run(ctx); err != nil {
+				s.Error(err)
+			}
+			done <- struct{}{}
+		}()
+	}
+	go func() { s.cast(ctx); done <- struct{}{} }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		for range engines + 1 {
+			<-done
+		}
+	}
+	s.Cleanup(stop)
+	return stop
+}
+
+// cast plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
+func (s *stage) cast(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.db.Update(ctx, func(tx *store.Tx) error {
+			nodes, err := tx.EveryNode(ctx)
+			if err != nil {
+				return err
+			}
+			for _, n := range nodes {
+				if err := s.play(ctx, tx, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			s.Error(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
+	refs, err := s.substrate.List(ctx)
+	if err != nil {
+		return err
+	}
+	runs := false
+	for _, r := range refs {
+		runs = runs || r.Node == n.ID && r.Boot == n.Boot
+	}
+	if s.mute != nil && s.mute(n) {
+		return nil
+	}
+	if runs && n.Phase == store.Booting {
+		if _, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil {
+			return err
+		}
+		if err := tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
+			return err
+		}
+		tx.Wake(store.NodeKind, n.ID)
+	}
+	if n.Role == protocol.Head {
+		return nil
+	}
+	var row *protocol.SlurmNode
+	if runs && n.Phase != store.Releasing && n.Phase != store.Failed {
+		row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent}
+	}
+	if (row == nil) != (n.Seen.Slurm == nil) || row != nil && *row != *n.Seen.Slurm {
+		tx.Wake(store.NodeKind, n.ID)
+		return tx.SaveSlurm(ctx, n.ID, row)
+	}
+	return nil
+}
+
+func (s *stage) update(f func(context.Context, *store.Tx) error) {
+	s.Helper()
+	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) view(f func(context.Context, *store.Tx) error) {
+	s.Helper()
+	if err := s.db.View(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// create asks for a cluster and returns its ID.
+func (s *stage) create(name string, nodes int) (id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Nodes: nodes})
+		if err != nil {
+			return err
+		}
+		c, err := s.admission.CarryOut(ctx, tx, plan, "admin", 0)
+		id = c.ID
+		return err
+	})
+	return id
+}
+
+func (s *stage) scale(id string, nodes int) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		c, err := tx.Cluster(ctx, id)
+		if err != nil {
+			return err
+		}
+		want := c.Spec
+		want.Queues = []spec.Queue{want.Queues[0]}
+		want.Queues[0].Min, want.Queues[0].Max = &nodes, &nodes
+		plan, err := s.admission.Change(ctx, tx, c, want)
+		if err != nil {
+			return err
+		}
+		_, err = s.admission.CarryOut(ctx, tx, plan, "admin", 0)
+		return err
+	})
+}
+
+func (s *stage) remove(id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterDeleted(ctx, id) })
+}
+
+// until waits for something to become true of a cluster.
+func (s *stage) until(id, what string, ok func(store.Cluster, []store.Node) bool) {
+	s.Helper()
+	var c store.Cluster
+	var nodes []store.Node
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		s.view(func(ctx context.Context, tx *store.Tx) (err error) {
+			if c, err = tx.Cluster(ctx, id); err == nil {
+				nodes, err = tx.Nodes(ctx, id)
+			}
+			return err
+		})
+		if ok(c, nodes) {
+			return
+		}
+	}
+	for _, n := range nodes {
+		s.Logf("node %s on %s: %s %s", n.Name, n.Machine, n.Phase, n.Reason)
+	}
+	s.Fatalf("cluster %s is not %s: %s %s %s", c.Name, what, c.Phase, c.Reason, c.Short)
+}
+
+func (s *stage) untilReady(id string, nodes int) {
+	s.Helper()
+	s.until(id, "ready", func(c store.Cluster, all []store.Node) bool {
+		return c.Phase == store.Ready && c.Reached == c.Generation && len(all) == nodes+1
+	})
+}
+
+// untilClean waits for a cluster's end and sees that nothing is left and every machine is free.
+func (s *stage) untilClean(id string) {
+	s.Helper()
+	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted && c.Receipt != nil })
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		busy := ""
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			machines, err := tx.Machines(ctx)
+			for _, m := range machines {
+				if !m.Free() {
+					busy = m.Name + ": " + string(m.Phase) + " " + m.Reason
+				}
+			}
+			return err
+		})
+		if busy == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.Fatal("a machine did not come back: ", busy)
+		}
+	}
+	refs, _ := s.substrate.List(context.Background())
+	commons, _ := s.substrate.ListCommons(context.Background())
+	if len(refs)+len(commons) > 0 {
+		s.Fatal("left over: ", refs, commons)
+	}
+	for _, v := range s.substrate.Violations() {
+		s.Error(v)
+	}
+}
+
+func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 8)
+		s.run(1)
+		s.untilFree(8)
+		id := s.create("hello", 3)
+		s.untilReady(id, 3)
+		s.scale(id, 6)
+		s.untilReady(id, 6)
+		s.scale(id, 2)
+		s.untilReady(id, 2)
+		s.remove(id)
+		s.untilClean(id)
+	})
+}
+
+func (s *stage) untilFree(n int) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		free := 0
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			machines, err := tx.Machines(ctx)
+			for _, m := range machines {
+				if m.Free() {
+					free++
+				}
+			}
+			return err
+		})
+		if free == n {
+			return
+		}
+	}
+	s.Fatalf("%d machines did not become free", n)
+}
+
+func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 6)
+	s.run(1)
+	s.untilFree(6)
+	id := s.create("hello", 3)
+	s.untilReady(id, 3)
+	slots := func() map[string]int {
+		m := map[string]int{}
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			nodes, err := tx.Nodes(ctx, id)
+			for _, n := range nodes {
+				m[n.Name] = n.Slot
+			}
+			return err
+		})
+		return m
+	}
+	before := slots()
+	s.scale(id, 1)
+	s.untilReady(id, 1)
+	s.scale(id, 5)
+	s.untilReady(id, 5)
+	after := slots()
+	for name, slot := range before {
+		if after[name] != slot {
+			t.Errorf("%s had seat %d and has %d", name, slot, after[name])
+		}
+	}
+}
+
+func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 4)
+	s.run(1)
+	s.untilFree(4)
+	id := s.create("hello", 2)
+	s.untilReady(id, 2)
+	var victim store.Node
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, id)
+		victim = nodes[1]
+		return err
+	})
+	s.substrate.DieWithMachine(victim.Machine)
+	s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, victim.ID); return nil }) // as its agent's silence will
+	s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
+		if c.Phase != store.Ready || len(nodes) != 3 {
+			return false
+		}
+		return nodes[1].Name == victim.Name && nodes[1].ID != victim.ID && nodes[1].Machine != victim.Machine
+	})
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, "", 0, 1000)
+		quarantined := false
+		for _, e := range events {
+			quarantined = quarantined || e.Machine == victim.Machine && e.Phase == store.Quarantined
+		}
+		if !quarantined {
+			t.Error("the machine was not examined")
+		}
+		return err
+	})
+	s.remove(id)
+	s.untilClean(id)
+}
+
+func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 4)
+	s.world.Limits.Boot = 500 * time.Millisecond
+	bad := ""
+	s.mute = func(n store.Node) bool {
+		if bad == "" && n.Name == "n1" {
+			bad = n.Machine
+		}
+		return n.Machine == bad
+	}
+	s.run(1)
+	s.untilFree(4)
+	id := s.create("hello", 2)
+	s.until(id, "ready elsewhere", func(c store.Cluster, nodes []store.Node) bool {
+		return c.Phase == store.Ready && len(nodes) == 3 && nodes[1].Machine != bad
+	})
+	boots := 0
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, id, 0, 1000)
+		for _, e := range events {
+			if e.Node == "n1" && e.Machine == bad && e.Phase == store.Booting {
+				boots++
+			}
+		}
+		return err
+	})
+	if boots != 2 {
+		t.Errorf("%d boots on the silent machine", boots)
+	}
+}
+
+func TestFailedStartsAreTriedAgain(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 3)
+	s.run(1)
+	s.untilFree(3)
+	id := s.create("hello", 2)
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, id)
+		for _, n := range nodes {
+			s.substrate.FailEnsure(n.ID, 2, nil)
+		}
+		return err
+	})
+	s.untilReady(id, 2)
+	s.remove(id)
+	s.untilClean(id)
+}
+
+func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 3)
+	s.run(1)
+	s.untilFree(3)
+	err := s.db.Update(context.Background(), func(tx *store.Tx) error {
+		_, err := s.admission.Create(context.Background(), tx, spec.Cluster{Name: "big", Nodes: 5})
+		return err
+	})
+	var refusal *admission.Refusal
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || refusal.Diagnostics[0].Text != "class local: 5 asked, 3 free" {
+		t.Fatal(err)
+	}
+}
+
+func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 10)
+		engines := 1
+		if s.db.Shared() {
+			engines = 3
+		}
+		stop := s.run(engines)
+		s.untilFree(10)
+		again := func() { stop(); stop = s.run(engines) }
+		a := s.create("a", 3)
+		again()
+		b := s.create("b", 3)
+		again()
+		s.untilReady(a, 3)
+		s.untilReady(b, 3)
+		s.scale(a, 5)
+		again()
+		s.remove(b)
+		again()
+		s.untilReady(a, 5)
+		s.remove(a)
+		again()
+		s.untilClean(a)
+		s.untilClean(b)
+	})
+}
