@@ -14,7 +14,7 @@ import (
 // Import copies an image into the store and makes it the latest of its name. The source is an image folder (its digest
 // is checked: ErrCorrupt), a bare squashfs, or a root tarball, plain or packed by gzip, zstd or xz, which is turned into a
 // squashfs. An empty name keeps the manifest's own. The image appears in one step, when it is complete and on the disk;
-// importing what is there already is fine, and mends it if it was damaged.
+// importing what is there already is fine: it renews the manifest, and mends damage.
 func (s *Store) Import(ctx context.Context, source, name string) (Image, error) {
 	i, err := s.doImport(ctx, source, name)
 	if err != nil {
@@ -195,17 +195,20 @@ func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, e
 			return Image{}, err
 		}
 	}
-	if !exists(final) {
-		if err := os.Rename(image, final); err != nil {
-			return Image{}, err
-		}
+	switch {
+	case !exists(final):
+		err = os.Rename(image, final)
+	case len(m.Checks)+len(m.Programs) > 0: // the same content, but perhaps with better checks
+		err = os.Rename(filepath.Join(image, ManifestFile), filepath.Join(final, ManifestFile))
+	}
+	if err != nil {
+		return Image{}, err
 	}
 	now := time.Now()
 	err = errors.Join(os.Chtimes(final, now, now), s.setLatest(m.Name, m.Digest), syncFile(filepath.Dir(final)))
 	if err != nil {
 		return Image{}, err
 	}
-	// What was there before may have come with another manifest; it stays, as an image never changes.
 	if m, err = ReadManifest(final); err != nil {
 		return Image{}, err
 	}

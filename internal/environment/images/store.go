@@ -18,7 +18,7 @@ import (
 //
 //	NAME/HEX/root.squashfs  NAME/HEX/manifest.json  NAME/latest → HEX
 //
-// Images never change once they are there. Any number of processes may share a store.
+// A root filesystem never changes once it is there. Any number of processes may share a store.
 type Store struct{ dir string }
 
 // Image is one image of a store.

@@ -165,6 +165,19 @@ func TestVerifyFindsDamageAndImportMendsIt(t *testing.T) {
 	}
 }
 
+func TestImportingAgainRenewsTheChecksButNeverLosesThem(t *testing.T) {
+	s := openStore(t)
+	dir := imageFolder(t, "demo", "one")
+	mustImport(t, s, dir, "")
+	editManifest(t, dir, func(m *Manifest) { m.Checks = []Check{{Name: "runs", Run: "true"}} })
+	if i := mustImport(t, s, dir, ""); len(i.Checks) != 1 {
+		t.Errorf("after importing with a check: %+v", i.Checks)
+	}
+	if i := mustImport(t, s, filepath.Join(dir, SquashfsFile), "demo"); len(i.Checks) != 1 {
+		t.Errorf("after importing the bare squashfs: %+v", i.Checks)
+	}
+}
+
 func TestADamagedManifestDoesNotHideTheOtherImages(t *testing.T) {
 	s := openStore(t)
 	bad := mustImport(t, s, imageFolder(t, "bad", "one"), "")
