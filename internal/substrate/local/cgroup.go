@@ -23,6 +23,7 @@ type cgroups struct {
 	prefix      string   // of our groups' names
 	memory, cpu bool     // limits were set and read back
 	swap        bool     // memory with swap can be limited too
+	pids        bool     // the number of processes can be limited
 }
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -55,6 +56,7 @@ func (c *cgroups) try(name string) {
 			enable := filepath.Join(filepath.Dir(dir), "cgroup.subtree_control")
 			os.WriteFile(enable, []byte("+memory"), 0)
 			os.WriteFile(enable, []byte("+cpu"), 0)
+			os.WriteFile(enable, []byte("+pids"), 0)
 		}
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
@@ -68,6 +70,8 @@ func (c *cgroups) try(name string) {
 			_, err := os.Stat(filepath.Join(dir, file))
 			c.swap = c.swap || err == nil
 		}
+		_, err := os.Stat(filepath.Join(dir, "pids.max"))
+		c.pids = c.pids || err == nil
 	}
 }
 
@@ -104,7 +108,19 @@ func (c cgroups) resources(cpus, memoryMiB, hostCPUs int) ociResources {
 		const period = 100_000 // µs
 		resources.CPU = &ociCPU{Quota: int64(cpus) * period, Period: period}
 	}
+	if c.pids {
+		resources.Pids = &ociPids{Limit: mostPids()}
+	}
 	return resources
+}
+
+// mostPids keeps a node that does nothing but fork from taking every process number the host has.
+func mostPids() int64 {
+	all, err := strconv.ParseInt(readLine("/proc/sys/kernel/pid_max"), 10, 64)
+	if err != nil {
+		all = 32768
+	}
+	return all / 4
 }
 
 // limits reads back those in force.

@@ -64,7 +64,7 @@ func (c commons) ready() bool {
 	err := withLinks(c.netns(), func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err == nil && bridge.Attrs().Flags&net.FlagUp == 0 {
-			err = net.ErrClosed
+			err = errors.New("the bridge is not up yet")
 		}
 		return err
 	})
@@ -97,8 +97,12 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 	if err := d.forgetNodes(cluster); err != nil {
 		return fmt.Errorf("remove cluster %s: %w", cluster, err)
 	}
-	if foreign, err := mountsBelow(c.home()); err != nil || len(foreign) > 0 {
-		return errors.Join(err, fmt.Errorf("remove cluster %s: not while %v is mounted", cluster, foreign))
+	foreign, err := mountsBelow(c.home())
+	if err != nil {
+		return err
+	}
+	if len(foreign) > 0 {
+		return fmt.Errorf("remove cluster %s: not while %v is mounted", cluster, foreign)
 	}
 	if err := unmountBelow(ctx, c.dir); err != nil {
 		return fmt.Errorf("remove network of cluster %s: %w", cluster, err)

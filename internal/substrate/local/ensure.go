@@ -83,6 +83,9 @@ func (d *Driver) ensure(ctx context.Context, h home, c commons, n substrate.Node
 	if p, ok := d.first(b); ok {
 		d.wards.add(p, b)
 	}
+	if highest > 0 { // an earlier boot may have been the last user of another image
+		return d.releaseImages(ctx)
+	}
 	return nil
 }
 

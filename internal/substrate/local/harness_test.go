@@ -97,12 +97,12 @@ func openAt(site, state string) (*Driver, error) {
 }
 
 // node describes the number-th node of a cluster, whose first process runs the script.
-func node(cluster string, number byte, boot int64, script string) substrate.Node {
+func node(cluster string, number int, boot int64, script string) substrate.Node {
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: "here",
-		Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, 1, number}), 16),
-		MAC:     net.HardwareAddr{2, 0, 10, 77, 1, number}, Image: busybox, BootFile: []byte(script + "\n"),
+		Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(1 + number>>8), byte(number)}), 16),
+		MAC:     net.HardwareAddr{2, 0, 10, 77, byte(1 + number>>8), byte(number)}, Image: busybox, BootFile: []byte(script + "\n"),
 	}
 }
 

@@ -3,10 +3,10 @@
 //
 // What enters: substrate.Node and the files of images. What leaves: substrate.Observation and the host's facts.
 //
-// All state that matters is on disk and in the kernel, none in the Driver: any number of Drivers, in one process or several, may
-// share one Dir, and one may be killed at any instruction. Two rules make this true. A lock is a flock, so it dies with
-// its holder. And a node's directory is the first thing made and the last one removed, so whatever exists of a node is
-// found from there:
+// All state that matters is on disk and in the kernel, none in the Driver: any number of Drivers, in one process or
+// several, may share one Dir, and one may be killed at any instruction. Two rules make this true. A lock is a flock, so
+// it dies with its holder. And a node's directory is the first thing made and the last one removed, so whatever exists
+// of a node is found from there:
 //
 //	locks/                    files for flock; each is there only while it is held or waited for, or its cluster lives
 //	images/<digest>/          an image's squashfs, mounted once for all nodes that use it

@@ -23,7 +23,7 @@ import (
 
 func TestNothingIsLeftAfterRemoval(t *testing.T) {
 	w := open(t, site(t))
-	for number := range byte(3) {
+	for number := range 3 {
 		w.up(t, node("c1", number+1, 1, "touch /home/file /root-file /run/file /dev/shm/file"))
 	}
 	w.down(t)
@@ -177,6 +177,75 @@ func TestTheCPULimitIsInForceWhereItIsLess(t *testing.T) {
 	}
 }
 
+func TestANodeThatOnlyForksLeavesProcessNumbersToTheHost(t *testing.T) {
+	w := open(t, site(t))
+	if !w.cgroups.pids {
+		t.Skip("skipped: this host cannot limit processes")
+	}
+	b := w.up(t, node("c1", 1, 1, ""))
+	if got, want := w.cgroups.read(b.name, "pids.max"), fmt.Sprint(mostPids()); got != want {
+		t.Errorf("pids.max is %q, want %s", got, want)
+	}
+}
+
+func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
+	w := open(t, site(t))
+	n := node("c1", 1, 1, "")
+	b := w.up(t, n)
+	c, _ := w.commons("c1")
+	check(t, os.WriteFile(filepath.Join(c.home(), "work"), nil, 0o600))
+	// What a reboot takes: processes, networks, mounts and control groups. Files stay.
+	w.crash(t, n.Ref)
+	w.wards.collect()
+	check(t, unmountBelow(t.Context(), w.config.Dir))
+	check(t, w.cgroups.remove(t.Context(), b.name))
+	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Present || seen.Running {
+		t.Errorf("observed %+v, %v", seen, err)
+	}
+	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.Ensure(t.Context(), node("c1", 1, 2, "")))
+	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Running {
+		t.Errorf("observed %+v, %v", seen, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.home(), "work")); err != nil {
+		t.Error(err)
+	}
+	w.down(t)
+	w.wantNothingLeft(t)
+}
+
+func TestAnImageIsMountedAsLongAsANodeUsesIt(t *testing.T) {
+	w := open(t, site(t))
+	mounted := func() []string {
+		entries, err := os.ReadDir(filepath.Join(w.config.Dir, "images"))
+		check(t, err)
+		names := []string{}
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		return names
+	}
+	one, two := node("c1", 1, 1, ""), node("c2", 1, 1, "")
+	w.up(t, one)
+	w.up(t, two)
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"two nodes share it", func() error { return nil }, []string{"sha256-b0b0"}},
+		{"one boots another", func() error { one.Boot, one.Image = 2, "sha256:0a"; return w.Ensure(t.Context(), one) }, []string{"sha256-0a", "sha256-b0b0"}},
+		{"so does the other", func() error { two.Boot, two.Image = 2, "sha256:0a"; return w.Ensure(t.Context(), two) }, []string{"sha256-0a"}},
+		{"one goes", func() error { return w.Remove(t.Context(), one.Ref) }, []string{"sha256-0a"}},
+		{"both are gone", func() error { return w.Remove(t.Context(), two.Ref) }, []string{}},
+	} {
+		check(t, step.do())
+		if diff := cmp.Diff(step.want, mounted()); diff != "" {
+			t.Errorf("%s: %s", step.name, diff)
+		}
+	}
+}
+
 func TestObserveSaysWhyANodeEnded(t *testing.T) {
 	w := open(t, site(t))
 	n := node("c1", 1, 1, "echo no config; exit 7")
@@ -266,7 +335,7 @@ func TestDriversOfOneDirectoryAreReplicas(t *testing.T) {
 	defer w.down(t)
 	var all sync.WaitGroup
 	for i := range 12 {
-		n, driver := node("c1", byte(i/2+1), 1, ""), []*Driver{w.Driver, other}[i%2]
+		n, driver := node("c1", i/2+1, 1, ""), []*Driver{w.Driver, other}[i%2]
 		all.Go(func() { check(t, driver.Ensure(t.Context(), n)) })
 	}
 	all.Wait()
@@ -372,7 +441,7 @@ func TestInspectUnderstandsTwoSocketsWithHyperthreads(t *testing.T) {
 
 func BenchmarkEnsure(b *testing.B) {
 	site := site(b)
-	for _, nodes := range []int{1, 4, 50} {
+	for _, nodes := range []int{1, 4, 50, 200} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			w := open(b, site)
 			check(b, w.EnsureCommons(b.Context(), "c1"))
@@ -381,15 +450,34 @@ func BenchmarkEnsure(b *testing.B) {
 			boot := int64(0)
 			for b.Loop() {
 				boot++
-				inParallel(nodes, func(i int) { check(b, w.Ensure(b.Context(), node("c1", byte(i+1), boot, ""))) })
+				inParallel(nodes, func(i int) { check(b, w.Ensure(b.Context(), node("c1", i+1, boot, ""))) })
 				b.StopTimer()
 				start := time.Now()
-				inParallel(nodes, func(i int) { check(b, w.Remove(b.Context(), node("c1", byte(i+1), 0, "").Ref)) })
+				inParallel(nodes, func(i int) { check(b, w.Remove(b.Context(), node("c1", i+1, 0, "").Ref)) })
 				removing += time.Since(start)
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(removing.Milliseconds())/float64(b.N), "ms/remove")
 		})
+	}
+}
+
+func BenchmarkEnsureOfARunningNode(b *testing.B) {
+	w := open(b, site(b))
+	n := node("c1", 1, 1, "")
+	w.up(b, n)
+	for b.Loop() {
+		check(b, w.Ensure(b.Context(), n))
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	w := open(b, site(b))
+	n := node("c1", 1, 1, "")
+	w.up(b, n)
+	for b.Loop() {
+		_, err := w.Observe(b.Context(), n.Ref)
+		check(b, err)
 	}
 }
 

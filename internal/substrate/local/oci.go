@@ -64,6 +64,7 @@ type (
 		Devices []ociDevice `json:"devices"`
 		Memory  *ociMemory  `json:"memory,omitempty"`
 		CPU     *ociCPU     `json:"cpu,omitempty"`
+		Pids    *ociPids    `json:"pids,omitempty"`
 	}
 	ociDevice struct {
 		Allow  bool   `json:"allow"`
@@ -72,6 +73,9 @@ type (
 	ociMemory struct {
 		Limit int64 `json:"limit"`          // bytes
 		Swap  int64 `json:"swap,omitempty"` // bytes, memory included
+	}
+	ociPids struct {
+		Limit int64 `json:"limit"`
 	}
 	ociCPU struct {
 		Quota  int64  `json:"quota"`  // µs a period

@@ -85,8 +85,11 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string)
 func (d *Driver) left(b boot) error {
 	var left []error
 	pids, err := d.cgroups.processes(b.name)
-	if err != nil || len(pids) > 0 {
-		left = append(left, err, fmt.Errorf("processes are left: %v", pids))
+	if err != nil {
+		left = append(left, err)
+	}
+	if len(pids) > 0 {
+		left = append(left, fmt.Errorf("processes are left: %v", pids))
 	}
 	for _, dir := range d.cgroups.dirs(b.name) {
 		if _, err := os.Stat(dir); err == nil {
@@ -94,8 +97,11 @@ func (d *Driver) left(b boot) error {
 		}
 	}
 	mounts, err := mountsBelow(b.dir)
-	if err != nil || len(mounts) > 0 {
-		left = append(left, err, fmt.Errorf("mounts are left: %v", mounts))
+	if err != nil {
+		left = append(left, err)
+	}
+	if len(mounts) > 0 {
+		left = append(left, fmt.Errorf("mounts are left: %v", mounts))
 	}
 	return errors.Join(left...)
 }

@@ -208,8 +208,8 @@ func unmountBelow(ctx context.Context, path string) error {
 			return fmt.Errorf("unmount %s: %w", mounts[i], err)
 		}
 	}
-	if mounts, err = mountsBelow(path); err != nil || len(mounts) > 0 {
-		return errors.Join(err, fmt.Errorf("still mounted: %v", mounts))
+	if mounts, err = mountsBelow(path); err == nil && len(mounts) > 0 {
+		err = fmt.Errorf("still mounted: %v", mounts)
 	}
-	return nil
+	return err
 }
