@@ -69,13 +69,17 @@ func (a *API) Handler() (http.Handler, error) {
 }
 
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
-func OpenAPI(version string) ([]byte, error) {
-	return render((&API{Version: version}).register(http.NewServeMux()))
+func OpenAPI() ([]byte, error) {
+	return render((&API{}).register(http.NewServeMux()))
 }
 
+// contract is the version of the API. It changes with what clients see, not with every build.
+const contract = "1.0.0"
+
 func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
-	config := huma.DefaultConfig("Muster", a.Version)
+	config := huma.DefaultConfig("Muster", contract)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
 	config.CreateHooks = nil // no $schema links: the document is the reference
 	config.Info.Description = "Self-service HPC clusters. Intent goes in here; what is true comes back as phases and events."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}

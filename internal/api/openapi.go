@@ -3,7 +3,10 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/goccy/go-yaml"
@@ -29,13 +32,27 @@ func fileOperation(op huma.Operation) huma.Operation {
 	return op
 }
 
-// render writes the OpenAPI document as YAML, keys sorted, with the cluster file's schema in its place.
+// names gives schemas the names of their types; a cluster's spec is a cluster file.
+func names(t reflect.Type, hint string) string {
+	if t == typeOf[spec.Cluster]() {
+		return fileSchema
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
+// render writes the OpenAPI document as YAML, keys sorted, with the cluster file's own schema in its place.
 func render(document *huma.OpenAPI) ([]byte, error) {
 	text, err := json.Marshal(document)
 	if err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
-	var tree map[string]any
+	var tree struct {
+		OpenAPI    string                    `json:"openapi"`
+		Info       any                       `json:"info"`
+		Security   any                       `json:"security"`
+		Paths      any                       `json:"paths"`
+		Components map[string]map[string]any `json:"components"`
+	}
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
@@ -45,14 +62,57 @@ func render(document *huma.OpenAPI) ([]byte, error) {
 	}
 	delete(file, "$schema")
 	delete(file, "$id")
-	if components, ok := tree["components"].(map[string]any); ok {
-		if schemas, ok := components["schemas"].(map[string]any); ok {
-			schemas[fileSchema] = file
-		}
+	schemas := tree.Components["schemas"]
+	schemas[fileSchema] = file
+	used := map[string]bool{}
+	mark(tree.Paths, schemas, used)
+	maps.DeleteFunc(schemas, func(name string, _ any) bool { return !used[name] })
+	tree.Paths = whole(tree.Paths)
+	for name, schema := range schemas {
+		schemas[name] = whole(schema)
 	}
-	out, err := yaml.MarshalWithOptions(tree, yaml.IndentSequence(true))
+	out, err := yaml.MarshalWithOptions(tree, yaml.UseJSONMarshaler(), yaml.IndentSequence(true))
 	if err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
 	return out, nil
+}
+
+// whole turns the numbers that JSON has read as floating point and that are whole back into integers.
+func whole(part any) any {
+	switch part := part.(type) {
+	case map[string]any:
+		for key, value := range part {
+			part[key] = whole(value)
+		}
+	case []any:
+		for i, value := range part {
+			part[i] = whole(value)
+		}
+	case float64:
+		if part == math.Trunc(part) {
+			return int64(part)
+		}
+	}
+	return part
+}
+
+// mark notes every schema that can be reached from a part of the document.
+func mark(part any, schemas map[string]any, used map[string]bool) {
+	switch part := part.(type) {
+	case map[string]any:
+		if ref, ok := part["$ref"].(string); ok {
+			if name := strings.TrimPrefix(ref, "#/components/schemas/"); name != ref && !used[name] {
+				used[name] = true
+				mark(schemas[name], schemas, used)
+			}
+		}
+		for _, value := range part {
+			mark(value, schemas, used)
+		}
+	case []any:
+		for _, value := range part {
+			mark(value, schemas, used)
+		}
+	}
 }

@@ -1,0 +1,58 @@
+# `make demo` shows what Muster does; `make test` proves it. Both install what they need on a fresh Debian 12 machine.
+
+SHELL  := /bin/bash
+GO     := go
+BINARY := bin/muster
+IMAGE  := debian12-hpc
+export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
+
+.PHONY: help setup build image demo demo-stop test lint unit crash compare fuzz openapi clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
+
+setup: ## install the Debian packages that Muster needs (root)
+	@scripts/setup.sh run
+
+build: ## the one binary, at bin/muster
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BINARY) ./cmd/muster
+
+image: setup build ## the nodes' environment image, in build/images
+	@test -e build/images/$(IMAGE)/latest || $(BINARY) images build $(IMAGE) --data build
+
+demo: image ## a real cluster with a real MPI job on this machine
+	@scripts/demo.sh
+
+demo-stop: ## end the demo and leave the host as it was
+	@scripts/demo-stop.sh
+
+lint: ## gofmt, go vet, staticcheck, shell syntax
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	@$(GO) vet ./...
+	@$(GO) tool staticcheck ./...
+	@for f in $$(git ls-files --cached --others --exclude-standard '*.sh'); do bash -n "$$f" || exit 1; done
+	@echo "lint: clean"
+
+unit: ## the fast tests: no root, no image
+	@$(GO) tool gotestsum --format pkgname-and-test-fails -- -race -short ./...
+
+test: ## everything: lint, and all tests with the race detector on both databases (root)
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory image lint
+	@$(GO) tool gotestsum --format pkgname-and-test-fails -- -race -timeout 25m -p 1 ./...
+
+crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_KILLS kills
+	@scripts/setup.sh test
+	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
+
+compare: image ## our figures beside those of the bare programs, in one run
+	@$(GO) run ./test/compare
+
+fuzz: ## every fuzz target for a minute
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
+
+openapi: ## write api/openapi.yaml anew from the types
+	@$(GO) test ./api -run TestOpenAPI -update
+
+clean: ## remove what was built
+	@rm -rf bin build

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Muster needs: `setup.sh run` to run it, `setup.sh test` to test it as well.
+# Installs nothing that is there already, and asks the network only then.
+set -euo pipefail
+
+declare -A programs=( # package → a file that shows it is there
+    [runc]=/usr/sbin/runc
+    [mmdebstrap]=/usr/bin/mmdebstrap
+    [squashfs-tools]=/usr/bin/mksquashfs
+    [zstd]=/usr/bin/zstd
+    [iproute2]=/usr/bin/ip
+    [openssh-client]=/usr/bin/ssh
+    [procps]=/usr/bin/ps
+)
+if [[ ${1:-run} == test ]]; then
+    programs+=(
+        [postgresql]='/usr/lib/postgresql/*/bin/initdb'
+        [busybox-static]=/usr/bin/busybox
+        [gcc]=/usr/bin/gcc
+        [libc6-dev]=/usr/include/stdio.h
+        [python3-venv]='/usr/share/doc/python3-venv'
+        [tcpdump]=/usr/bin/tcpdump
+    )
+fi
+
+missing=()
+for package in "${!programs[@]}"; do
+    compgen -G "${programs[$package]}" >/dev/null || missing+=("$package")
+done
+if ! command -v go >/dev/null; then
+    echo "setup: Go is missing; install Go 1.26 or newer" >&2
+    exit 1
+fi
+if ((EUID != 0)); then
+    echo "setup: root is needed: Muster makes namespaces and mounts; run as root" >&2
+    exit 1
+fi
+if ((${#missing[@]})); then
+    echo "setup: installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    # A server that apt starts by itself is nobody's wish here: tests start their own.
+    if [[ ! -e /usr/sbin/policy-rc.d ]]; then
+        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+        chmod +x /usr/sbin/policy-rc.d
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    log=$(mktemp)
+    if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        echo "setup: apt-get failed:" >&2
+        tail -20 "$log" >&2
+        exit 1
+    fi
+    rm -f "$log"
+fi
+
+if [[ ${1:-run} == test && ! -x build/venv/bin/schemathesis ]]; then
+    echo "setup: installing schemathesis into build/venv"
+    python3=/usr/bin/python3
+    "$python3" -m venv build/venv
+    build/venv/bin/pip install --quiet --disable-pip-version-check schemathesis==4.32.5
+fi

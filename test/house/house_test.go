@@ -1,0 +1,123 @@
+// Package house holds the tree to its own rules: who may import whom, how long a file may be, what must not stand in it.
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// above lists, for every package, which packages of the house it may import, itself and its own folders aside. It is the
+// drawing of docs/architecture.md as data: arrows go down only.
+var above = map[string][]string{
+	"cmd/muster":                       {"internal/cli"},
+	"internal/cli":                     {"internal/agent", "internal/api", "internal/controller", "internal/environment/images", "internal/inventory", "internal/spec", "internal/store", "images"},
+	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/environment/identity", "internal/environment/images", "internal/inventory", "internal/lifecycle", "internal/monitor", "internal/store", "internal/substrate/local"},
+	"internal/api":                     {"internal/admission", "internal/agent/protocol", "internal/environment/identity", "internal/environment/images", "internal/inventory", "internal/spec", "internal/store", "internal/substrate"},
+	"internal/lifecycle":               {"internal/admission", "internal/agent/protocol", "internal/environment/identity", "internal/inventory", "internal/store", "internal/substrate"},
+	"internal/monitor":                 {"internal/agent/protocol", "internal/environment/identity", "internal/store", "internal/substrate"},
+	"internal/admission":               {"internal/agent/protocol", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate"},
+	"internal/placement":               {"internal/inventory"},
+	"internal/store":                   {"internal/agent/protocol", "internal/inventory", "internal/spec"},
+	"internal/store/storetest":         {"internal/store"},
+	"internal/substrate/local":         {"internal/agent/protocol", "internal/substrate"},
+	"internal/substrate/fake":          {"internal/substrate"},
+	"internal/substrate/substratetest": {"internal/substrate"},
+	"internal/agent":                   {"internal/agent/protocol", "internal/slurm"},
+	"internal/slurm":                   {"internal/agent/protocol"},
+	"internal/agent/protocol":          {},
+	"internal/environment/identity":    {},
+	"internal/environment/images":      {},
+	"internal/inventory":               {},
+	"internal/spec":                    {},
+	"internal/substrate":               {},
+	"images":                           {},
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// tracked lists the files of the tree that match a pattern.
+func tracked(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	c := exec.Command("git", append([]string{"ls-files", "--"}, patterns...)...)
+	c.Dir = root(t)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+func TestImportsFollowTheDrawing(t *testing.T) {
+	c := exec.Command("go", "list", "-json=ImportPath,Imports", "./cmd/...", "./internal/...", "./images/...")
+	c.Dir = root(t)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := decoder.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, "muster/")
+		allowed, drawn := above[name]
+		if !drawn {
+			t.Errorf("package %s is not in the drawing", name)
+		}
+		for _, imported := range p.Imports {
+			imported, ours := strings.CutPrefix(imported, "muster/")
+			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") {
+				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
+			}
+		}
+	}
+}
+
+func TestFilesStaySmall(t *testing.T) {
+	const limit = 600
+	for _, file := range tracked(t, "*.go", "*.sh") {
+		text, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			continue // deleted, not committed yet
+		}
+		if n := bytes.Count(text, []byte("\n")); n > limit {
+			t.Errorf("%s has %d lines: a room to divide", file, n)
+		}
+	}
+}
+
+func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
+	// Paths of one machine, and marks that nobody will find again.
+	bad := regexp.MustCompile(`/work/|/root/|\b(TODO|FIXME|XXX)\b|proxy\.golang\.org|registry\.npmjs|deb\.debian\.org|pypi\.org`)
+	for _, file := range tracked(t) {
+		if strings.HasPrefix(file, "test/house/") || file == "go.sum" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			continue
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if found := bad.FindString(line); found != "" {
+				t.Errorf("%s:%d: %q", file, i+1, found)
+			}
+		}
+	}
+}
