@@ -132,7 +132,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 }
 
 func (a *API) certify(ctx context.Context, in *struct {
-	ref
+	ClusterRef
 	Body struct {
 		PublicKey string `json:"public_key" doc:"authorized_keys format" maxLength:"16384"`
 	}
@@ -149,7 +149,7 @@ func (a *API) certify(ctx context.Context, in *struct {
 }
 
 func (a *API) tunnel(ctx context.Context, in *struct {
-	ref
+	ClusterRef
 	Node    string `query:"node" doc:"host name; empty: the head" maxLength:"63"`
 	Upgrade string `header:"Upgrade"`
 }) (*huma.StreamResponse, error) {

@@ -18,19 +18,19 @@ import (
 	"muster/internal/store"
 )
 
-// ref is a cluster in a path.
-type ref struct {
+// ClusterRef is a cluster in a path.
+type ClusterRef struct {
 	Cluster string `path:"cluster" doc:"name or ID" maxLength:"63"`
 }
 
-// change is what every request for a change may carry.
-type change struct {
+// Request is what every request for a change may carry.
+type Request struct {
 	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
 	DrainTimeout   string `query:"drain_timeout" doc:"how long nodes that go may wait for their jobs, as a duration like 10m; then the jobs are ended. Empty: without limit"`
 	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
 }
 
-func (c change) drain() (time.Duration, error) {
+func (c Request) drain() (time.Duration, error) {
 	if c.DrainTimeout == "" {
 		return 0, nil
 	}
@@ -41,14 +41,15 @@ func (c change) drain() (time.Duration, error) {
 	return d, nil
 }
 
-type fileInput struct {
-	change
+// FileInput is a request that brings a cluster file.
+type FileInput struct {
+	Request
 	RawBody []byte `contentType:"application/yaml"`
 }
 
 type namedFileInput struct {
-	ref
-	fileInput
+	ClusterRef
+	FileInput
 }
 
 type answerOutput struct {
@@ -132,7 +133,7 @@ func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster
 	return c, err
 }
 
-func (a *API) getCluster(ctx context.Context, in *ref) (*clusterOutput, error) {
+func (a *API) getCluster(ctx context.Context, in *ClusterRef) (*clusterOutput, error) {
 	out := &clusterOutput{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
@@ -145,12 +146,12 @@ func (a *API) getCluster(ctx context.Context, in *ref) (*clusterOutput, error) {
 	return out, a.tell(err, nil)
 }
 
-func (a *API) createCluster(ctx context.Context, in *fileInput) (*answerOutput, error) {
+func (a *API) createCluster(ctx context.Context, in *FileInput) (*answerOutput, error) {
 	doc, err := spec.Parse("", in.RawBody)
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
-	return a.carryOut(ctx, in.change, doc, request("create", string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		return a.Admission.Create(ctx, tx, doc.Cluster)
 	})
 }
@@ -160,7 +161,7 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
-	return a.carryOut(ctx, in.change, doc, request("apply", in.Cluster, string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		switch {
 		case isNotFound(err) && doc.Cluster.Name == in.Cluster:
@@ -173,8 +174,8 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 }
 
 type scaleInput struct {
-	ref
-	change
+	ClusterRef
+	Request
 	Body struct {
 		Queue string `json:"queue,omitempty" doc:"may be left out where there is one queue" maxLength:"63"`
 		Nodes int    `json:"nodes" minimum:"0" maximum:"1000"`
@@ -182,7 +183,7 @@ type scaleInput struct {
 }
 
 func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, error) {
-	return a.carryOut(ctx, in.change, nil, request("scale", in.Cluster, in.Body.Queue, fmt.Sprint(in.Body.Nodes)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, fmt.Sprint(in.Body.Nodes)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
@@ -224,7 +225,7 @@ func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, 
 
 // carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
 // repeated request.
-func (a *API) carryOut(ctx context.Context, in change, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*answerOutput, error) {
+func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*answerOutput, error) {
 	drainFor, err := in.drain()
 	if err != nil {
 		return nil, err
@@ -279,7 +280,7 @@ func kindOf(current *store.Cluster) string {
 }
 
 func (a *API) deleteCluster(ctx context.Context, in *struct {
-	ref
+	ClusterRef
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200"`
 }) (*answerOutput, error) {
 	out := &answerOutput{}

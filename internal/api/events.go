@@ -20,7 +20,8 @@ const (
 	batch     = 500
 )
 
-type eventsInput struct {
+// EventsInput says which events.
+type EventsInput struct {
 	After       int64  `query:"after" minimum:"0" doc:"events with higher numbers"`
 	Limit       int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 	Watch       bool   `query:"watch" doc:"keep the connection and send events as they happen, as server-sent events"`
@@ -28,8 +29,8 @@ type eventsInput struct {
 }
 
 type clusterEventsInput struct {
-	ref
-	eventsInput
+	ClusterRef
+	EventsInput
 }
 
 func (a *API) registerEvents(api huma.API) {
@@ -44,7 +45,7 @@ func (a *API) registerEvents(api huma.API) {
 			}}},
 		}
 	}
-	huma.Register(api, register("list-events", "/v1/events", "List or watch all events"), func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+	huma.Register(api, register("list-events", "/v1/events", "List or watch all events"), func(ctx context.Context, in *EventsInput) (*huma.StreamResponse, error) {
 		return a.events(ctx, "", *in)
 	})
 	huma.Register(api, register("list-cluster-events", "/v1/clusters/{cluster}/events", "List or watch the events of a cluster"),
@@ -58,11 +59,11 @@ func (a *API) registerEvents(api huma.API) {
 			if err != nil {
 				return nil, a.tell(err, nil)
 			}
-			return a.events(ctx, id, in.eventsInput)
+			return a.events(ctx, id, in.EventsInput)
 		})
 }
 
-func (a *API) events(ctx context.Context, cluster string, in eventsInput) (*huma.StreamResponse, error) {
+func (a *API) events(ctx context.Context, cluster string, in EventsInput) (*huma.StreamResponse, error) {
 	after := in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
