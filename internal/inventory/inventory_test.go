@@ -1,0 +1,93 @@
+package inventory
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestConditionsCompareFacts(t *testing.T) {
+	m := Machine{Name: "r1n1", Substrate: "metal", Facts: Facts{CPUs: 64, MemoryMiB: 262144, CPUModel: "AMD EPYC 7742", Arch: "amd64"}}
+	for text, want := range map[string]bool{
+		"cpus >= 64": true, "cpus > 64": false, "cpus < 65": true, "cpus <= 63": false, "cpus = 64": true, "cpus != 64": false,
+		"substrate = metal": true, "substrate != metal": false, "cpu_model ~ epyc": true, "cpu_model ~ AMD EPYC": true, "cpu_model ~ xeon": false,
+		"memory_mib >= 262144": true, "numa_nodes >= 1": false, "name = r1n1": true,
+	} {
+		c, err := ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.holds(m) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+		if again, err := ParseCondition(c.String()); err != nil || again != c {
+			t.Errorf("%q prints as %q, which reads as %v, %v", text, c, again, err)
+		}
+	}
+}
+
+func TestBadConditionsSayWhatWouldWork(t *testing.T) {
+	for text, want := range map[string]string{
+		"cpus":         `write for example "cpus >= 64"`,
+		"cpus ~ 6":     "cpus is a number; compare it with",
+		"cpus >= many": `"many" is no whole number`,
+		"arch > amd64": "arch is a text; compare it with",
+		"sockets = 2":  "there are name, substrate",
+	} {
+		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestPricesAreExact(t *testing.T) {
+	p, err := ParsePrice("0.1 EUR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum Price
+	for range 30 {
+		sum = sum.Plus(p)
+	}
+	if sum.String() != "3.00 EUR" || p.Times(3).String() != "0.30 EUR" || (Price{}).String() != "" {
+		t.Error(sum, p.Times(3))
+	}
+	for _, bad := range []string{"", "1", "EUR", "1 eur", "-1 EUR", "1.2345678 EUR", "1e3 EUR", ".5 EUR", "1 EURO"} {
+		if p, err := ParsePrice(bad); err == nil {
+			t.Errorf("%q reads as %v", bad, p)
+		}
+	}
+}
+
+func TestTheBuiltInCatalogueIsWhole(t *testing.T) {
+	c, err := ReadCatalogue("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, ok := c.Find(c.Class)
+	if !ok || !local.Has(Machine{Substrate: "local"}) || local.Has(Machine{Substrate: "metal"}) {
+		t.Error(local, ok)
+	}
+}
+
+func TestASiteFileIsReadStrictly(t *testing.T) {
+	const good = "site: home\ndefaults: {project: p, image: i, class: a, head_class: a}\nclasses:\n  - {name: a, select: [\"cpus >= 1\"], price: 1 EUR}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"good":            {good, ""},
+		"an unknown key":  {good + "colour: red\n", "colour"},
+		"a class twice":   {good + "  - {name: a, select: [\"cpus >= 1\"]}\n", `classes[1]: class "a" is there twice`},
+		"no conditions":   {good + "  - {name: b}\n", "classes[1]: a class needs"},
+		"a bad price":     {good + "  - {name: b, select: [\"cpus >= 1\"], price: cheap}\n", "classes[1].price"},
+		"a missing class": {strings.Replace(good, "class: a,", "class: x,", 1), `defaults.class: there is no class "x"; there are a`},
+		"no site":         {strings.Replace(good, "site: home", "", 1), "site is missing"},
+	} {
+		path := t.TempDir() + "/site.yaml"
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadCatalogue(path)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
