@@ -1,0 +1,100 @@
+package rig
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// host is everything on this host that a rig may have made: a set of descriptions.
+type host map[string]bool
+
+// look lists processes, mounts, control groups, loop devices, network interfaces and state files of a data directory,
+// and the host's own network.
+func look(t testing.TB, data string) host {
+	t.Helper()
+	h := host{}
+	local := filepath.Join(data, "local")
+
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(mounts), "\n") {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], data+"/") {
+			h["mount "+fields[4]] = true
+		}
+	}
+	for _, pattern := range []string{"nodes/*", "clusters/*", "images/*", "locks/*", "runc/*"} {
+		found, _ := filepath.Glob(filepath.Join(local, pattern))
+		for _, path := range found {
+			h["file "+path] = true
+		}
+	}
+	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, path := range loops {
+		if backing, err := os.ReadFile(path); err == nil && bytes.Contains(backing, []byte(data)) {
+			h["loop device "+path] = true
+		}
+	}
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*/muster-*")
+	more, _ := filepath.Glob("/sys/fs/cgroup/muster-*")
+	for _, path := range append(groups, more...) {
+		h["control group "+path] = true
+	}
+	for _, args := range [][]string{{"-o", "link"}, {"-o", "addr"}, {"route", "show", "table", "all"}, {"netns", "list"}} {
+		out, err := exec.Command("ip", args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+			if line != "" {
+				h["ip "+strings.Join(args, " ")+": "+line] = true
+			}
+		}
+	}
+	for _, p := range processes() {
+		h["process "+p] = true
+	}
+	return h
+}
+
+// processes lists those that belong to nodes, by pid and name. The dead that wait for their parent count as gone: after a
+// controller was killed, that parent is the host's first process, which takes its time.
+func processes() []string {
+	var all []string
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		end := strings.LastIndexByte(string(text), ')')
+		if end < 0 || end+2 >= len(text) || text[end+2] == 'Z' {
+			continue
+		}
+		name := string(text[strings.IndexByte(string(text), '(')+1 : end])
+		switch name {
+		case "munged", "slurmctld", "slurmd", "slurmstepd", "sshd", "runc", "srun", "runc:[2:INIT]":
+			all = append(all, filepath.Base(filepath.Dir(path))+" "+name)
+		case "muster":
+			if command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")); bytes.Contains(command, []byte("\x00agent")) {
+				all = append(all, filepath.Base(filepath.Dir(path))+" muster agent")
+			}
+		}
+	}
+	return all
+}
+
+func (h host) minus(before host) []string {
+	var left []string
+	for what := range h {
+		if !before[what] {
+			left = append(left, what)
+		}
+	}
+	return left
+}

@@ -1,0 +1,256 @@
+// Package rig runs the real binary for tests: controllers that can be stopped, killed and started again, and the command
+// line as a user types it. It looks for what is left behind.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Rig is one data directory and the controllers on it.
+type Rig struct {
+	testing.TB
+	Binary string
+	Data   string
+	DB     string // "" for SQLite
+	before host
+}
+
+// New builds the binary and prepares a data directory with the image. Where root or the image is missing the test is
+// skipped and says so. At its end nothing of the rig may be left on the host.
+func New(t testing.TB, db string) *Rig {
+	t.Helper()
+	image := Image(t)
+	data, err := os.MkdirTemp("", "muster-rig-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{TB: t, Binary: build(t), Data: data, DB: db, before: look(t, data)}
+	t.Cleanup(func() {
+		if t.Failed() && os.Getenv("MUSTER_KEEP") != "" {
+			t.Logf("kept: %s", data)
+			return
+		}
+		r.clear()
+	})
+	r.Run("images", "import", image, "--name", "debian12-hpc", "--data", data)
+	return r
+}
+
+// Image is the folder of the image that tests use.
+func Image(t testing.TB) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("nodes are not tested: this needs root")
+	}
+	store := os.Getenv("MUSTER_TEST_IMAGES")
+	if store == "" {
+		store = filepath.Join(Root(t), "build/images")
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Join(store, "debian12-hpc/latest"))
+	if err != nil {
+		t.Skip("nodes are not tested: there is no image; `make image` builds it")
+	}
+	return folder
+}
+
+// Root is the top of the tree.
+func Root(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func build(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "muster")
+	c := exec.Command("go", "build", "-o", path, "muster/cmd/muster")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// Controller is a running `muster serve`.
+type Controller struct {
+	*exec.Cmd
+	rig  *Rig
+	URL  string
+	Log  string // path
+	done chan struct{}
+}
+
+// Start starts a controller and waits until it answers.
+func (r *Rig) Start() *Controller {
+	r.Helper()
+	log, err := os.CreateTemp(r.Data, "controller-*.log")
+	if err != nil {
+		r.Fatal(err)
+	}
+	_ = os.Remove(filepath.Join(r.Data, "controller.json"))
+	c := &Controller{rig: r, Log: log.Name(), done: make(chan struct{})}
+	c.Cmd = exec.Command(r.Binary, "serve", "--data", r.Data, "--listen", "127.0.0.1:0")
+	c.Env = append(os.Environ(), "MUSTER_DB="+r.DB)
+	c.Stdout, c.Stderr = log, log
+	if err := c.Cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	_ = log.Close()
+	go func() { _ = c.Cmd.Wait(); close(c.done) }()
+	r.Cleanup(func() { c.Kill() })
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-c.done:
+			r.Fatalf("the controller ended:\n%s", c.Tail())
+		default:
+		}
+		var announced struct {
+			URL string `json:"url"`
+			PID int    `json:"pid"`
+		}
+		text, err := os.ReadFile(filepath.Join(r.Data, "controller.json"))
+		if err != nil || json.Unmarshal(text, &announced) != nil || announced.PID != c.Process.Pid {
+			continue
+		}
+		if response, err := http.Get(announced.URL + "/healthz"); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				c.URL = announced.URL
+				return c
+			}
+		}
+	}
+	r.Fatalf("the controller does not answer:\n%s", c.Tail())
+	return nil
+}
+
+// Tail is the end of the controller's log.
+func (c *Controller) Tail() string {
+	text, _ := os.ReadFile(c.Log)
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Kill ends the controller as a power cut would.
+func (c *Controller) Kill() {
+	_ = c.Process.Signal(syscall.SIGCONT)
+	_ = c.Process.Kill()
+	<-c.done
+}
+
+// Stop ends it politely and fails the test if it does not go within 10 s.
+func (c *Controller) Stop() {
+	c.rig.Helper()
+	_ = c.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.done:
+	case <-time.After(10 * time.Second):
+		c.rig.Errorf("the controller did not stop:\n%s", c.Tail())
+		c.Kill()
+	}
+}
+
+// Result is what a command printed and how it ended.
+type Result struct {
+	Out, Err string
+	Code     int
+}
+
+// Muster runs the command line and returns what it did.
+func (r *Rig) Muster(args ...string) Result {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, r.Binary, args...)
+	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN=")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.Fatalf("muster %s: %v", strings.Join(args, " "), err)
+	}
+	return Result{out.String(), errs.String(), c.ProcessState.ExitCode()}
+}
+
+// Run is Muster for commands that must succeed; it returns their standard output.
+func (r *Rig) Run(args ...string) string {
+	r.Helper()
+	result := r.Muster(args...)
+	if result.Code != 0 {
+		r.Fatalf("muster %s: exit %d\n%s%s", strings.Join(args, " "), result.Code, result.Out, result.Err)
+	}
+	return result.Out
+}
+
+// Get runs a command with -o json and reads its output into value.
+func (r *Rig) Get(value any, args ...string) {
+	r.Helper()
+	out := r.Run(append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), value); err != nil {
+		r.Fatalf("muster %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// File writes a cluster file and returns its path.
+func (r *Rig) File(name, text string) string {
+	r.Helper()
+	path := filepath.Join(r.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	return path
+}
+
+// NothingLeft fails the test for everything of this rig that is still on the host: call it when all clusters are
+// deleted. Controllers may run.
+func (r *Rig) NothingLeft() {
+	r.Helper()
+	now := look(r, r.Data)
+	for _, left := range now.minus(r.before) {
+		r.Errorf("left over: %s", left)
+	}
+}
+
+// clear removes what a failed test has left, so that the next one starts on a clean host.
+func (r *Rig) clear() {
+	if now := look(r, r.Data); len(now.minus(r.before)) > 0 && r.DB == "" {
+		c := r.Start()
+		var list struct {
+			Items []struct{ Name string }
+		}
+		r.Get(&list, "list")
+		for _, item := range list.Items {
+			r.Muster("delete", item.Name, "--wait")
+		}
+		c.Stop()
+	}
+	if err := os.RemoveAll(r.Data); err != nil {
+		r.Errorf("cannot clear %s: %v", r.Data, err)
+	}
+}
+
+// Eventually waits until ok is true.
+func (r *Rig) Eventually(limit time.Duration, what string, ok func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	r.Fatal(fmt.Sprintf("not within %s: %s", limit, what))
+}
