@@ -46,7 +46,7 @@ crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_K
 	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
 
 compare: image ## our figures beside those of the bare programs, in one run
-	@$(GO) run ./test/compare
+	@MUSTER_COMPARE=1 $(GO) test ./test/compare -run TestCompare -count 1 -timeout 60m -v
 
 fuzz: ## every fuzz target for a minute
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done

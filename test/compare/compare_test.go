@@ -1,0 +1,137 @@
+// Package compare_test puts Muster's figures beside those of the bare programs on the same work, in one run: `make
+// compare`. Figures are medians with their range; what counts is the ratio.
+package compare_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+// samples are figures of one thing, in one unit.
+type samples []float64
+
+func (s samples) median() float64 {
+	sorted := slices.Sorted(slices.Values(s))
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func (s samples) String() string {
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.median(), slices.Min(s), slices.Max(s))
+}
+
+// row is one line of the table: ours beside the peer's.
+type row struct {
+	what, unit, peer string
+	ours, theirs     samples
+	bound            string
+}
+
+type table struct{ rows []row }
+
+func (t *table) add(r row) {
+	t.rows = append(t.rows, r)
+	fmt.Printf("%-34s %8s   muster %-24s %s %-24s ratio %.3f   %s\n", r.what, r.unit, r.ours, r.peer, r.theirs, r.ours.median()/r.theirs.median(), r.bound)
+}
+
+func (t *table) markdown() string {
+	text := "| what | unit | n | Muster: median (range) | peer | peer: median (range) | ratio | wanted |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+	for _, r := range t.rows {
+		text += fmt.Sprintf("| %s | %s | %d | %s | %s | %s | %.3f | %s |\n", r.what, r.unit, len(r.ours), r.ours, r.peer, r.theirs, r.ours.median()/r.theirs.median(), r.bound)
+	}
+	return text
+}
+
+// number reads "name 12.3" out of a program's output.
+func number(t *testing.T, name, output string) float64 {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + `.*? ([0-9.]+)\s*$`).FindStringSubmatch(output)
+	if found == nil {
+		t.Fatalf("no %s in\n%s", name, output)
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// script runs one of the baseline's scripts on the same image.
+func script(t *testing.T, image, work, name string, args ...string) string {
+	t.Helper()
+	c := exec.Command(filepath.Join(rig.Root(t), "test/baseline", name), args...)
+	c.Env = append(os.Environ(), "IMAGE="+filepath.Join(image, "root.squashfs"), "WORK="+work)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+func TestCompare(t *testing.T) {
+	if os.Getenv("MUSTER_COMPARE") == "" {
+		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
+	}
+	image, results := rig.Image(t), &table{}
+	r := rig.New(t, "")
+	r.Start()
+	r.Run("machines", "add", "--local", "51", "--wait")
+	for _, c := range []struct{ nodes, runs int }{{3, 7}, {50, 3}} {
+		start(t, r, results, image, c.nodes, c.runs)
+	}
+	overhead(t, r, results, image)
+
+	path := filepath.Join(rig.Root(t), "build", "compare.md")
+	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("the table is in %s\n", path)
+}
+
+// start measures from the command to all nodes idle in Slurm, ours and by hand in turn.
+func start(t *testing.T, r *rig.Rig, results *table, image string, nodes, runs int) {
+	file := r.File("start.yaml", fmt.Sprintf("name: start\nnodes: %d\n", nodes))
+	var ours, theirs samples
+	for range runs {
+		theirs = append(theirs, number(t, "cluster_start_seconds", script(t, image, t.TempDir(), "by-hand.sh", strconv.Itoa(nodes))))
+		begin := time.Now()
+		r.Run("create", "-f", file, "--wait")
+		ours = append(ours, time.Since(begin).Seconds())
+		idle := strings.TrimSpace(r.Run("ssh", "start", "--", "sinfo -h -t idle -o %D"))
+		if idle != strconv.Itoa(nodes) {
+			t.Fatalf("%s of %d nodes are idle", idle, nodes)
+		}
+		r.Run("delete", "start", "--wait")
+	}
+	results.add(row{what: fmt.Sprintf("cluster start, 1 + %d", nodes), unit: "s", peer: "by hand", ours: ours, theirs: theirs, bound: "at most 2"})
+}
+
+// overhead measures a program on a node and on the bare host in turn: the same file of the same image.
+func overhead(t *testing.T, r *rig.Rig, results *table, image string) {
+	r.Run("create", "-f", r.File("native.yaml", "name: native\nnodes: 1\n"), "--wait")
+	for _, c := range []struct{ what, unit, name, command string }{
+		{"native overhead, HPL N=2000", "GFLOP/s", "hpl_gflops", "hpl 2000"},
+		{"native overhead, STREAM triad", "GB/s", "triad_gbs", "stream-triad"},
+	} {
+		var ours, theirs samples
+		for range 9 {
+			theirs = append(theirs, number(t, c.name, script(t, image, t.TempDir(), "native.sh", strings.Fields(c.command)...)))
+			ours = append(ours, number(t, c.name, r.Run("ssh", "native", "--", "srun", "-N1", "-n1", c.command)))
+		}
+		results.add(row{what: c.what, unit: c.unit, peer: "host", ours: ours, theirs: theirs, bound: "at least 0.97"})
+	}
+	r.Run("delete", "native", "--wait")
+}
