@@ -62,10 +62,31 @@ func (a *API) Handler() (http.Handler, error) {
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path, "GET /openapi.yaml lists what there is"))
+	return elsewhere(mux), nil
+}
+
+// elsewhere answers requests for which there is no path, or no such method, with a Problem.
+func elsewhere(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			other := r.Clone(r.Context())
+			other.Method = method
+			if _, pattern := mux.Handler(other); pattern != "" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			writeProblem(w, problem(http.StatusNotFound, "not-found", "there is no "+r.URL.Path, "GET /openapi.yaml lists what there is"))
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeProblem(w, problem(http.StatusMethodNotAllowed, "invalid", r.Method+" does not fit "+r.URL.Path, "it takes "+strings.Join(allowed, ", ")))
 	})
-	return mux, nil
 }
 
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
@@ -91,6 +112,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerEvents(api)
 	a.registerMachines(api)
 	a.registerCatalogue(api)
+	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
 }
 

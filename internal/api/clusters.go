@@ -94,9 +94,9 @@ func (a *API) registerClusters(api huma.API) {
 		DefaultStatus: http.StatusAccepted, Errors: []int{409, 422}, Tags: tags}), a.createCluster)
 	huma.Register(api, huma.Operation{OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}", Summary: "Show a cluster and its nodes", Errors: []int{404}, Tags: tags}, a.getCluster)
 	huma.Register(api, fileOperation(huma.Operation{OperationID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}", Summary: "Make a cluster be as its file says, new or not",
-		DefaultStatus: http.StatusAccepted, Errors: []int{409, 422}, Tags: tags}), a.applyCluster)
-	huma.Register(api, huma.Operation{OperationID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale", Summary: "Change the number of nodes of a queue",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}, a.scaleCluster)
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.applyCluster)
+	huma.Register(api, maybeNothing(huma.Operation{OperationID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale", Summary: "Change the number of nodes of a queue",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.scaleCluster)
 	huma.Register(api, huma.Operation{OperationID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}", Summary: "Delete a cluster with its /home",
 		DefaultStatus: http.StatusAccepted, Errors: []int{404}, Tags: tags}, a.deleteCluster)
 }

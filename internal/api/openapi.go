@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,10 +29,34 @@ func fileOperation(op huma.Operation) huma.Operation {
 		Required: true, Description: "the cluster file; errors say where in it",
 		Content: map[string]*huma.MediaType{"application/yaml": {Schema: schema}, "application/json": {Schema: schema}},
 	}
+	return maybeNothing(op)
+}
+
+// maybeNothing says that an operation may have nothing to do, or only to plan.
+func maybeNothing(op huma.Operation) huma.Operation {
 	op.Responses = map[string]*huma.Response{"200": {Description: "the plan of a dry run, or nothing to change", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Answer"}},
 	}}}
 	return op
+}
+
+// declareCommon adds the answers that every operation may give.
+func declareCommon(document *huma.OpenAPI) {
+	content := map[string]*huma.MediaType{"application/problem+json": {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}}
+	for _, path := range document.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
+			if op == nil {
+				continue
+			}
+			statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+			if op.RequestBody != nil {
+				statuses = append(statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+			}
+			for _, status := range statuses {
+				op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: content}
+			}
+		}
+	}
 }
 
 // names gives schemas the names of their types; a cluster's spec is a cluster file.
