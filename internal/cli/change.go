@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+)
+
+// changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
+type changing struct {
+	*waiting
+	output *format
+	dryRun bool
+}
+
+func changeFlags(c *cobra.Command) *changing {
+	f := &changing{waiting: waitFlags(c, "it is done"), output: formatFlag(c)}
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and change nothing")
+	return f
+}
+
+// carryOut asks for a change and tells, or waits for, what comes of it. old is what the plan compares with in words.
+func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.dryRun {
+		if r.query == nil {
+			r.query = url.Values{}
+		}
+		r.query.Set("dry_run", "true")
+	}
+	start := time.Now()
+	var answer api.Answer
+	raw, err := c.do(ctx, r, &answer)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
+	}
+	if answer.Cluster == nil {
+		return fmt.Errorf("the answer to %s %s has no cluster", r.method, r.path)
+	}
+	for _, m := range answer.Messages {
+		a.say("%s", m)
+	}
+	if !f.wait {
+		a.announce(answer)
+		return f.output.print(a.out, raw, func() {})
+	}
+	op, err := a.operation(ctx, c, answer)
+	if err != nil {
+		return err
+	}
+	j, err := a.await(ctx, c, f.waiting, op, *answer.Cluster, start)
+	if err != nil {
+		return err
+	}
+	a.arrived(j)
+	return f.output.print(a.out, j.raw, func() {
+		if j.cluster.Receipt != nil {
+			a.printReceipt(j.cluster)
+		}
+	})
+}
+
+// operation is what to wait for. Where the request changed nothing, that is the change made before, which may be on its way.
+func (a *app) operation(ctx context.Context, c *client, answer api.Answer) (api.Operation, error) {
+	if answer.Operation != nil {
+		return *answer.Operation, nil
+	}
+	after, err := lastEvent(ctx, c, answer.Cluster.ID)
+	return api.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after}, err
+}
+
+// announce says what was accepted, and where to look.
+func (a *app) announce(answer api.Answer) {
+	name := answer.Cluster.Name
+	if answer.Operation == nil {
+		a.say("cluster %s is as wanted: nothing to change", name)
+		return
+	}
+	var what string
+	switch answer.Operation.Kind {
+	case "create":
+		what = "is being made: " + crew(answer.Cluster.Nodes)
+	case "delete":
+		what = "is being deleted: releases " + plural(len(answer.Release), "node")
+	default:
+		what = "changes: " + planWords(answer.Plan)
+	}
+	a.say("cluster %s %s", name, what)
+	a.say("`muster events -w %s` shows its progress", name)
+}
+
+// arrived says that an operation is done, and what the next step may be.
+func (a *app) arrived(j *journey) {
+	took := seconds(time.Since(j.start))
+	if j.op.Kind == "delete" {
+		a.say("cluster %s is %s in %s", j.name, a.paint(a.err, green, "deleted"), took)
+		return
+	}
+	a.say("cluster %s is %s: %s in %s", j.name, a.paint(a.err, green, "ready"), crew(j.cluster.Nodes), took)
+	a.say("`muster ssh %s` enters it", j.name)
+}
+
+// crew is "1 head + 3 nodes".
+func crew(nodes []api.Node) string {
+	heads, others := 0, 0
+	for _, n := range nodes {
+		if n.Role == protocol.Head {
+			heads++
+		} else {
+			others++
+		}
+	}
+	return fmt.Sprintf("%s + %s", plural(heads, "head"), plural(others, "node"))
+}
+
+// decode reads an answer.
+func decode(raw []byte, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the controller's answer makes no sense: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) classes() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "classes",
+		Short: "List the site's classes of machines",
+		Long: `List the classes that a cluster file may name: which machines each has by their facts, what a node of it costs, how many
+machines it has and how many of them are free now.`,
+		Example: `  muster classes`,
+		Args:    cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		classes, raw, err := all[api.Class](ctx, controller, "/v1/classes", cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
+			for _, class := range classes {
+				t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price, strings.Join(class.Select, ", "), class.Default)
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) delete() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a cluster with its /home",
+		Long: `End a cluster: its jobs, its nodes and the files in its /home. The machines go back to the pool once it is proved that
+nothing of the cluster is left on them; --wait stays until then and prints the receipt.`,
+		Example: `  muster delete hello
+  muster delete hello --wait`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	flags := &changing{waiting: waitFlags(c, "nothing of it is left"), output: formatFlag(c)}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		return a.carryOut(ctx, controller, flags, change(http.MethodDelete, clusterPath(args[0]), nil))
+	})
+	return c
+}
+
+// printReceipt is the proof of a cluster's end.
+func (a *app) printReceipt(c api.Cluster) {
+	t := newTable()
+	t.row("receipt for", c.Name+" ("+c.ID+")")
+	t.row("machines returned", strings.Join(c.Receipt.Machines, ", "))
+	t.row("held for", seconds(time.Duration(c.Receipt.Seconds*float64(time.Second))))
+	t.row("proved at", c.Receipt.At.Format(time.RFC3339))
+	t.print(a.out)
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+// lastEvents is how many events describe shows.
+const lastEvents = 10
+
+func (a *app) describe() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "describe NAME",
+		Short: "Show all about a cluster: nodes, reasons, last events",
+		Long: `Show a cluster with everything that explains its state: the phase with its reason and what it lacks, each node with its
+machine, its address, what Slurm says of it, and what it waits for or which limits it runs with, and the last events.`,
+		Example: `  muster describe hello
+  watch muster describe hello`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var cluster api.Cluster
+		if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+			return err
+		}
+		events, _, err := all[store.Event](ctx, controller, clusterPath(cluster.ID, "events"), "after", nil)
+		if err != nil {
+			return err
+		}
+		a.printCluster(cluster)
+		if len(events) > 0 {
+			fmt.Fprintln(a.out)
+			t := newTable("AGO", "WHO", "EVENT")
+			for _, e := range events[max(len(events)-lastEvents, 0):] {
+				t.row(age(e.At), who(e), what(e))
+			}
+			t.print(a.out)
+		}
+		return nil
+	})
+	return c
+}
+
+func (a *app) printCluster(c api.Cluster) {
+	t := newTable()
+	add := func(name, value string) {
+		if value != "" {
+			t.row(name, value)
+		}
+	}
+	add("name", c.Name)
+	add("id", c.ID)
+	add("project", c.Project)
+	add("phase", a.phase(c.Phase)+" for "+age(c.Since))
+	add("reason", c.Reason)
+	add("lacks", c.Lacks)
+	add("image", c.Spec.Image+"@"+c.Image)
+	if c.Price != "" {
+		add("price", c.Price+" per hour")
+	}
+	add("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
+	if c.Reached < c.Generation {
+		add("change", fmt.Sprintf("generation %d is on its way, %d was reached", c.Generation, c.Reached))
+	}
+	t.print(a.out)
+	if len(c.Nodes) > 0 {
+		fmt.Fprintln(a.out)
+		a.printNodes(c.Nodes)
+	}
+	if c.Receipt != nil {
+		fmt.Fprintln(a.out)
+		a.printReceipt(c)
+	}
+}
+
+func (a *app) printNodes(nodes []api.Node) {
+	t := newTable("NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", "SLURM", "JOBS", "SEEN", "REASON")
+	for _, n := range nodes {
+		state, jobs := slurmWords(n.Slurm)
+		t.row(n.Name, nodeQueue(n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n))
+	}
+	t.print(a.out)
+}
+
+func nodeQueue(n api.Node) string {
+	if n.Role == protocol.Head {
+		return "(head)"
+	}
+	return n.Queue
+}
+
+// seen is how long ago a node last reported.
+func seen(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return age(at)
+}
+
+// nodeReason is why the node is in its phase, with the checks that it fails.
+func nodeReason(n api.Node) string {
+	text := n.Reason
+	for _, check := range n.Checks {
+		if !check.OK {
+			if text != "" {
+				text += "; "
+			}
+			text += check.Name + " fails"
+			if check.Text != "" {
+				text += ": " + check.Text
+			}
+		}
+	}
+	return text
+}
+
+// slurmWords is what Slurm says of a node.
+func slurmWords(s *protocol.SlurmNode) (state, jobs string) {
+	if s == nil {
+		return "", ""
+	}
+	state = s.State
+	if s.Drain {
+		state += "+drain"
+	}
+	if !s.Responding {
+		state += "*" // as Slurm marks it
+	}
+	return state, strconv.Itoa(s.Jobs)
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/store"
+)
+
+func (a *app) events() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "events [NAME]",
+		Short: "Show what happened, to a cluster or at all",
+		Long: `Print the event log, oldest first: every phase of clusters, nodes and machines with its time and cause. With --watch it then
+follows what happens until it is interrupted, over lost connections and restarts of the controller. Every event has a number;
+--after leaves out what is known already. -o json prints one object a line with --watch, and one list without.`,
+		Example: `  muster events hello
+  muster events -w
+  muster events hello --after 120 -o json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	watch := c.Flags().BoolP("watch", "w", false, "go on with events as they happen")
+	after := c.Flags().Int64("after", 0, "only events with a number above this")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if *after < 0 {
+			return usage("--after must be the number of an event, not %d", *after)
+		}
+		if *watch && *output == asYAML {
+			return usage("-o yaml and --watch do not go together; -o json prints one object a line")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		path := "/v1/events"
+		if len(args) > 0 {
+			path = clusterPath(args[0], "events")
+		}
+		if *watch {
+			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: lookEvery}, *output)
+		}
+		query := url.Values{"after": {strconv.FormatInt(*after, 10)}}
+		events, raw, err := all[store.Event](ctx, controller, path, "after", query)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("NUMBER", "TIME", "CLUSTER", "WHO", "EVENT")
+			for _, e := range events {
+				t.row(strconv.FormatInt(e.Seq, 10), clock(e.At), e.Cluster, who(e), what(e))
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}
+
+// watch prints events until the user has seen enough.
+func (a *app) watch(ctx context.Context, s *stream, f format) error {
+	told := false
+	s.lost = func(err error) {
+		if err != nil && !told {
+			a.say("%v; trying again", err)
+		}
+		told = true
+	}
+	err := s.run(ctx, func(e store.Event, raw []byte) error {
+		told = false
+		var err error
+		if f == asJSON {
+			_, err = fmt.Fprintf(a.out, "%s\n", raw)
+		} else {
+			_, err = fmt.Fprintf(a.out, "%-6d  %s  %-12s  %-12s  %s\n", e.Seq, clock(e.At), e.Cluster, who(e), what(e))
+		}
+		return err
+	})
+	if errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// clock is a time as the user's own clock shows it.
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
+
+// who is what an event is about: a node with its machine, a machine, or the cluster itself.
+func who(e store.Event) string {
+	switch {
+	case e.Node != "":
+		return e.Node
+	case e.Machine != "":
+		return e.Machine
+	}
+	return "cluster"
+}
+
+// what is the event itself.
+func what(e store.Event) string {
+	switch {
+	case e.Phase == "":
+		return e.Text
+	case e.Text == "":
+		return string(e.Phase)
+	}
+	return string(e.Phase) + ": " + e.Text
+}

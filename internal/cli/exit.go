@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/environment/images"
+	"muster/internal/spec"
+)
+
+// The exit codes, which scripts may branch on.
+const (
+	exitOK         = 0
+	exitOther      = 1
+	exitInvalid    = 2
+	exitNoCapacity = 3
+	exitQuota      = 4
+	exitConflict   = 5
+	exitNotFound   = 6
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitCode is the code of another program, which has said all there is to say.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// silent is an error that was told already; only its exit code is left.
+type silent struct{ error }
+
+func (e silent) Unwrap() error { return e.error }
+
+// codes: code of an API problem → exit code.
+func codes(problem string) int {
+	switch problem {
+	case "invalid":
+		return exitInvalid
+	case "no-capacity":
+		return exitNoCapacity
+	case "quota", "budget":
+		return exitQuota
+	case "conflict":
+		return exitConflict
+	case "not-found":
+		return exitNotFound
+	}
+	return exitOther
+}
+
+func exitOf(err error) int {
+	var code exitCode
+	var problem *problemError
+	var misuse usageError
+	var wrong spec.Diagnostics
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &problem):
+		return codes(problem.Code)
+	case errors.As(err, &misuse), errors.As(err, &wrong), errors.Is(err, images.ErrName), errors.Is(err, images.ErrAmbiguous):
+		return exitInvalid
+	case errors.Is(err, images.ErrNotFound):
+		return exitNotFound
+	}
+	return exitOther
+}
+
+// report tells an error and returns its exit code. What is wrong with a file is told as compilers do, so that editors
+// find the place.
+func (a *app) report(failed *cobra.Command, err error) int {
+	if err != nil && !a.acting {
+		err = usageError{err} // cobra's own: an unknown command, a missing flag
+	}
+	var code exitCode
+	var told silent
+	var misuse usageError
+	var wrong spec.Diagnostics
+	var problem *problemError
+	switch {
+	case err == nil, errors.As(err, &code), errors.As(err, &told):
+	case errors.As(err, &misuse):
+		a.complain(err.Error())
+		a.say("`%s --help` shows how it is used", failed.CommandPath())
+	case errors.As(err, &problem) && len(problem.Errors) > 0:
+		a.tellDiagnostics(problem.Errors)
+	case errors.As(err, &wrong):
+		a.tellDiagnostics(wrong)
+	default:
+		a.complain(err.Error())
+	}
+	return exitOf(err)
+}
+
+// tellDiagnostics prints one thing wrong a line. Those with a place in a file begin with it.
+func (a *app) tellDiagnostics(wrong spec.Diagnostics) {
+	for _, d := range wrong {
+		if d.File != "" {
+			a.say("%s", d.Error())
+		} else {
+			a.complain(d.Error())
+		}
+	}
+}
+
+// complain prints an error.
+func (a *app) complain(text string) {
+	a.say("%s %s", a.paint(a.err, red, "error:"), text)
+}
+
+// say prints a line for people.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.err, strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
+}
+
+// unknownCommand says what may have been meant.
+func unknownCommand(parent *cobra.Command, word string) error {
+	if parent.SuggestionsMinimumDistance <= 0 {
+		parent.SuggestionsMinimumDistance = 2
+	}
+	text := fmt.Sprintf("unknown command %q for %q", word, parent.CommandPath())
+	if near := parent.SuggestionsFor(word); len(near) > 0 {
+		text += "\n\nDid you mean this?\n\t" + strings.Join(near, "\n\t")
+	}
+	return usageError{errors.New(text)}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/inventory"
+	"muster/internal/spec"
+)
+
+func (a *app) expand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "expand -f FILE",
+		Short: "Print a cluster file with every default filled in",
+		Long: `Print a cluster file with every default written out and every short form spelt out. It asks no controller, so that the same
+file always gives the same result: the site's defaults are those of a site without a site file, or of the file given by
+--config. What a controller made of a cluster is shown by ` + "`muster get NAME -o yaml`" + `.`,
+		Example: `  muster expand -f cluster.yaml
+  muster expand -f cluster.yaml --config site.yaml`,
+		Args: cobra.NoArgs,
+	}
+	path := fileFlag(c)
+	site := c.Flags().String("config", "", "the site file whose defaults to use")
+	_ = c.MarkFlagFilename("config", "yaml", "yml")
+	c.RunE = a.do(func(context.Context, []string) error {
+		file, err := a.readFile(*path)
+		if err != nil {
+			return err
+		}
+		catalogue, err := inventory.ReadCatalogue(*site)
+		if err != nil {
+			return usageError{err}
+		}
+		resolved, err := spec.Resolve(file.doc.Cluster, spec.Defaults{
+			Project: catalogue.Project, Site: catalogue.Site, Image: catalogue.Image, Class: catalogue.Class, HeadClass: catalogue.Head,
+		})
+		if wrong, ok := err.(spec.Diagnostics); ok {
+			return file.doc.Locate(wrong)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = a.out.Write(spec.Render(resolved))
+		return err
+	})
+	return c
+}

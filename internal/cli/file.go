@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/spec"
+)
+
+// clusterFile is a cluster file as it was read.
+type clusterFile struct {
+	name string // for messages
+	text []byte
+	doc  *spec.Document
+}
+
+func fileFlag(c *cobra.Command) *string {
+	path := c.Flags().StringP("file", "f", "", "the cluster file; - reads standard input")
+	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
+	return path
+}
+
+// readFile reads and checks a cluster file, so that what is wrong in it is told without a controller.
+func (a *app) readFile(path string) (clusterFile, error) {
+	f := clusterFile{name: path}
+	var err error
+	switch path {
+	case "":
+		return f, usage("no cluster file: give one with -f FILE, or -f - for standard input")
+	case "-":
+		f.name = "stdin"
+		f.text, err = io.ReadAll(a.in)
+	default:
+		f.text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return f, usageError{fmt.Errorf("read the cluster file: %w", err)}
+	}
+	f.doc, err = spec.Parse(f.name, f.text)
+	return f, err
+}
+
+// shorthand is the file that NAME --nodes N stands for. What is wrong with it has no place in a file.
+func shorthand(name string, nodes int) (clusterFile, error) {
+	f := clusterFile{text: spec.Render(spec.Cluster{Name: name, Nodes: nodes})}
+	var err error
+	f.doc, err = spec.Parse("", f.text)
+	if wrong, ok := err.(spec.Diagnostics); ok {
+		for i := range wrong {
+			wrong[i].Line, wrong[i].Col = 0, 0
+		}
+	}
+	return f, err
+}
+
+// send is the call that sends the file as it is written, so that the controller can say where in it something is wrong.
+func (f clusterFile) send(method, path string) call {
+	r := change(method, path, nil)
+	r.kind, r.body, r.file = "application/yaml", f.text, f.name
+	return r
+}

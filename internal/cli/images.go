@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/environment/images"
+)
+
+func (a *app) images() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "images",
+		Short: "See, build and prove environment images",
+		Long: `An image is the environment that nodes boot: an operating system with Slurm, MPI and tools, addressed by its digest. Any user
+lists images through the controller. To build, import and verify them is the work of operators: those verbs run as root on
+the controller's host, on the image store in the data directory, whether or not the controller is running.`,
+		Example: `  muster images list
+  muster images build debian12-hpc
+  muster images verify debian12-hpc`,
+	}, a.imagesList(), a.imagesBuild(), a.imagesImport(), a.imagesVerify())
+}
+
+func (a *app) imagesList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List images",
+		Long:    `List the images that clusters can be made with, by name; the newest of a name is what its bare name means.`,
+		Example: `  muster images list`,
+		Args:    cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		list, raw, err := all[api.Image](ctx, controller, "/v1/images", cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "SUMMARY")
+			for _, i := range list {
+				t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), i.Summary)
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}
+
+// shortDigest is enough of a digest to tell images apart, and to name one.
+func shortDigest(digest string) string { return digest[:min(len(digest), len("sha256:")+12)] }
+
+// openImages opens the image store of a data directory, where the controller has it too.
+func openImages(data string) (*images.Store, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("this works on the controller's image store in %s, and needs root", data)
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	return images.Open(filepath.Join(data, "images"))
+}
+
+func (a *app) printImported(i images.Image) {
+	fmt.Fprintln(a.out, i.Ref())
+	a.say("image %s is in the store: %s, %s", i.Name, bytesSize(i.Size), plural(len(i.Packages), "package"))
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/images"
+	environment "muster/internal/environment/images"
+)
+
+func (a *app) imagesBuild() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "build RECIPE",
+		Short: "Build an image from a recipe",
+		Long: `Build an image from a recipe and put it into the store, where it becomes what its name means. RECIPE is one that Muster
+ships (debian12-hpc), or the path of a folder with a recipe.yaml, as in ./my-recipe. The same packages give the same digest.
+With --output the image's folder is left there instead, for ` + "`muster images import`" + ` on another host. Needs root, mmdebstrap and
+squashfs-tools, and reads Debian's packages from --mirror.`,
+		Example: `  muster images build debian12-hpc
+  muster images build ./my-recipe --output ./my-image`,
+		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			names, _ := environment.RecipeNames(images.Recipes)
+			return names, cobra.ShellCompDirectiveDefault
+		},
+	}
+	data := dataFlag(c)
+	output := c.Flags().StringP("output", "o", "", "make this new folder the image, instead of importing it into the store")
+	_ = c.MarkFlagDirname("output")
+	mirror := c.Flags().String("mirror", "", "the Debian mirror (default: mmdebstrap's choice)")
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		recipe, err := loadRecipe(args[0])
+		if err != nil {
+			return err
+		}
+		builder := environment.Builder{Mirror: *mirror, Progress: func(s environment.Step) { a.say("%s", s) }}
+		if *output != "" {
+			m, err := builder.Build(ctx, recipe, *output)
+			if err == nil {
+				fmt.Fprintln(a.out, m.Name+"@"+m.Digest)
+			}
+			return err
+		}
+		store, err := openImages(*data)
+		if err != nil {
+			return err
+		}
+		work, err := os.MkdirTemp(*data, ".image-*")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(work) }()
+		built := filepath.Join(work, "image")
+		if _, err := builder.Build(ctx, recipe, built); err != nil {
+			return err
+		}
+		image, err := store.Import(ctx, built, "")
+		if err != nil {
+			return err
+		}
+		a.printImported(image)
+		return nil
+	})
+	return c
+}
+
+// loadRecipe finds a recipe by the name of a shipped one, or by the path of its folder.
+func loadRecipe(ref string) (*environment.Recipe, error) {
+	var recipes fs.FS = images.Recipes
+	folder := ref
+	if strings.ContainsRune(ref, filepath.Separator) {
+		path, err := filepath.Abs(ref)
+		if err != nil {
+			return nil, err
+		}
+		recipes, folder = os.DirFS(filepath.Dir(path)), filepath.Base(path)
+	}
+	recipe, err := environment.LoadRecipe(recipes, folder)
+	if errors.Is(err, environment.ErrNotFound) {
+		shipped, _ := environment.RecipeNames(images.Recipes)
+		err = fmt.Errorf("%w (shipped: %s; a folder of your own is named by its path, as in ./%s)", err, strings.Join(shipped, ", "), folder)
+	}
+	return recipe, err
+}

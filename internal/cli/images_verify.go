@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/environment/images"
+)
+
+func (a *app) imagesVerify() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify NAME",
+		Short: "Prove that an image is undamaged and works",
+		Long: `Hash an image of the store again, then run each of its acceptance checks in a fresh container without a network. NAME may
+carry a digest, as in debian12-hpc@sha256:1f0c, which may be cut short.`,
+		Example: `  muster images verify debian12-hpc`,
+		Args:    cobra.ExactArgs(1),
+	}
+	data := dataFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		store, err := openImages(*data)
+		if err != nil {
+			return err
+		}
+		image, err := store.Get(args[0])
+		if err != nil {
+			return err
+		}
+		if err := store.Verify(ctx, image.Ref()); err != nil {
+			return err
+		}
+		a.say("%s is undamaged: %s, %s", image.Name, bytesSize(image.Size), image.Digest)
+		if err := images.Accept(ctx, image.Squashfs(), image.Manifest, func(v images.Verdict) { a.say("%s", v) }); err != nil {
+			return err
+		}
+		a.say("%s passes its %s", image.Name, plural(len(image.Checks), "check"))
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) keys() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "keys",
+		Short: "Register SSH keys of yours",
+		Long: `The SSH keys registered here open all your clusters, those there and those to come. ` + "`muster ssh`" + ` needs none; they are for
+logging in by other means.`,
+		Example: `  muster keys add
+  muster keys list`,
+	}, a.keysList(), a.keysAdd(), a.keysDelete())
+}
+
+func (a *app) keysList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List your SSH keys",
+		Long:    `List the SSH keys that are registered as yours.`,
+		Example: `  muster keys list`,
+		Args:    cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		keys, raw, err := all[api.Key](ctx, controller, "/v1/keys", cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
+			for _, k := range keys {
+				kind, rest, _ := strings.Cut(k.Line, " ")
+				_, comment, _ := strings.Cut(rest, " ")
+				t.row(k.Fingerprint, kind, comment, age(k.CreatedAt))
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}
+
+func (a *app) keysAdd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add [FILE]",
+		Short: "Register an SSH public key",
+		Long: `Register a public key as yours. Without FILE it is ~/.ssh/id_ed25519.pub, or else ~/.ssh/id_rsa.pub. The private key stays
+where it is and is never read.`,
+		Example: `  muster keys add
+  muster keys add ~/.ssh/work.pub`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		line, err := publicKey(args)
+		if err != nil {
+			return err
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var key api.Key
+		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/keys", map[string]string{"line": line}), &key)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { fmt.Fprintln(a.out, key.Fingerprint) })
+	})
+	return c
+}
+
+// publicKey reads the file given, or the first that there is of the usual ones.
+func publicKey(args []string) (string, error) {
+	paths := args
+	if len(paths) == 0 {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", usage("no home directory to look for a key in: name the file")
+		}
+		paths = []string{filepath.Join(home, ".ssh", "id_ed25519.pub"), filepath.Join(home, ".ssh", "id_rsa.pub")}
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		switch {
+		case err == nil && strings.Contains(string(text), "PRIVATE KEY"):
+			return "", usage("%s is a private key, which nobody else should have: give the .pub file", path)
+		case err == nil:
+			return strings.TrimSpace(string(text)), nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", usageError{fmt.Errorf("read the public key: %w", err)}
+		}
+	}
+	return "", usage("no public key at %s: make one with `ssh-keygen -t ed25519`, or name the file", strings.Join(paths, " or "))
+}
+
+func (a *app) keysDelete() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "delete FINGERPRINT",
+		Short:   "Forget an SSH key",
+		Long:    `Forget a key, which then opens none of your clusters any more. Sessions that are open stay open.`,
+		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			keys, _, err := all[api.Key](ctx, c, "/v1/keys", cursor, nil)
+			var list []string
+			for _, k := range keys {
+				list = append(list, k.Fingerprint)
+			}
+			return list, err
+		}),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/keys/"+url.PathEscape(args[0]), nil), nil); err != nil {
+			return err
+		}
+		a.say("key %s is forgotten", args[0])
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+func (a *app) list() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List clusters",
+		Long: `List the clusters with their phase, how many of their compute nodes are ready, and why a cluster is not ready. Deleted
+clusters are not listed; ` + "`muster get ID`" + ` still finds them.`,
+		Example: `  muster list
+  muster list -o json`,
+		Args: cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		clusters, raw, err := all[api.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printClusters(clusters) })
+	})
+	return c
+}
+
+func (a *app) printClusters(clusters []api.Cluster) {
+	t := newTable("NAME", "PHASE", "FOR", "READY", "AGE", "PRICE/H", "REASON")
+	for _, c := range clusters {
+		ready, of := 0, 0
+		for _, n := range c.Nodes {
+			if n.Role == protocol.Head {
+				continue
+			}
+			of++
+			if n.Phase == store.Ready {
+				ready++
+			}
+		}
+		t.row(c.Name, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt), c.Price, c.Reason)
+	}
+	t.print(a.out)
+}
+
+// phase is a phase in its colour.
+func (a *app) phase(p store.Phase) string { return a.paint(a.out, phaseColour(p), string(p)) }

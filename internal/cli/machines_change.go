@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+func (a *app) machinesInspect() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "inspect {NAME… | --all}",
+		Short: "Inspect machines again",
+		Long: `Inspect machines again: facts are read and health is checked. A machine that is in use is inspected when it is free; one in
+quarantine gets its chance now.`,
+		Example: `  muster machines inspect local-1 --wait
+  muster machines inspect --all`,
+	}
+	every := c.Flags().Bool("all", false, "all machines")
+	waits := waitFlags(c, "the inspections are over")
+	a.forMachines(c, every, waits, "inspection is asked for", func(name string) call {
+		return change(http.MethodPost, machinePath(name, "inspect"), nil)
+	})
+	return c
+}
+
+func (a *app) machinesMaintain() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "maintain NAME…",
+		Short: "Take machines out of service when they are free",
+		Long: `Take machines out of service. One that is in use stays with its cluster until that gives it back, and gets no new one.
+` + "`muster machines free`" + ` puts it back into service.`,
+		Example: `  muster machines maintain local-1 local-2`,
+	}
+	a.forMachines(c, nil, nil, "leaves service when it is free", func(name string) call {
+		return change(http.MethodPost, machinePath(name, "maintain"), nil)
+	})
+	return c
+}
+
+func (a *app) machinesFree() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "free NAME…",
+		Short:   "Put machines back into service, after an inspection",
+		Long:    `Put machines that were in maintenance or quarantine back into service. Each is inspected first.`,
+		Example: `  muster machines free local-1 --wait`,
+	}
+	waits := waitFlags(c, "they are available")
+	a.forMachines(c, nil, waits, "comes back into service after an inspection", func(name string) call {
+		return change(http.MethodPost, machinePath(name, "free"), nil)
+	})
+	return c
+}
+
+func (a *app) machinesRemove() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "remove NAME…",
+		Short:   "Remove machines from the inventory when they are free",
+		Long:    `Remove machines from the inventory. One that is in use stays with its cluster until that gives it back.`,
+		Example: `  muster machines remove local-4`,
+	}
+	a.forMachines(c, nil, nil, "leaves the inventory when it is free", func(name string) call {
+		return change(http.MethodDelete, machinePath(name), nil)
+	})
+	return c
+}
+
+// forMachines makes a verb that asks the same of each machine named; every, where there is one, stands for all of them.
+func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask func(name string) call) {
+	c.ValidArgsFunction = a.completeAll(a.machineNames)
+	c.Args = func(_ *cobra.Command, names []string) error {
+		all := every != nil && *every
+		switch {
+		case all && len(names) > 0:
+			return usage("give either names or --all")
+		case !all && len(names) == 0 && every != nil:
+			return usage("say which machines: names, or --all")
+		case !all && len(names) == 0:
+			return usage("say which machines")
+		}
+		return nil
+	}
+	c.RunE = a.do(func(ctx context.Context, names []string) error {
+		if waits != nil {
+			if err := waits.check(); err != nil {
+				return err
+			}
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if every != nil && *every {
+			machines, _, err := all[api.Machine](ctx, controller, "/v1/machines", cursor, nil)
+			if err != nil {
+				return err
+			}
+			for _, m := range machines {
+				names = append(names, m.Name)
+			}
+		}
+		asked, err := a.askMachines(ctx, controller, names, what, ask)
+		if waits == nil || !waits.wait {
+			return err
+		}
+		_, late := a.awaitMachines(ctx, controller, waits, asked)
+		return errors.Join(err, late)
+	})
+}
+
+// askMachines asks all, whatever becomes of one, and returns the first error; those after it are told at once.
+func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask func(string) call) (asked []api.Machine, first error) {
+	for _, name := range names {
+		var m api.Machine
+		if _, err := c.do(ctx, ask(name), &m); err != nil {
+			a.complain(err.Error())
+			if first == nil {
+				first = silent{err}
+			}
+			continue
+		}
+		a.say("%s", requested(m, what))
+		asked = append(asked, m)
+	}
+	return asked, first
+}
+
+// machineLook is how often machines that are waited for are looked at.
+const machineLook = 200 * time.Millisecond
+
+// awaitMachines waits until each machine has come out of an inspection that began after before was read, and returns
+// them as they are then. One in quarantine is an error.
+func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before []api.Machine) ([]api.Machine, error) {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	start := time.Now()
+	lines := &plainLines{app: a, start: start}
+	after := make([]api.Machine, len(before))
+	var failed error
+	for i, old := range before {
+		m, err := a.awaitMachine(ctx, c, w, lines, old)
+		if err != nil {
+			return nil, err
+		}
+		if after[i] = m; m.Phase == store.Quarantined {
+			failed = fmt.Errorf("machine %s is quarantined: %s", m.Name, m.Reason)
+			a.complain(failed.Error())
+		}
+	}
+	if failed != nil {
+		return nil, silent{failed}
+	}
+	a.say("%s ready in %s", plural(len(after), "machine"), seconds(time.Since(start)))
+	return after, nil
+}
+
+func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old api.Machine) (api.Machine, error) {
+	m, said := old, time.Now()
+	for {
+		over := m.Phase == store.Available || m.Phase == store.Maintenance || m.Phase == store.Quarantined
+		if over && m.Since.After(old.Since) {
+			lines.line(m.Name + " " + string(m.Phase) + ": " + m.Reason)
+			return m, nil
+		}
+		if time.Since(said) >= quietAfter {
+			said = time.Now()
+			lines.line(m.Name + " is still " + string(m.Phase) + ": " + m.Reason)
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errTimeout) {
+				return m, fmt.Errorf("not done after %s: machine %s is %s: %s", w.timeout, m.Name, m.Phase, m.Reason)
+			}
+			a.say("it goes on; `muster machines list` shows it")
+			return m, silent{context.Cause(ctx)}
+		case <-time.After(machineLook):
+		}
+		var now api.Machine
+		_, err := c.do(ctx, get(machinePath(old.Name), nil), &now)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return m, err
+		case err == nil:
+			m = now
+		}
+	}
+}

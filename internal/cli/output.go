@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+)
+
+// format is how objects are printed.
+type format string
+
+const (
+	asTable format = "table"
+	asJSON  format = "json"
+	asYAML  format = "yaml"
+)
+
+func formats() []string { return []string{string(asTable), string(asJSON), string(asYAML)} }
+
+// Set is for the flag.
+func (f *format) Set(text string) error {
+	if !slices.Contains(formats(), text) {
+		return fmt.Errorf("must be one of %s", strings.Join(formats(), ", "))
+	}
+	*f = format(text)
+	return nil
+}
+
+func (f *format) String() string { return string(*f) }
+
+// Type is for the flag's help.
+func (f *format) Type() string { return "FORMAT" }
+
+// formatFlag gives a command -o.
+func formatFlag(c *cobra.Command) *format {
+	f := asTable
+	c.Flags().VarP(&f, "output", "o", "how to print: table, or the API's objects as json or yaml")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	return &f
+}
+
+// print writes an object of the API as it came, or calls rows for a table.
+func (f format) print(w io.Writer, raw []byte, rows func()) error {
+	switch f {
+	case asJSON:
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, bytes.TrimSpace(raw), "", "  "); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		_, err := fmt.Fprintln(w, indented.String())
+		return err
+	case asYAML:
+		text, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	rows()
+	return nil
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) plan() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Show what applying a file would do",
+		Long: `Compare a cluster file with the cluster of its name, running or not yet there, and print what ` + "`muster apply`" + ` would do: each
+changed value with its effect on running jobs, the nodes that would come with the machines chosen for them, the nodes that
+would go, and the price. Nothing is changed and nothing is reserved.`,
+		Example: `  muster plan -f cluster.yaml
+  muster plan -f cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+	}
+	path := fileFlag(c)
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		file, err := a.readFile(*path)
+		if err != nil {
+			return err
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
+		r.query = url.Values{"dry_run": {"true"}}
+		var answer api.Answer
+		raw, err := controller.do(ctx, r, &answer)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
+	})
+	return c
+}
+
+// printPlan prints what a change would do.
+func (a *app) printPlan(p api.Plan) {
+	fmt.Fprintf(a.out, "cluster %s: %s\n", p.Spec.Name, planWords(p))
+	if len(p.Changes) > 0 {
+		t := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
+		for _, c := range p.Changes {
+			t.row(c.Path, orNone(c.Old), "→", orNone(c.New), string(c.Effect), c.Why)
+		}
+		fmt.Fprintln(a.out)
+		t.print(a.out)
+	}
+	if len(p.Add) > 0 {
+		t := newTable("COMES", "QUEUE", "CLASS", "MACHINE")
+		for _, n := range p.Add {
+			t.row(n.Node, n.Queue, n.Class, n.Machine)
+		}
+		fmt.Fprintln(a.out)
+		t.print(a.out)
+	}
+	facts := newTable()
+	if len(p.Release) > 0 {
+		facts.row("goes", strings.Join(p.Release, ", "))
+	}
+	if p.Price != "" {
+		facts.row("price", p.Price+" per hour")
+	}
+	if p.FitsAt != nil {
+		facts.row("fits at", p.FitsAt.Format(time.RFC3339))
+	}
+	for _, m := range p.Messages {
+		facts.row("note", m)
+	}
+	if len(facts.rows) > 0 {
+		fmt.Fprintln(a.out)
+		facts.print(a.out)
+	}
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "(none)"
+	}
+	return value
+}
+
+// planWords is a plan in one line.
+func planWords(p api.Plan) string {
+	var parts []string
+	if n := len(p.Changes); n > 0 {
+		parts = append(parts, plural(n, "change"))
+	}
+	if n := len(p.Add); n > 0 {
+		verb := " comes"
+		if n > 1 {
+			verb = " come"
+		}
+		parts = append(parts, plural(n, "node")+verb)
+	}
+	if n := len(p.Release); n > 0 {
+		verb := " goes"
+		if n > 1 {
+			verb = " go"
+		}
+		parts = append(parts, plural(n, "node")+verb)
+	}
+	if len(parts) == 0 {
+		return "nothing to change"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+// progress shows an operation on its way, on standard error.
+type progress interface {
+	event(store.Event)
+	cluster(api.Cluster) // as it is now
+	note(string)         // something to say while nothing happens
+	draw()               // called several times a second
+	end()
+}
+
+func (a *app) newProgress(name string, start time.Time) progress {
+	if live(a.err) {
+		return &livePicture{app: a, name: name, start: start, seen: map[string]sighting{}}
+	}
+	return &plainLines{app: a, start: start}
+}
+
+// plainLines is a line an event, for logs and pipes.
+type plainLines struct {
+	app   *app
+	start time.Time
+}
+
+func (p *plainLines) line(text string) {
+	p.app.say("%7.1fs  %s", time.Since(p.start).Seconds(), text)
+}
+
+func (p *plainLines) event(e store.Event) { p.line(who(e) + " " + what(e)) }
+func (p *plainLines) note(text string)    { p.line(text) }
+func (p *plainLines) cluster(api.Cluster) {}
+func (p *plainLines) draw()               {}
+func (p *plainLines) end()                {}
+
+// livePicture is a line for the cluster and one for each node, drawn again in place.
+type livePicture struct {
+	app   *app
+	name  string
+	start time.Time
+	now   api.Cluster
+	seen  map[string]sighting // by node ID
+	extra string
+	drawn int // lines on the screen that are ours
+}
+
+// sighting is when this program first saw a node in its phase: the controller's clock may differ from ours.
+type sighting struct {
+	phase store.Phase
+	at    time.Time
+}
+
+func (p *livePicture) event(store.Event) { p.extra = "" }
+
+func (p *livePicture) note(text string) {
+	p.extra = text
+	p.draw()
+}
+
+func (p *livePicture) cluster(c api.Cluster) {
+	p.now = c
+	for _, n := range c.Nodes {
+		if p.seen[n.ID].phase != n.Phase {
+			p.seen[n.ID] = sighting{n.Phase, time.Now()}
+		}
+	}
+	p.draw()
+}
+
+func (p *livePicture) draw() {
+	width, height := size(p.app.err)
+	lines := p.lines(max(height-2, 2))
+	var out strings.Builder
+	if p.drawn > 0 {
+		out.WriteString(ansi.CursorUp(p.drawn))
+	}
+	out.WriteString("\r")
+	for _, line := range lines {
+		out.WriteString(ansi.Truncate(line, width-1, "…") + ansi.EraseLineRight + "\r\n")
+	}
+	out.WriteString(ansi.EraseScreenBelow)
+	p.drawn = len(lines)
+	fmt.Fprint(p.app.err, out.String())
+}
+
+// lines is the picture in at most room lines; nodes on their way come before those that have arrived when not all fit.
+func (p *livePicture) lines(room int) []string {
+	head := fmt.Sprintf("%6.1fs  cluster %s", time.Since(p.start).Seconds(), p.name)
+	if p.now.Phase != "" {
+		head += " " + p.app.paint(p.app.err, phaseColour(p.now.Phase), string(p.now.Phase))
+		head += "  " + strings.TrimPrefix(strings.TrimPrefix(standing(p.now), string(p.now.Phase)), ": ")
+	}
+	lines := []string{head}
+	if p.extra != "" {
+		lines = append(lines, "         "+p.extra)
+	}
+	nodes := slices.Clone(p.now.Nodes)
+	hidden := max(len(nodes)-(room-len(lines)), 0)
+	if hidden > 0 {
+		hidden++ // the line that counts them needs room too
+		slices.SortStableFunc(nodes, func(a, b api.Node) int { return arrived(a) - arrived(b) })
+		nodes = nodes[:max(len(nodes)-hidden, 0)]
+	}
+	names := 0
+	for _, n := range nodes {
+		names = max(names, len(n.Name))
+	}
+	for _, n := range nodes {
+		phase := p.app.paint(p.app.err, phaseColour(n.Phase), fmt.Sprintf("%-9s", n.Phase))
+		since := time.Since(p.seen[n.ID].at).Seconds()
+		lines = append(lines, fmt.Sprintf("         %-*s  %s %6.1fs  %s", names, n.Name, phase, since, n.Reason))
+	}
+	if hidden > 0 {
+		lines = append(lines, fmt.Sprintf("         … and %s more", plural(hidden, "node")))
+	}
+	return lines
+}
+
+func arrived(n api.Node) int {
+	if n.Phase == store.Ready {
+		return 1
+	}
+	return 0
+}
+
+// end takes the picture away: what follows says how it ended.
+func (p *livePicture) end() {
+	if p.drawn > 0 {
+		fmt.Fprint(p.app.err, ansi.CursorUp(p.drawn)+"\r"+ansi.EraseScreenBelow)
+		p.drawn = 0
+	}
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/controller"
+)
+
+func (a *app) serve() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the controller",
+		Long: `Run the controller in the foreground: the API, the lifecycle of clusters, nodes and machines, and the monitor. It needs root.
+All state is in the data directory and the database; when the controller stops, nodes that run go on running, and the next
+one finds them. It prints one line when it answers, and logs to standard error.
+
+The password of a PostgreSQL database belongs into MUSTER_DB rather than into --db, as every user of the host can read the
+arguments of a process.`,
+		Example: `  muster serve
+  muster serve --data /srv/muster --listen 0.0.0.0:7420
+  MUSTER_DB=postgres://muster:secret@db/muster muster serve --config site.yaml`,
+		Args: cobra.NoArgs,
+	}
+	data := dataFlag(c)
+	db := c.Flags().String("db", "", "a PostgreSQL database, as postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
+	listen := c.Flags().String("listen", "127.0.0.1:7420", "the address of the API")
+	site := c.Flags().String("config", "", "the site file: classes, prices, defaults (default: one class, local, of this host)")
+	logFormat := c.Flags().String("log-format", "text", "text or json")
+	var level slog.Level
+	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		log, err := newLogger(a.err, *logFormat, level)
+		if err != nil {
+			return err
+		}
+		if *db == "" {
+			*db = os.Getenv(envDB)
+		}
+		dir, err := filepath.Abs(*data)
+		if err != nil {
+			return fmt.Errorf("data directory: %w", err)
+		}
+		self, err := a.self()
+		if err != nil {
+			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
+		}
+		return controller.Run(ctx, controller.Config{
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log,
+			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
+		})
+	})
+	return c
+}
+
+// dataFlag gives a command --data.
+func dataFlag(c *cobra.Command) *string {
+	dir := c.Flags().String("data", "", "the controller's data directory, or MUSTER_DATA (default: "+defaultData+")")
+	_ = c.MarkFlagDirname("data")
+	c.PreRun = func(*cobra.Command, []string) {
+		if *dir == "" {
+			*dir = dataDir()
+		}
+	}
+	return dir
+}
+
+func newLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, usage("--log-format must be text or json, not %q", format)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/spec"
+)
+
+func (a *app) spec() *cobra.Command {
+	schema := &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of cluster files",
+		Long: `Print the JSON Schema (2020-12) of cluster files. An editor that knows it completes and checks cluster files as they are
+written.`,
+		Example: `  muster spec schema > cluster.schema.json`,
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(context.Context, []string) error {
+			_, err := a.out.Write(spec.Schema())
+			return err
+		}),
+	}
+	fields := &cobra.Command{
+		Use:   "fields",
+		Short: "List the fields of cluster files",
+		Long: `List every field of a cluster file with its type, its default, and what another value does to a running cluster: live (at
+once), rolling (node by node), drains-queue (the queue's jobs end first), never (refused). Fields marked "later" are
+understood but not available yet.`,
+		Example: `  muster spec fields`,
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(context.Context, []string) error {
+			t := newTable("FIELD", "TYPE", "DEFAULT", "EFFECT", "MEANING")
+			for _, f := range spec.Fields() {
+				t.row(f.Path, fieldType(f), fieldDefault(f), fieldEffect(f), fieldMeaning(f))
+			}
+			t.print(a.out)
+			return nil
+		}),
+	}
+	return group(&cobra.Command{
+		Use:   "spec",
+		Short: "Describe cluster files",
+		Long: `A cluster file is strict YAML, and two values make a complete one: name and nodes. These commands print what else may be in
+one, for people and for editors.`,
+		Example: `  muster spec fields
+  muster spec schema > cluster.schema.json`,
+	}, schema, fields)
+}
+
+func fieldType(f spec.Field) string {
+	if len(f.Values) > 0 {
+		return strings.Join(f.Values, "|")
+	}
+	return f.Type
+}
+
+func fieldDefault(f spec.Field) string {
+	if f.Required {
+		return "(required)"
+	}
+	return f.Default
+}
+
+// fieldEffect is the effect of a change; of less, where that differs.
+func fieldEffect(f spec.Field) string {
+	if f.Less == "" || f.Less == f.Effect {
+		return string(f.Effect)
+	}
+	return string(f.Effect) + ", less: " + string(f.Less)
+}
+
+func fieldMeaning(f spec.Field) string {
+	if f.NotYet != "" {
+		return f.Doc + " Later: " + f.NotYet + "."
+	}
+	return f.Doc
+}

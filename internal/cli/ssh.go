@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/api"
+)
+
+func (a *app) ssh() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ssh NAME[:NODE] [-- COMMAND…]",
+		Short: "Log in to a cluster, or run a command on it",
+		Long: `Open an SSH session on a cluster's head, or on the node after the colon. The controller signs a key made for this one
+connection, which ends with it, and carries the connection: the cluster needs no address of its own, and neither your keys
+nor your SSH configuration are used. The words of a command are joined and run by the remote shell, as ssh does; its exit
+code is this command's.`,
+		Example: `  muster ssh hello
+  muster ssh hello -- srun -N 3 hostname
+  muster ssh hello:n2 -- uptime
+  tar c input | muster ssh hello -- tar x`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	c.Flags().SetInterspersed(false) // what follows NAME belongs to the remote command
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		ref, node, _ := strings.Cut(args[0], ":")
+		command := args[1:]
+		if len(command) > 0 && command[0] == "--" {
+			command = command[1:]
+		}
+		return a.enter(ctx, ref, node, command)
+	})
+	return c
+}
+
+// enter runs ssh with a key of its own. It returns the exit code of ssh, which is that of the remote command.
+func (a *app) enter(ctx context.Context, ref, node string, command []string) error {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return fmt.Errorf("the program ssh is not here: install OpenSSH's client (Debian: apt install openssh-client): %w", err)
+	}
+	controller, err := a.connect()
+	if err != nil {
+		return err
+	}
+	var cluster api.Cluster
+	if _, err := controller.do(ctx, get(clusterPath(ref), nil), &cluster); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "muster-ssh-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	certificate, err := credentials(ctx, controller, ref, dir)
+	if err != nil {
+		return err
+	}
+	if node == "" {
+		node = certificate.Head
+	}
+	self, err := a.self()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	options := sshOptions(dir, certificate.Account, node+"."+cluster.Name, proxyCommand(self, ref, node))
+	if len(command) > 0 && a.interactive() {
+		options = append(options, "-t")
+	}
+	run := exec.CommandContext(ctx, program, append(append(options, "--", node), command...)...)
+	run.Stdin, run.Stdout, run.Stderr = a.in, a.out, a.err
+	run.Env = append(os.Environ(), envURL+"="+controller.base.String(), envToken+"="+controller.token)
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // so that it leaves the terminal as it was
+	run.WaitDelay = 5 * time.Second
+	return outcome(run.Run())
+}
+
+// interactive says whether a person sits at both ends.
+func (a *app) interactive() bool {
+	_, in := terminal(a.in)
+	_, out := terminal(a.out)
+	return in && out
+}
+
+// outcome is the exit code of a program that ran. A signal counts as in a shell.
+func outcome(err error) error {
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		return err
+	}
+	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitCode(128 + int(status.Signal()))
+	}
+	return exitCode(ended.ExitCode())
+}
+
+// The files that credentials writes and ssh reads.
+const (
+	keyFile         = "id"
+	certificateFile = "id-cert.pub"
+	knownHostsFile  = "known_hosts"
+)
+
+// credentials makes a key, has it certified for a few minutes, and leaves both in dir with whom to trust.
+func credentials(ctx context.Context, c *client, ref, dir string) (api.Certificate, error) {
+	var certificate api.Certificate
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return certificate, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "muster")
+	if err != nil {
+		return certificate, err
+	}
+	shown, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return certificate, err
+	}
+	request := change(http.MethodPost, clusterPath(ref, "certificate"), struct {
+		PublicKey string `json:"public_key"`
+	}{string(ssh.MarshalAuthorizedKey(shown))})
+	if _, err := c.do(ctx, request, &certificate); err != nil {
+		return certificate, err
+	}
+	for name, text := range map[string]string{
+		keyFile:         string(pem.EncodeToMemory(block)),
+		certificateFile: strings.TrimSpace(certificate.Certificate) + "\n",
+		knownHostsFile:  "@cert-authority * " + strings.TrimSpace(certificate.HostCA) + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return certificate, err
+		}
+	}
+	return certificate, nil
+}
+
+// sshOptions let ssh use what is in dir and nothing else of this host. The node must prove to be alias, a name that only
+// its own host certificate has.
+func sshOptions(dir, account, alias, proxy string) []string {
+	options := []string{"-F", os.DevNull, "-l", account}
+	for _, o := range []string{
+		"ProxyCommand=" + proxy,
+		"IdentityFile=" + filepath.Join(dir, keyFile),
+		"CertificateFile=" + filepath.Join(dir, certificateFile),
+		"IdentitiesOnly=yes",
+		"IdentityAgent=none",
+		"UserKnownHostsFile=" + filepath.Join(dir, knownHostsFile),
+		"GlobalKnownHostsFile=" + os.DevNull,
+		"StrictHostKeyChecking=yes",
+		"HostKeyAlias=" + alias,
+		"PreferredAuthentications=publickey",
+		"ServerAliveInterval=30",
+		"LogLevel=ERROR",
+	} {
+		options = append(options, "-o", o)
+	}
+	return options
+}
+
+// proxyCommand is for the shell that ssh gives it to. ssh expands % in it. The controller and the token are in the
+// environment, where other users cannot read them.
+func proxyCommand(self, ref, node string) string {
+	var words []string
+	for _, word := range []string{self, "tunnel", "--", ref, node} {
+		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+	}
+	return strings.ReplaceAll("exec "+strings.Join(words, " "), "%", "%%")
+}

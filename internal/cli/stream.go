@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/internal/store"
+)
+
+// silence is how long a stream may say nothing before it counts as lost; the API sends a comment every 15 s.
+const silence = 45 * time.Second
+
+// stream is a watch of events that outlives lost connections.
+type stream struct {
+	client *client
+	path   string // of the events
+	after  int64  // number of the last event seen
+	lost   func(error)
+	pause  time.Duration // before coming back
+}
+
+// run calls each for every event until each fails, ctx ends, or the API refuses. lost hears why a connection ended.
+func (s *stream) run(ctx context.Context, each func(store.Event, []byte) error) error {
+	for {
+		seen := s.after
+		err := s.connection(ctx, each)
+		var told *problemError
+		var own eachError
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.As(err, &own):
+			return own.error
+		case errors.As(err, &told) && told.Status < 500:
+			return err
+		}
+		if s.after == seen && s.lost != nil {
+			s.lost(err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(s.pause):
+		}
+	}
+}
+
+// eachError is an error of the one who listens, not of the stream.
+type eachError struct{ error }
+
+// connection listens until the connection ends, which it always does at some time.
+func (s *stream) connection(ctx context.Context, each func(store.Event, []byte) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	quiet := time.AfterFunc(silence, cancel)
+	defer quiet.Stop()
+	r := get(s.path, url.Values{"watch": {"true"}})
+	r.after = strconv.FormatInt(s.after, 10)
+	response, err := s.client.open(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if kind := response.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return fmt.Errorf("%s sends %q instead of events", s.client.base, kind)
+	}
+	lines := bufio.NewReader(response.Body)
+	var data []byte
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return s.client.lost(err)
+		}
+		quiet.Reset(silence)
+		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		switch {
+		case field == "data":
+			data = append(data, strings.TrimPrefix(value, " ")...)
+		case field == "" && value == "" && len(data) > 0: // an empty line ends the event; one with a value is a comment
+			var e store.Event
+			if err := json.Unmarshal(data, &e); err != nil {
+				return fmt.Errorf("an event makes no sense: %w", err)
+			}
+			if e.Seq > s.after {
+				if err := each(e, data); err != nil {
+					return eachError{err}
+				}
+				s.after = e.Seq
+			}
+			data = nil
+		}
+	}
+}
+
+// lastEvent is the number of a cluster's newest event.
+func lastEvent(ctx context.Context, c *client, cluster string) (int64, error) {
+	events, _, err := all[store.Event](ctx, c, clusterPath(cluster, "events"), "after", nil)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[len(events)-1].Seq, nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"muster/internal/store"
+)
+
+// colour is a basic one, which every terminal's theme knows.
+type colour ansi.BasicColor
+
+const (
+	plain  = colour(0)
+	red    = colour(ansi.Red)
+	green  = colour(ansi.Green)
+	yellow = colour(ansi.Yellow)
+	grey   = colour(ansi.BrightBlack)
+)
+
+// terminal is the descriptor of a stream that is a terminal.
+func terminal(stream any) (fd int, is bool) {
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}
+
+// live says whether what was written to a stream can be written over.
+func live(w io.Writer) bool {
+	_, is := terminal(w)
+	return is && os.Getenv("TERM") != "dumb"
+}
+
+// paint colours a text if w shows colours and the user wants them (https://no-color.org).
+func (a *app) paint(w io.Writer, c colour, text string) string {
+	if c == plain || text == "" || os.Getenv("NO_COLOR") != "" || !live(w) {
+		return text
+	}
+	return ansi.NewStyle().ForegroundColor(ansi.BasicColor(c)).Styled(text)
+}
+
+// phaseColour: green is well, red needs a look, yellow is on its way.
+func phaseColour(p store.Phase) colour {
+	switch p {
+	case store.Ready, store.Available, store.InUse, store.Reserved:
+		return green
+	case store.Failed, store.Quarantined, store.Degraded:
+		return red
+	case store.Gone, store.Deleted, store.Removed, store.Maintenance:
+		return grey
+	}
+	return yellow
+}
+
+// size of the terminal behind w; a common one where it is not known.
+func size(w io.Writer) (width, height int) {
+	if fd, is := terminal(w); is {
+		if width, height, err := term.GetSize(fd); err == nil && width > 0 && height > 0 {
+			return width, height
+		}
+	}
+	return 80, 24
+}

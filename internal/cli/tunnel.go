@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) tunnel() *cobra.Command {
+	c := &cobra.Command{
+		Use:    "tunnel NAME [NODE]",
+		Hidden: true,
+		Short:  "Carry an SSH connection to a cluster's node",
+		Long: `Connect standard input and output with the SSH port of a cluster's node, the head if none is named, by way of the controller.
+` + "`muster ssh`" + ` uses it as its ProxyCommand; so can a configuration of your own.`,
+		Example: `  ssh -o ProxyCommand='muster tunnel hello' alice@head`,
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		node := ""
+		if len(args) > 1 {
+			node = args[1]
+		}
+		conn, buffered, err := controller.upgrade(ctx, clusterPath(args[0], "tunnel"), url.Values{"node": {node}})
+		if err != nil {
+			return err
+		}
+		return a.relay(ctx, conn, buffered)
+	})
+	return c
+}
+
+// dialPatience is how long the controller may take to answer a request for a tunnel.
+const dialPatience = 30 * time.Second
+
+// upgrade asks for a tunnel. http.Client could too, but its connection cannot be closed in one direction.
+func (c *client) upgrade(ctx context.Context, path string, query url.Values) (conn net.Conn, from *bufio.Reader, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", api.TunnelProtocol)
+	if conn, err = c.dial(ctx); err != nil {
+		return nil, nil, c.lost(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
+	if err := errors.Join(conn.SetDeadline(time.Now().Add(dialPatience)), request.Write(conn)); err != nil {
+		return nil, nil, c.lost(err)
+	}
+	from = bufio.NewReader(conn)
+	response, err := http.ReadResponse(from, request)
+	if err != nil {
+		return nil, nil, c.lost(err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return nil, nil, c.problem(response, "")
+	}
+	return conn, from, conn.SetDeadline(time.Time{})
+}
+
+func (c *client) dial(ctx context.Context) (net.Conn, error) {
+	port := c.base.Port()
+	if port == "" {
+		port = c.base.Scheme
+	}
+	address := net.JoinHostPort(c.base.Hostname(), port)
+	if c.base.Scheme == "https" {
+		return (&tls.Dialer{Config: &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}
+
+// relay copies both ways until the far side ends. When standard input ends, the far side is told, and may go on.
+func (a *app) relay(ctx context.Context, conn net.Conn, from io.Reader) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }()
+	go func() {
+		_, err := io.Copy(conn, a.in)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok && err == nil {
+			_ = half.CloseWrite()
+		}
+	}()
+	if _, err := io.Copy(a.out, from); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the connection through the controller broke: %w", err)
+	}
+	return nil
+}

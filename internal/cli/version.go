@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Long:    `Print the version of this program, which need not be the controller's: ` + "`muster whoami`" + ` shows that one.`,
+		Example: `  muster version`,
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(context.Context, []string) error {
+			_, err := fmt.Fprintln(a.out, "muster", Version())
+			return err
+		}),
+	}
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+// Timing of a wait. Events say when to look; looking anyway covers what no event tells, and a stream that is lost.
+const (
+	lookEvery  = time.Second
+	drawEvery  = 100 * time.Millisecond
+	quietAfter = 10 * time.Second
+)
+
+// waiting is what the user said about waiting.
+type waiting struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func waitFlags(c *cobra.Command, until string) *waiting {
+	w := &waiting{}
+	c.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until+", and show the progress")
+	c.Flags().DurationVar(&w.timeout, "timeout", 0, "with --wait: give up waiting after this long, such as 90s or 10m; the operation goes on (default: no limit)")
+	return w
+}
+
+// check refuses what makes no sense before anything is done.
+func (w *waiting) check() error {
+	if w.timeout < 0 || w.timeout > 0 && !w.wait {
+		return usage("--timeout limits --wait: give both, and a time above zero")
+	}
+	return nil
+}
+
+// limit is ctx that also ends with the timeout, whose cause then is errTimeout.
+func (w *waiting) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.timeout == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, w.timeout, errTimeout)
+}
+
+var errTimeout = errors.New("timeout")
+
+// journey is one operation on its way.
+type journey struct {
+	app     *app
+	client  *client
+	op      api.Operation
+	name    string
+	start   time.Time // of the request
+	show    progress
+	cluster api.Cluster // as last seen
+	raw     []byte
+	said    time.Time // when the user last read something new
+}
+
+// await shows the progress of an operation until it is done.
+func (a *app) await(ctx context.Context, c *client, w *waiting, op api.Operation, cluster api.Cluster, start time.Time) (*journey, error) {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	j := &journey{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start), cluster: cluster, said: time.Now()}
+	err := j.run(ctx)
+	j.show.end()
+	if ctx.Err() != nil && err != nil {
+		return j, j.left(ctx, w)
+	}
+	return j, err
+}
+
+// left says how things stood when the user stopped waiting.
+func (j *journey) left(ctx context.Context, w *waiting) error {
+	stands := fmt.Sprintf("cluster %s is %s", j.name, standing(j.cluster))
+	look := fmt.Sprintf("the operation goes on; `muster describe %s` and `muster events -w %s` show it", j.name, j.name)
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return fmt.Errorf("not done after %s: %s (%s)", w.timeout, stands, look)
+	}
+	j.app.say("%s", look)
+	return silent{context.Cause(ctx)}
+}
+
+func (j *journey) run(ctx context.Context) error {
+	events := make(chan store.Event, 1000)
+	ended := make(chan error, 1)
+	watch := &stream{client: j.client, path: clusterPath(j.op.Cluster, "events"), after: j.op.EventsAfter, pause: lookEvery / 4}
+	follow, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		ended <- watch.run(follow, func(e store.Event, _ []byte) error {
+			select {
+			case events <- e:
+				return nil
+			case <-follow.Done():
+				return follow.Err()
+			}
+		})
+	}()
+	look, draw := time.NewTicker(lookEvery), time.NewTicker(drawEvery)
+	defer look.Stop()
+	defer draw.Stop()
+	for {
+		done, err := j.look(ctx)
+		if err != nil || done {
+			j.drain(events)
+			return err
+		}
+		if err := j.next(ctx, events, ended, look.C, draw.C); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns when it is time to look again.
+func (j *journey) next(ctx context.Context, events <-chan store.Event, ended <-chan error, look, draw <-chan time.Time) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-ended:
+			return err
+		case e := <-events:
+			j.tell(e)
+			j.drain(events)
+			return nil
+		case <-look:
+			return nil
+		case <-draw:
+			j.show.draw()
+		}
+	}
+}
+
+func (j *journey) drain(events <-chan store.Event) {
+	for {
+		select {
+		case e := <-events:
+			j.tell(e)
+		default:
+			return
+		}
+	}
+}
+
+func (j *journey) tell(e store.Event) {
+	j.show.event(e)
+	j.said = time.Now()
+}
+
+// look reads the cluster and says whether the operation is done. A controller that does not answer is waited for.
+func (j *journey) look(ctx context.Context) (done bool, err error) {
+	var now api.Cluster
+	raw, err := j.client.once(ctx, get(clusterPath(j.op.Cluster), nil))
+	if err == nil {
+		err = decode(raw, &now)
+	}
+	var told *problemError
+	switch {
+	case errors.As(err, &told) && told.Status < 500:
+		return false, err
+	case err != nil:
+		if j.quiet() {
+			j.show.note(err.Error() + "; trying again")
+		}
+		return false, nil
+	}
+	j.cluster, j.raw = now, raw
+	j.show.cluster(now)
+	if j.quiet() {
+		j.show.note("still " + standing(now))
+	}
+	return j.done()
+}
+
+// quiet says, at most every quietAfter, that nothing has happened for so long.
+func (j *journey) quiet() bool {
+	if time.Since(j.said) < quietAfter {
+		return false
+	}
+	j.said = time.Now()
+	return true
+}
+
+func (j *journey) done() (bool, error) {
+	c := j.cluster
+	ends := c.Phase == store.Deleting || c.Phase == store.Deleted
+	switch {
+	case j.op.Kind == "delete":
+		return c.Phase == store.Deleted, nil
+	case ends:
+		return false, fmt.Errorf("cluster %s is %s: somebody deleted it meanwhile", c.Name, standing(c))
+	}
+	return c.Phase == store.Ready && c.Reached >= j.op.Generation, nil
+}
+
+// standing is a cluster's phase with all that is known of why.
+func standing(c api.Cluster) string {
+	text := string(c.Phase)
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.Lacks != "" {
+		text += "; lacks: " + c.Lacks
+	}
+	return text
+}
