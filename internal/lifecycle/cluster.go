@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/store"
 )
 
@@ -65,13 +66,15 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	if c.Desired == store.ToDelete {
 		return advance(store.Deleting, "releases %d nodes", len(c.nodes))
 	}
-	want := 1
+	want := 0 // compute nodes; the head comes on top
 	for _, q := range c.Spec.Queues {
 		want += *q.Max
 	}
-	ready, waits := 0, map[string][]string{}
+	ready, head, waits := 0, false, map[string][]string{}
 	for _, n := range c.nodes {
 		switch {
+		case n.Role == protocol.Head && n.Desired == store.Present && n.Phase == store.Ready:
+			head = true
 		case n.Desired == store.Present && n.Phase == store.Ready:
 			ready++
 		case n.Desired == store.Absent && n.Phase == store.Ready:
@@ -82,10 +85,10 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	}
 	var outcome Outcome
 	switch {
-	case ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
+	case head && ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
-	case ready == want && len(waits) == 0:
-		outcome = c.at(store.Ready, fmt.Sprintf("%d nodes ready", want-1), 6*clusterLooks)
+	case head && ready == want && len(waits) == 0:
+		outcome = c.at(store.Ready, fmt.Sprintf("head and %d nodes ready", want), 6*clusterLooks)
 		if c.Reached < c.Generation {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
 		}
@@ -95,7 +98,7 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	default:
 		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks)
 	}
-	if len(c.nodes) < want {
+	if len(c.nodes) < 1+want {
 		return w.refill(c, outcome)
 	}
 	return outcome

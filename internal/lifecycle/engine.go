@@ -84,6 +84,7 @@ type Engine struct {
 	log    *slog.Logger
 	tables []table
 	busy   chan struct{} // one token a running handler
+	soon   chan struct{} // something that this controller put off for less than a poll is due
 }
 
 // bound ties a chart to the database it reads.
@@ -99,7 +100,7 @@ func (b bound[E]) step(ctx context.Context, c store.Claim) (subject, Outcome, er
 // New makes the engine of one controller; owner names the controller among its replicas.
 func New(db *store.Store, owner string, w World, log *slog.Logger) *Engine {
 	return &Engine{
-		db: db, owner: owner, log: log, busy: make(chan struct{}, workers),
+		db: db, owner: owner, log: log, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
 		tables: []table{
 			bound[clusterView]{w.clusters(), db},
 			bound[nodeView]{w.nodes(), db},
@@ -125,6 +126,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
+		case <-e.soon:
 		case <-time.After(poll):
 		case <-ctx.Done():
 		}
@@ -189,6 +191,14 @@ func (e *Engine) settle(ctx context.Context, claim store.Claim, s subject, o Out
 		settlement.Failures = s.life.Attempts + 1
 		settlement.After = backoff(settlement.Failures)
 		e.log.Warn("will try again", "kind", claim.Kind, "id", claim.ID, "phase", s.life.Phase, "in", settlement.After, "error", o.err)
+	}
+	if settlement.After > 0 && settlement.After < poll {
+		time.AfterFunc(settlement.After+time.Millisecond, func() {
+			select {
+			case e.soon <- struct{}{}:
+			default:
+			}
+		})
 	}
 	return e.db.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Hold(ctx, claim); err != nil {
