@@ -1,0 +1,238 @@
+// Package agent is the first process of a node: it joins the cluster, makes the node what its configuration says, keeps
+// its daemons running, and reports what is true.
+//
+// What enters: the boot file, once; the controller's Config, again and again. What leaves: Reports, lines on the
+// console, and on the head the changes of Slurm's nodes that follow from the configuration. The node has no other master.
+//
+//	boot file → join → configuration → files, neighbours, accounts → munged, sshd, slurmctld | slurmd → reports
+//	                        ↑__________________________________________________________________________|
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+// Options of Run. The zero value is right in a node, but for Console.
+type Options struct {
+	BootFile string    // protocol.BootFile
+	Console  io.Writer // where the node's lines go
+}
+
+// StatusRefused is the exit status that says: the controller has refused this boot, which therefore ends for good.
+const StatusRefused = 3
+
+// ExitStatus is the process's exit status for what Run returned.
+func ExitStatus(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrRefused):
+		return StatusRefused
+	default:
+		return 1
+	}
+}
+
+// Run is the life of a node, from its boot file until ctx ends or the controller refuses it. As the process with
+// number 1 it then ends every other process of the node. It is called once a process and owns all its children.
+func Run(ctx context.Context, o Options) error {
+	if o.BootFile == "" {
+		o.BootFile = protocol.BootFile
+	}
+	reaper := NewReaper()
+	collecting, stop := context.WithCancel(context.WithoutCancel(ctx)) // children end after ctx has
+	var collector sync.WaitGroup
+	collector.Go(func() { reaper.Collect(collecting) })
+	defer collector.Wait()
+	defer stop()
+
+	err := run(ctx, o, world{
+		processes:  reaper,
+		neighbours: kernelNeighbours{},
+		disk:       disk{root: "/", chown: os.Chown},
+		home:       homeCheck,
+		dial:       dial,
+		banner:     banner,
+		listening:  listening,
+		dialer:     func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
+	})
+	if os.Getpid() == 1 {
+		endAll()
+	}
+	return err
+}
+
+func dialer(endpoints []string, i *identity, authority string) (controller, error) {
+	config, err := i.client(authority)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(endpoints, config), nil
+}
+
+// controller is the other side of the protocol.
+type controller interface {
+	Join(context.Context, protocol.JoinRequest) (protocol.JoinReply, error)
+	Config(ctx context.Context, after int64) (*protocol.Config, error)
+	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
+	Close()
+}
+
+// world is all that the agent touches outside of itself.
+type world struct {
+	processes  processes
+	neighbours interface{ set([]protocol.Peer) error }
+	disk       disk
+	home       func(write bool) error
+	dial       func(ctx context.Context, network, address string) error
+	banner     func(ctx context.Context, address string) error
+	listening  func(port int) bool
+	dialer     func(endpoints []string, i *identity, authority string) (controller, error)
+}
+
+// node is one boot.
+type node struct {
+	world      world
+	console    *console
+	system     system
+	boot       protocol.Boot
+	identity   *identity
+	hostKey    string // public
+	controller controller
+	supervisor *supervisor
+
+	// Set when the first configuration has told the role.
+	accounts daemonAccounts
+	reporter *reporter
+	head     *headDuty // nil unless this is the head
+
+	served bool // the daemons have been started
+
+	poll  pollState
+	tasks sync.WaitGroup
+}
+
+func run(ctx context.Context, o Options, w world) error {
+	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}}
+	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: func(string) {}}
+	err := n.live(ctx, o.BootFile)
+	switch {
+	case ctx.Err() != nil:
+		n.console.printf("node ends")
+		return nil
+	case errors.Is(err, ErrRefused):
+		n.console.printf("%v; this node ends", err)
+	case err != nil:
+		n.console.printf("%v; this node can't start", err)
+	}
+	return err
+}
+
+// live returns when the node is to end, with all its services stopped.
+func (n *node) live(ctx context.Context, bootFile string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer n.tasks.Wait()
+	defer cancel(nil)
+	// Services end one after the other, not all at once by a common context.
+	defer n.supervisor.stop()
+
+	if err := n.prepare(bootFile); err != nil {
+		return err
+	}
+	defer n.controller.Close()
+	n.console.printf("%s, boot %d of node %s", n.boot.Name, n.boot.Boot, n.boot.Node)
+	renewAt, err := n.join(ctx, n.boot.Token)
+	if err != nil {
+		return err
+	}
+	n.console.printf("joined")
+	n.tasks.Go(func() { n.renew(ctx, renewAt, cancel) })
+	return n.follow(ctx)
+}
+
+func (n *node) prepare(bootFile string) error {
+	boot, err := takeBoot(bootFile)
+	if err != nil {
+		return err
+	}
+	n.boot = boot
+	if n.identity, err = newIdentity(); err != nil {
+		return err
+	}
+	private, public, err := sshKey("root@" + boot.Name)
+	if err != nil {
+		return err
+	}
+	if err := n.system.hostKey(private, public); err != nil {
+		return fmt.Errorf("write SSH host key: %w", err)
+	}
+	n.hostKey = public
+	n.controller, err = n.world.dialer(boot.Endpoints, n.identity, boot.Authority)
+	return err
+}
+
+// start does what waits for the first configuration only: the role is known and won't change.
+func (n *node) start(ctx context.Context, config *protocol.Config) error {
+	var err error
+	if n.accounts, err = n.system.daemons(config.Self.Role); err != nil {
+		return err
+	}
+	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role))
+	if config.Self.Role == protocol.Head {
+		ready := func() bool { return n.world.listening(slurm.Port) }
+		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready)
+		n.console.listen(func(who string) {
+			if who == slurmctld {
+				n.head.look() // it logs what happens to its nodes and jobs
+			}
+		})
+	}
+	n.tasks.Go(func() { n.reporter.run(ctx, n.controller, n.console, n.poll.newest) })
+	return nil
+}
+
+// serve starts the daemons and whatever watches them.
+func (n *node) serve(ctx context.Context, config *protocol.Config) {
+	checks := n.probes(config.Self.Role)
+	n.supervisor.changed = func(service string) {
+		for _, c := range checks {
+			if c.service == service {
+				select {
+				case c.due <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+	for _, s := range n.services(config, n.accounts) {
+		// Not ctx: stop ends them in order.
+		n.supervisor.start(context.WithoutCancel(ctx), s)
+	}
+	for _, c := range checks {
+		n.tasks.Go(func() { c.run(ctx, n.reporter) })
+	}
+	if n.head != nil {
+		n.tasks.Go(func() { n.head.run(ctx) })
+	}
+}
+
+// endAll ends every process but this one, the first of a node: politely, then surely.
+func endAll() {
+	_ = syscall.Kill(-1, syscall.SIGTERM) // fails when there is nobody left
+	for end := time.Now().Add(stopGrace); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if syscall.Kill(-1, 0) != nil {
+			return
+		}
+	}
+	_ = syscall.Kill(-1, syscall.SIGKILL)
+}

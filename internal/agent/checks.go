@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+const (
+	probeFirst = 20 * time.Millisecond // pause after a failed probe; doubles
+	probeMost  = time.Second
+	probeLimit = 3 * time.Second // a probe that takes longer has failed
+)
+
+// check is one health check. Its probe is cheap: all nodes of a machine run theirs on the same cores.
+type check struct {
+	name    string
+	service string        // whose start or end makes it due at once
+	every   time.Duration // after a pass
+	probe   func(context.Context) error
+	due     chan struct{}
+}
+
+// run probes until ctx ends: often until the first pass, then now and then.
+func (c check) run(ctx context.Context, r *reporter) {
+	pause := probeFirst
+	for {
+		limited, cancel := context.WithTimeoutCause(ctx, probeLimit, fmt.Errorf("no result after %v", probeLimit))
+		err := c.probe(limited)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		r.setCheck(c.name, err)
+		wait := c.every
+		if err != nil {
+			wait, pause = pause, min(2*pause, probeMost)
+		} else {
+			pause = probeFirst
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.due:
+			pause = probeFirst
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// checkNames are the checks of a role, in the order of the report. slurmctld's is set by the head's look at Slurm.
+func checkNames(role protocol.Role) []string {
+	if role == protocol.Head {
+		return []string{"munge", "sshd", "slurmctld", "home"}
+	}
+	return []string{"munge", "sshd", "slurmd", "home"}
+}
+
+// probes are the health checks of a role.
+func (n *node) probes(role protocol.Role) []check {
+	checks := []check{
+		{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge},
+		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH},
+		{name: "home", every: 10 * time.Second, probe: func(context.Context) error { return n.world.home(role == protocol.Head) }},
+	}
+	if role == protocol.Compute {
+		checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
+	}
+	for i := range checks {
+		checks[i].due = make(chan struct{}, 1)
+	}
+	return checks
+}
+
+// probeMunge sends a credential through the daemon and back. The programs are spared while that cannot work.
+func (n *node) probeMunge(ctx context.Context) error {
+	if !n.supervisor.running(munged) {
+		return errors.New("munged does not run")
+	}
+	if err := n.world.dial(ctx, "unix", mungeSocket); err != nil {
+		return err
+	}
+	_, err := n.world.processes.Run(ctx, "/bin/sh", "-c", "munge -n | unmunge -o /dev/null")
+	return err
+}
+
+func (n *node) probeSSH(ctx context.Context) error {
+	if !n.supervisor.running(sshd) {
+		return errors.New("sshd does not run")
+	}
+	return n.world.banner(ctx, "127.0.0.1:22")
+}
+
+// probeSlurmd does not connect, which slurmd would log as an error: the head sees by Slurm itself whether it answers.
+func (n *node) probeSlurmd(context.Context) error {
+	if !n.supervisor.running(slurmd) {
+		return errors.New("slurmd does not run")
+	}
+	if !n.world.listening(slurm.NodePort) {
+		return fmt.Errorf("slurmd does not listen on port %d", slurm.NodePort)
+	}
+	return nil
+}
+
+// dial opens a connection and closes it again.
+func dial(ctx context.Context, network, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// banner waits for the first words of an SSH server: the process behind the socket lives.
+func banner(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline) // fails on a closed connection only, which the read tells too
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("no greeting from sshd: %w", err)
+	}
+	if !strings.HasPrefix(line, "SSH-2.0-") {
+		return fmt.Errorf("greeted by %.40q instead of sshd", line)
+	}
+	return nil
+}
+
+// listening says whether some process of this network listens on the TCP port. It only reads a table: no daemon notices.
+func listening(port int) bool {
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(file)
+		if err == nil && listensIn(string(text), port) {
+			return true
+		}
+	}
+	return false
+}
+
+// listensIn looks for the port in state 0A, LISTEN; the second word is the local address, the fourth the state.
+func listensIn(table string, port int) bool {
+	suffix := fmt.Sprintf(":%04X", port)
+	for line := range strings.Lines(table) {
+		words := strings.Fields(line)
+		if len(words) > 3 && words[3] == "0A" && strings.HasSuffix(words[1], suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// homeCheck says why /home is not the shared one. The head proves also that it can be written.
+func homeCheck(write bool) error {
+	var root, home syscall.Stat_t
+	if err := syscall.Stat("/", &root); err != nil {
+		return fmt.Errorf("stat /: %w", err)
+	}
+	if err := syscall.Stat("/home", &home); err != nil {
+		return fmt.Errorf("stat /home: %w", err)
+	}
+	if root.Dev == home.Dev {
+		return errors.New("/home is not mounted")
+	}
+	if !write {
+		return nil
+	}
+	const probe = "/home/.muster/writable"
+	if err := os.WriteFile(probe, []byte("ok\n"), 0o600); err != nil {
+		return fmt.Errorf("/home is not writable: %w", err)
+	}
+	return nil
+}

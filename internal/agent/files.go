@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"muster/internal/agent/protocol"
+)
+
+// disk writes files below a root: "/" in a node, a temporary directory in tests.
+type disk struct {
+	root  string
+	chown func(path string, uid, gid int) error // os.Chown, or nothing in tests without root
+}
+
+func (d disk) path(name string) string { return filepath.Join(d.root, name) }
+
+// write makes the file be so, in one step: readers see the old or the new content. It says whether content changed.
+func (d disk) write(name string, content []byte, mode fs.FileMode, owner *Account) (changed bool, err error) {
+	path := d.path(name)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	part := path + ".muster"
+	if err := os.WriteFile(part, nil, mode); err != nil {
+		return false, err
+	}
+	// Owner and mode come before the content: it may be a secret.
+	err = os.Chmod(part, mode)
+	if err == nil && owner != nil {
+		err = d.chown(part, owner.UID, owner.GID)
+	}
+	if err == nil {
+		err = overwrite(part, content)
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		return false, errors.Join(err, os.Remove(part))
+	}
+	return true, nil
+}
+
+func overwrite(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// directory makes the directory and its parents and sets its owner and mode.
+func (d disk) directory(name string, mode fs.FileMode, owner *Account) error {
+	path := d.path(name)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if owner != nil {
+		if err := d.chown(path, owner.UID, owner.GID); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}
+
+// read returns "" for a file that is not there.
+func (d disk) read(name string) (string, error) {
+	text, err := os.ReadFile(d.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
+// hosts renders /etc/hosts: names need no server.
+func hosts(peers []protocol.Peer) string {
+	var b strings.Builder
+	b.WriteString("# Written by muster; changes are overwritten.\n127.0.0.1 localhost\n::1 localhost\n")
+	for _, p := range peers {
+		fmt.Fprintf(&b, "%s %s\n", p.Address, p.Name)
+	}
+	return b.String()
+}
+
+const (
+	hostKeyFile   = "/etc/ssh/ssh_host_ed25519_key"
+	hostCertFile  = "/etc/ssh/ssh_host_ed25519_key-cert.pub"
+	userCAFile    = "/etc/ssh/muster_user_ca.pub"
+	sshdFile      = "/etc/ssh/sshd_config.muster"
+	knownFile     = "/etc/ssh/ssh_known_hosts"
+	mungeKeyFile  = "/etc/munge/munge.key"
+	slurmFile     = "/etc/slurm/slurm.conf"
+	cgroupFile    = "/etc/slurm/cgroup.conf"
+	mungeSocket   = "/run/munge/munge.socket.2"
+	slurmStateDir = "/home/.muster/slurmctld"
+	slurmSpoolDir = "/var/spool/slurmd"
+)
+
+// sshdConfig is a file of its own: what the image brings does not count.
+const sshdConfig = `# Written by muster; changes are overwritten.
+Port 22
+AddressFamily inet
+HostKey ` + hostKeyFile + `
+HostCertificate ` + hostCertFile + `
+TrustedUserCAKeys ` + userCAFile + `
+# Keys only.
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin no
+UsePAM no
+# Names come from /etc/hosts; nothing to ask.
+UseDNS no
+# mpirun opens one connection a node at the same moment.
+MaxStartups 500:30:2000
+MaxSessions 100
+AcceptEnv LANG LC_*
+AllowAgentForwarding no
+X11Forwarding no
+PrintMotd no
+PidFile none
+Subsystem sftp internal-sftp
+`
+
+// knownHosts trusts every host that the cluster's authority has signed, so that nobody is asked about a fingerprint.
+func knownHosts(hostCA string) string {
+	return "@cert-authority * " + strings.TrimSpace(hostCA) + "\n"
+}
+
+const (
+	keysBegin = "# >>> written by muster: changes between these lines are overwritten"
+	keysEnd   = "# <<< written by muster"
+)
+
+// withKeys puts the keys into the marked block of an authorized_keys file; the user's own lines around it stay.
+func withKeys(text string, keys []string) string {
+	before, rest, found := strings.Cut(text, keysBegin+"\n")
+	after := ""
+	if found {
+		if _, after, found = strings.Cut(rest, keysEnd+"\n"); !found {
+			after = rest // the end was lost: keep what is there rather than somebody's keys
+		}
+	}
+	if before != "" && !strings.HasSuffix(before, "\n") {
+		before += "\n"
+	}
+	var b strings.Builder
+	b.WriteString(before + keysBegin + "\n")
+	for _, key := range keys {
+		if key = strings.TrimSpace(key); key != "" && !strings.ContainsAny(key, "\r\n") {
+			b.WriteString(key + "\n")
+		}
+	}
+	b.WriteString(keysEnd + "\n" + after)
+	return b.String()
+}

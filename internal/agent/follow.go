@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"muster/internal/agent/protocol"
+)
+
+const (
+	retryFirst = 100 * time.Millisecond // after a failed call; doubles
+	retryMost  = 5 * time.Second
+)
+
+// backoff is a growing pause, spread so that the nodes of a cluster don't come all at the same moment.
+type backoff struct{ pause time.Duration }
+
+func (b *backoff) wait(ctx context.Context) error {
+	b.pause = min(max(2*b.pause, retryFirst), retryMost)
+	return sleep(ctx, b.pause/2+rand.N(b.pause))
+}
+
+func (b *backoff) reset() { b.pause = 0 }
+
+// join tries until it is answered, and returns when the certificate is to be renewed.
+func (n *node) join(ctx context.Context, token string) (renewAt time.Time, err error) {
+	request, err := n.identity.request(n.boot.Node)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var pause backoff
+	for first := true; ; first = false {
+		reply, err := n.controller.Join(ctx, protocol.JoinRequest{
+			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey,
+		})
+		if err == nil {
+			return n.accept(reply)
+		}
+		if ctx.Err() != nil {
+			return time.Time{}, context.Cause(ctx)
+		}
+		if errors.Is(err, ErrRefused) {
+			return time.Time{}, err
+		}
+		if first {
+			n.console.printf("%v; trying on", err)
+		}
+		if err := pause.wait(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
+	if err := n.identity.accept(reply.Certificate); err != nil {
+		return time.Time{}, err
+	}
+	changed, err := n.system.hostCertificate(reply.HostCertificate)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("write SSH host certificate: %w", err)
+	}
+	if changed {
+		n.supervisor.signal(sshd, syscall.SIGHUP)
+	}
+	// With a third of its life left there is time for a controller that is away for long.
+	return time.Now().Add(time.Until(reply.NotAfter) * 2 / 3), nil
+}
+
+// renew joins again over the old certificate before it ends, for as long as the node lives.
+func (n *node) renew(ctx context.Context, at time.Time, end context.CancelCauseFunc) {
+	for {
+		if sleep(ctx, max(time.Until(at), time.Second)) != nil {
+			return
+		}
+		next, err := n.join(ctx, "")
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrRefused):
+			end(err)
+			return
+		case err != nil:
+			n.console.printf("renew certificate: %v", err)
+			next = time.Now().Add(retryMost)
+		}
+		at = next
+	}
+}
+
+// follow applies each new configuration until ctx ends or the controller refuses the node.
+func (n *node) follow(ctx context.Context) error {
+	var applied int64
+	var pause backoff
+	for {
+		config, err := n.poll.ask(ctx, n.controller, applied)
+		if err == nil && config != nil {
+			if config.Revision <= applied {
+				err = fmt.Errorf("configuration %d is not newer than %d, which is applied", config.Revision, applied)
+			} else if err = n.apply(ctx, config); err == nil {
+				applied = config.Revision
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrRefused):
+			return err
+		case err == nil:
+			pause.reset()
+			continue
+		case !errors.Is(err, errNewer):
+			if pause.pause == 0 {
+				n.console.printf("%v; trying on", err)
+			}
+			if err := pause.wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// apply makes the node be as the configuration says. An error means that it is to be applied again; what only one user
+// suffers from is told on the console instead.
+func (n *node) apply(ctx context.Context, config *protocol.Config) error {
+	if err := validate(config); err != nil {
+		return err
+	}
+	first := n.reporter == nil
+	if first {
+		if err := n.start(ctx, config); err != nil {
+			return fmt.Errorf("configuration %d: %w", config.Revision, err)
+		}
+	}
+	if err := n.system.users(config.Users); err != nil {
+		n.console.printf("%v", err)
+	}
+	changed, err := n.system.apply(config, n.accounts)
+	if err != nil {
+		return fmt.Errorf("configuration %d: %w", config.Revision, err)
+	}
+	failed := n.world.neighbours.set(config.Peers)
+	if n.head != nil {
+		n.head.want(config.Peers, changed.slurm && n.served)
+	}
+	if !n.served {
+		n.serve(ctx, config)
+		n.served = true
+	} else {
+		n.tell(changed)
+	}
+	if n.head != nil {
+		if err := n.system.homes(config.Users); err != nil {
+			n.console.printf("%v", err)
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("configuration %d: %w", config.Revision, failed)
+	}
+	n.reporter.setRevision(config.Revision)
+	n.console.printf("configuration %d applied: %d nodes, %d users", config.Revision, len(config.Peers), len(config.Users))
+	return nil
+}
+
+// tell makes running daemons read what has changed. Slurm's is told by the head's duty.
+func (n *node) tell(c changes) {
+	if c.sshd {
+		n.supervisor.signal(sshd, syscall.SIGHUP)
+	}
+	if c.munge {
+		n.supervisor.signal(munged, syscall.SIGTERM) // it comes back with the new key
+	}
+}
+
+// errNewer ends a long poll that waits although there is news.
+var errNewer = errors.New("there is a newer configuration")
+
+// pollState is the long poll under way. A report's answer may know of news that the poll missed.
+type pollState struct {
+	mu     sync.Mutex
+	after  int64
+	cancel context.CancelCauseFunc // nil: no poll
+}
+
+func (p *pollState) ask(ctx context.Context, from controller, after int64) (*protocol.Config, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.set(after, cancel)
+	defer p.set(after, nil)
+	return from.Config(ctx, after)
+}
+
+func (p *pollState) set(after int64, cancel context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after, p.cancel = after, cancel
+}
+
+// newest hears which revision the controller has.
+func (p *pollState) newest(revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil && revision > p.after {
+		p.cancel(errNewer)
+	}
+}

@@ -1,0 +1,253 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+// How often the head looks at Slurm. A look costs 5 ms of CPU; besides, slurmctld's own log lines wake it, so that
+// these are for what is not logged.
+const (
+	lookFast   = 100 * time.Millisecond // something is to come, and soon
+	lookSlow   = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
+	lookIdle   = 2 * time.Second        // all is as wanted
+	lookLeast  = 50 * time.Millisecond  // between two looks, whatever happens
+	fastSpell  = 30 * time.Second       // how long after a change lookFast lasts
+	ourReasons = "muster:"              // begins the reason of every drain that is ours to end
+)
+
+// slurmControl is slurm.Control, or a fake.
+type slurmControl interface {
+	View(context.Context) (slurm.View, error)
+	Drain(ctx context.Context, node, reason string) error
+	Down(ctx context.Context, node, reason string) error
+	Resume(ctx context.Context, node string) error
+	Delete(ctx context.Context, node string) error
+	Reconfigure(context.Context) error
+	End(ctx context.Context, job int) error
+}
+
+// headDuty brings Slurm's nodes in line with the configuration's peers, and reports what Slurm says of them. It never
+// restarts a daemon: nodes join by themselves, and leave by being deleted.
+type headDuty struct {
+	slurm    slurmControl
+	reporter *reporter
+	console  *console
+	ready    func() bool // slurmctld listens; asking earlier would cost a second
+
+	mu          sync.Mutex
+	peers       []protocol.Peer
+	reconfigure bool
+	changed     time.Time // of the peers or of what Slurm said
+
+	wake chan struct{}
+}
+
+func newHeadDuty(control slurmControl, r *reporter, c *console, ready func() bool) *headDuty {
+	return &headDuty{slurm: control, reporter: r, console: c, ready: ready, wake: make(chan struct{}, 1)}
+}
+
+// want sets what Slurm is to be brought to. reconfigure: slurm.conf has changed since slurmctld read it.
+func (h *headDuty) want(peers []protocol.Peer, reconfigure bool) {
+	h.mu.Lock()
+	h.peers = peers
+	h.reconfigure = h.reconfigure || reconfigure
+	h.changed = time.Now()
+	h.mu.Unlock()
+	h.look()
+}
+
+// look makes the next look come soon.
+func (h *headDuty) look() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks and acts until ctx ends.
+func (h *headDuty) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		pause := h.once(ctx)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-h.wake:
+			_ = sleep(ctx, max(0, lookLeast-time.Since(began)))
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// once looks, does what is to be done now, and says when to look again.
+func (h *headDuty) once(ctx context.Context) time.Duration {
+	h.mu.Lock()
+	peers := h.peers
+	h.mu.Unlock()
+	if !h.ready() {
+		h.failed(errors.New("not listening"))
+		return lookLeast / 2
+	}
+	if err := h.reread(ctx); err != nil {
+		h.failed(err)
+		return lookFast
+	}
+	view, err := h.slurm.View(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		h.failed(err)
+		return lookFast
+	}
+	nodes := view.Nodes
+	if nodes == nil {
+		nodes = []protocol.SlurmNode{} // none yet is another answer than no answer
+	}
+	h.reporter.setCheck("slurmctld", nil)
+	h.reporter.setSlurm(nodes)
+	actions := plan(peers, view)
+	for _, a := range actions {
+		if err := a.do(ctx, h.slurm); err != nil && ctx.Err() == nil {
+			h.console.printf("%v", err)
+		}
+	}
+	return h.pause(settled(peers, view) && len(actions) == 0)
+}
+
+// reread makes Slurm read its configuration again if that has changed.
+func (h *headDuty) reread(ctx context.Context) error {
+	h.mu.Lock()
+	due := h.reconfigure
+	h.reconfigure = false // before the command: a change that comes meanwhile asks anew
+	h.mu.Unlock()
+	if !due {
+		return nil
+	}
+	err := h.slurm.Reconfigure(ctx)
+	if err != nil {
+		h.mu.Lock()
+		h.reconfigure = true
+		h.mu.Unlock()
+		return err
+	}
+	h.console.printf("Slurm has read its new configuration")
+	return nil
+}
+
+func (h *headDuty) failed(err error) {
+	h.reporter.setCheck("slurmctld", err)
+	h.reporter.setSlurm(nil)
+}
+
+func (h *headDuty) pause(settled bool) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case settled:
+		h.changed = time.Now() // what unsettles it will be news
+		return lookIdle
+	case time.Since(h.changed) < fastSpell:
+		return lookFast
+	default:
+		return lookSlow
+	}
+}
+
+// settled says whether every compute node is in Slurm and works, and no other is.
+func settled(peers []protocol.Peer, view slurm.View) bool {
+	has := map[string]protocol.SlurmNode{}
+	for _, n := range view.Nodes {
+		has[n.Name] = n
+	}
+	count := 0
+	for _, p := range peers {
+		if p.Role != protocol.Compute {
+			continue
+		}
+		count++
+		n, found := has[p.Name]
+		if !found || p.Drain || n.Drain || !n.Responding || (n.State != "idle" && n.State != "allocated" && n.State != "mixed") {
+			return false
+		}
+	}
+	return count == len(view.Nodes)
+}
+
+// action is one change of Slurm.
+type action struct {
+	verb string // drain, resume, remove, end
+	node string
+	job  int // for end
+}
+
+// plan says what is to be done now so that Slurm comes to what the peers say. Done again, it says the same until
+// Slurm's state has changed. Drains that an administrator of the cluster made are left alone.
+func plan(peers []protocol.Peer, view slurm.View) []action {
+	wanted := map[string]protocol.Peer{}
+	for _, p := range peers {
+		if p.Role == protocol.Compute {
+			wanted[p.Name] = p
+		}
+	}
+	var actions []action
+	for _, n := range view.Nodes {
+		p, found := wanted[n.Name]
+		switch {
+		case !found:
+			actions = append(actions, action{verb: "remove", node: n.Name})
+			continue
+		case p.Drain && !n.Drain:
+			actions = append(actions, action{verb: "drain", node: n.Name})
+		case !p.Drain && n.Drain && strings.HasPrefix(n.Reason, ourReasons):
+			actions = append(actions, action{verb: "resume", node: n.Name})
+		}
+		if !p.DrainKill {
+			continue
+		}
+		for _, job := range view.Jobs[n.Name] {
+			if job.State != "CG" { // ends already
+				actions = append(actions, action{verb: "end", node: n.Name, job: job.ID})
+			}
+		}
+	}
+	return actions
+}
+
+func (a action) do(ctx context.Context, control slurmControl) error {
+	switch a.verb {
+	case "drain":
+		return control.Drain(ctx, a.node, ourReasons+" drain")
+	case "resume":
+		return control.Resume(ctx, a.node)
+	case "end":
+		return control.End(ctx, a.job)
+	case "remove":
+		return a.remove(ctx, control)
+	}
+	return fmt.Errorf("no such action: %s", a.verb)
+}
+
+// remove deletes a node, declaring it dead first where jobs still hold it. They are gone a moment later, and the next
+// look tries again.
+func (a action) remove(ctx context.Context, control slurmControl) error {
+	err := control.Delete(ctx, a.node)
+	if errors.Is(err, slurm.ErrBusy) {
+		if err = control.Down(ctx, a.node, ourReasons+" removed"); err == nil {
+			err = control.Delete(ctx, a.node)
+		}
+	}
+	if errors.Is(err, slurm.ErrUnknown) || errors.Is(err, slurm.ErrBusy) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/agent/protocol"
+)
+
+// takeBoot reads the boot file and deletes it: its token is for this process only.
+func takeBoot(path string) (protocol.Boot, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return protocol.Boot{}, fmt.Errorf("read boot file: %w", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return protocol.Boot{}, fmt.Errorf("delete boot file: %w", err)
+	}
+	var boot protocol.Boot
+	if err := json.Unmarshal(text, &boot); err != nil {
+		return protocol.Boot{}, fmt.Errorf("boot file: %w", err)
+	}
+	return boot, nil
+}
+
+// identity is the agent's key for this boot, and the certificate that the controller gave for it. The key never leaves
+// memory.
+type identity struct {
+	key         *ecdsa.PrivateKey
+	certificate atomic.Pointer[tls.Certificate] // nil before the join
+}
+
+func newIdentity() (*identity, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	return &identity{key: key}, nil
+}
+
+// request is the certificate request for the key.
+func (i *identity) request(name string) (string, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, i.key)
+	if err != nil {
+		return "", fmt.Errorf("make certificate request: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+}
+
+// accept takes a certificate, which new connections then show.
+func (i *identity) accept(certificate string) error {
+	block, _ := pem.Decode([]byte(certificate))
+	if block == nil {
+		return fmt.Errorf("certificate from the controller is not PEM")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("certificate from the controller: %w", err)
+	}
+	if !i.key.PublicKey.Equal(leaf.PublicKey) {
+		return fmt.Errorf("certificate from the controller is for another key")
+	}
+	i.certificate.Store(&tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: i.key, Leaf: leaf})
+	return nil
+}
+
+// client is the TLS side of it: the controller must be of the authority that the boot named.
+func (i *identity) client(authority string) (*tls.Config, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(authority)) {
+		return nil, fmt.Errorf("boot file: no certificate in authority")
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		RootCAs:    roots,
+		ServerName: controllerName,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if c := i.certificate.Load(); c != nil {
+				return c, nil
+			}
+			return &tls.Certificate{}, nil
+		},
+	}, nil
+}
+
+// controllerName is in every controller's certificate, wherever it listens.
+const controllerName = "muster-controller"
+
+// sshKey makes an Ed25519 key: the private file's text and the public line.
+func sshKey(comment string) (private []byte, public string, err error) {
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, "", fmt.Errorf("make SSH key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, comment)
+	if err != nil {
+		return nil, "", fmt.Errorf("make SSH key: %w", err)
+	}
+	sshPublic, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return nil, "", fmt.Errorf("make SSH key: %w", err)
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshPublic))) + " " + comment
+	return pem.EncodeToMemory(block), line, nil
+}

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"context"
+	"syscall"
+)
+
+// Command is a program to start.
+type Command struct {
+	Argv    []string // the program is looked up in PATH
+	Account *Account // nil: the agent's own
+	Output  func(line string)
+}
+
+// Account is who a program runs as, or a file belongs to.
+type Account struct{ UID, GID int }
+
+// Process is a started program.
+type Process interface {
+	// Done is closed when the process has ended.
+	Done() <-chan struct{}
+	// Err says how it ended, nil for exit status 0. Only after Done.
+	Err() error
+	// Signal does nothing once the process has ended.
+	Signal(syscall.Signal)
+}
+
+// processes starts programs: the Reaper, or a fake.
+type processes interface {
+	Start(Command) (Process, error)
+	Run(ctx context.Context, argv ...string) ([]byte, error)
+}

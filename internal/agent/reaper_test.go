@@ -1,0 +1,5 @@
+package agent
+
+const orphanVariable = "MUSTER_TEST_ORPHANS"
+
+func orphanMain() int { return 0 }

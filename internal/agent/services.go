@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+// The daemons of a node.
+const (
+	munged    = "munged"
+	sshd      = "sshd"
+	slurmctld = "slurmctld"
+	slurmd    = "slurmd"
+)
+
+// knock is how often a daemon that has to wait looks whether it may start.
+const knock = 20 * time.Millisecond
+
+// services are the daemons of a role in order of start. They start side by side; only who needs another waits for it.
+func (n *node) services(config *protocol.Config, accounts daemonAccounts) []service {
+	list := []service{
+		{name: munged, command: Command{Argv: []string{"/usr/sbin/munged", "--foreground"}, Account: accounts.munge}},
+		{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}}},
+	}
+	if config.Self.Role == protocol.Head {
+		// -i: damage to the saved state costs that state, not the cluster.
+		return append(list, service{
+			name:    slurmctld,
+			command: Command{Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, Account: accounts.slurm},
+			wait:    n.until("unix", mungeSocket),
+		})
+	}
+	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
+	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
+	return append(list, service{
+		name:    slurmd,
+		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(config.Self), "--conf-server", head}},
+		// slurmd that finds no slurmctld tries again after 5 s only.
+		wait: func(ctx context.Context) error {
+			if err := authentic(ctx); err != nil {
+				return err
+			}
+			return reachable(ctx)
+		},
+	})
+}
+
+// until waits until a connection is accepted there.
+func (n *node) until(network, address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			err := n.world.dial(limited, network, address)
+			cancel()
+			if err == nil {
+				return nil
+			}
+			if err := sleep(ctx, knock); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// headOf is the cluster's head; by the protocol there is one, and it comes first.
+func headOf(config *protocol.Config) protocol.Peer {
+	for _, p := range config.Peers {
+		if p.Role == protocol.Head {
+			return p
+		}
+	}
+	return protocol.Peer{}
+}
+
+// validate refuses a configuration that no node could follow.
+func validate(config *protocol.Config) error {
+	switch {
+	case headOf(config).Address == "":
+		return fmt.Errorf("configuration %d has no head", config.Revision)
+	case config.Self.Role != protocol.Head && config.Self.Role != protocol.Compute:
+		return fmt.Errorf("configuration %d: no such role: %q", config.Revision, config.Self.Role)
+	}
+	return nil
+}

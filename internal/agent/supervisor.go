@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	restartFirst = 100 * time.Millisecond // pause before the first restart; doubles
+	restartMost  = 5 * time.Second
+	steady       = 10 * time.Second // who ran this long starts again with the first pause
+	stopGrace    = time.Second      // from SIGTERM to SIGKILL
+)
+
+// service is a daemon that is to run as long as the node does.
+type service struct {
+	name    string
+	command Command
+	// wait blocks until the service may be started; nil: at once. An error means that ctx has ended.
+	wait func(context.Context) error
+}
+
+// supervisor keeps services running: each in its own goroutine, so that only those wait that have to.
+type supervisor struct {
+	processes processes
+	console   *console
+	changed   func(name string) // a service has started or ended; called from any goroutine
+
+	mu       sync.Mutex
+	services []*supervised // in order of start
+}
+
+type supervised struct {
+	service
+	cancel  context.CancelFunc
+	stopped chan struct{}
+
+	mu      sync.Mutex
+	process Process // nil while it does not run
+}
+
+// start supervises a service until stop, or at latest until ctx ends.
+func (s *supervisor) start(ctx context.Context, svc service) {
+	ctx, cancel := context.WithCancel(ctx)
+	one := &supervised{service: svc, cancel: cancel, stopped: make(chan struct{})}
+	s.mu.Lock()
+	s.services = append(s.services, one)
+	s.mu.Unlock()
+	go func() {
+		defer close(one.stopped)
+		s.keep(ctx, one)
+	}()
+}
+
+func (s *supervisor) keep(ctx context.Context, one *supervised) {
+	pause := restartFirst
+	for {
+		if one.wait != nil && one.wait(ctx) != nil {
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		began := time.Now()
+		s.once(ctx, one)
+		if time.Since(began) >= steady {
+			pause = restartFirst
+		}
+		if sleep(ctx, pause) != nil {
+			return
+		}
+		pause = min(2*pause, restartMost)
+	}
+}
+
+// once runs the service until it ends by itself or is stopped.
+func (s *supervisor) once(ctx context.Context, one *supervised) {
+	command := one.command
+	command.Output = func(line string) { s.console.from(one.name, line) }
+	p, err := s.processes.Start(command)
+	if err != nil {
+		s.console.printf("%s did not start: %v", one.name, err)
+		return
+	}
+	one.set(p)
+	s.changed(one.name)
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(stopGrace, func() { p.Signal(syscall.SIGKILL) })
+		<-p.Done()
+		kill.Stop()
+	}
+	one.set(nil)
+	s.changed(one.name)
+	if ctx.Err() == nil {
+		s.console.printf("%s ended: %v; it will be started again", one.name, p.Err())
+	}
+}
+
+// stop ends all services, the last started first: slurmd before the munged that it needs.
+func (s *supervisor) stop() {
+	s.mu.Lock()
+	services := s.services
+	s.mu.Unlock()
+	for i := len(services) - 1; i >= 0; i-- {
+		services[i].cancel()
+		<-services[i].stopped
+	}
+}
+
+// signal reaches the service if it runs. A service that is being started reads its files anyway.
+func (s *supervisor) signal(name string, sig syscall.Signal) {
+	if p := s.find(name); p != nil {
+		p.Signal(sig)
+	}
+}
+
+// running says whether the service's process is there.
+func (s *supervisor) running(name string) bool { return s.find(name) != nil }
+
+func (s *supervisor) find(name string) Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.services {
+		if one.name == name {
+			one.mu.Lock()
+			defer one.mu.Unlock()
+			return one.process
+		}
+	}
+	return nil
+}
+
+func (o *supervised) set(p Process) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.process = p
+}
+
+// sleep returns early, with the reason, when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

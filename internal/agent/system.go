@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+// system brings the node's files in line with a configuration. Every method may be called again.
+type system struct {
+	disk disk
+}
+
+// daemonAccounts are those of the image that daemons run as.
+type daemonAccounts struct{ munge, slurm *Account }
+
+// changes are those that running daemons have to be told of.
+type changes struct{ sshd, slurm, munge bool }
+
+// hostKey writes the SSH host key; once a boot, before the join.
+func (s system) hostKey(private []byte, public string) error {
+	_, err1 := s.disk.write(hostKeyFile, private, 0o600, nil)
+	_, err2 := s.disk.write(hostKeyFile+".pub", []byte(public+"\n"), 0o644, nil)
+	return errors.Join(err1, err2)
+}
+
+// hostCertificate writes the certificate for the host key. sshd reads it at its start and at SIGHUP.
+func (s system) hostCertificate(certificate string) (changed bool, err error) {
+	return s.disk.write(hostCertFile, []byte(certificate+"\n"), 0o644, nil)
+}
+
+// daemons makes the directories that the daemons need and an image, or a /run in memory, does not have.
+func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
+	passwd, err := s.disk.read("/etc/passwd")
+	if err != nil {
+		return daemonAccounts{}, err
+	}
+	munge, err1 := account(passwd, "munge")
+	slurmUser, err2 := account(passwd, slurm.User)
+	if err := errors.Join(err1, err2); err != nil {
+		return daemonAccounts{}, err
+	}
+	failed := errors.Join(
+		s.disk.directory("/run/sshd", 0o755, nil),
+		s.disk.directory("/run/munge", 0o755, munge),
+		s.disk.directory("/etc/munge", 0o700, munge),
+		s.disk.directory("/var/lib/munge", 0o711, munge),
+		s.disk.directory("/var/log/munge", 0o700, munge),
+		s.disk.directory("/run/slurm", 0o755, slurmUser),
+		s.disk.directory(slurmSpoolDir, 0o755, nil),
+	)
+	if role == protocol.Head {
+		failed = errors.Join(failed,
+			s.disk.directory("/home/.muster", 0o711, nil),
+			s.disk.directory(slurmStateDir, 0o700, slurmUser))
+	}
+	return daemonAccounts{munge: munge, slurm: slurmUser}, failed
+}
+
+// apply writes all files that the configuration asks for.
+func (s system) apply(config *protocol.Config, accounts daemonAccounts) (changes, error) {
+	var c changes
+	var failed error
+	put := func(name, content string, mode fs.FileMode, owner *Account) bool {
+		changed, err := s.disk.write(name, []byte(content), mode, owner)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("write %s: %w", name, err))
+		}
+		return changed
+	}
+	put("/etc/hosts", hosts(config.Peers), 0o644, nil)
+	put(knownFile, knownHosts(config.SSH.HostCA), 0o644, nil)
+	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
+	c.sshd = put(sshdFile, sshdConfig, 0o644, nil) || userCA
+	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)
+	if config.Self.Role == protocol.Head {
+		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
+		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup
+	}
+	return c, failed
+}
+
+func slurmCluster(config *protocol.Config) slurm.Cluster {
+	head := headOf(config)
+	return slurm.Cluster{
+		Name: config.Cluster, Head: head.Name, HeadAddress: head.Address,
+		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Queues: config.Queues,
+	}
+}
+
+// users makes the accounts. Users who can't have one are an error that says so; the others have theirs all the same.
+func (s system) users(users []protocol.User) error {
+	var old accountFiles
+	var err1, err2, err3 error
+	old.passwd, err1 = s.disk.read("/etc/passwd")
+	old.group, err2 = s.disk.read("/etc/group")
+	old.shadow, err3 = s.disk.read("/etc/shadow")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	files, refused := old.withUsers(users)
+	_, err1 = s.disk.write("/etc/group", []byte(files.group), 0o644, nil)
+	_, err2 = s.disk.write("/etc/shadow", []byte(files.shadow), 0o600, nil)
+	_, err3 = s.disk.write("/etc/passwd", []byte(files.passwd), 0o644, nil)
+	return errors.Join(err1, err2, err3, refused)
+}
+
+// homes makes the home directories; only the head's agent calls it. One user's trouble is not the others'.
+func (s system) homes(users []protocol.User) error {
+	var failed error
+	passwd, err := s.disk.read("/etc/passwd")
+	if err != nil {
+		return err
+	}
+	_, ours := accounts(passwd)
+	for _, u := range users {
+		if uid, ok := ours[u.Name]; ok && uid == u.UID {
+			failed = errors.Join(failed, homes{s.disk}.ensure(u))
+		}
+	}
+	return failed
+}

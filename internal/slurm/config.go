@@ -1,0 +1,126 @@
+// Package slurm writes Slurm's configuration, reads its state and changes its nodes.
+//
+// What enters: a cluster's name, head and queues; the text that Slurm's own programs print. What leaves: slurm.conf,
+// slurmd's description of a node, protocol.Slurm. Rendering and parsing are pure; Control alone runs programs, through
+// the Runner that it is given. Written for and tried with Slurm 22.05.
+package slurm
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/internal/agent/protocol"
+)
+
+// Port is where slurmctld listens and NodePort where slurmd does.
+const (
+	Port     = 6817
+	NodePort = 6818
+)
+
+// User is the account that slurmctld becomes. Its state directory must belong to it.
+const User = "slurm"
+
+// Cluster is what slurm.conf depends on. Nodes are not in it: they come and go as dynamic nodes, so that the file
+// changes only with the queues.
+type Cluster struct {
+	Name        string
+	Head        string // host name of the head
+	HeadAddress string // its IPv4 address
+	StateDir    string // where slurmctld keeps jobs and nodes over a restart
+	SpoolDir    string // where slurmd keeps the scripts of running jobs, on each node
+	Queues      []protocol.Queue
+}
+
+// settings are the lines that are the same in every cluster.
+const settings = `
+# Nodes fetch this file from slurmctld: it exists on the head only.
+SlurmctldParameters=enable_configless
+SlurmUser=slurm
+AuthType=auth/munge
+CredType=cred/munge
+SlurmctldPidFile=/run/slurm/slurmctld.pid
+SlurmdPidFile=/run/slurm/slurmd.pid
+# Mail is not set up; this silences an error at every start.
+MailProg=/bin/true
+
+# All nodes are dynamic. The limit sizes a table and cannot be changed while slurmctld runs.
+MaxNodeCount=4096
+# slurmctld speaks to each node itself: a forwarding tree would pass through nodes that may be about to leave.
+TreeWidth=65533
+# What a node says of itself counts, although it sees the hardware of the machine it shares.
+SlurmdParameters=config_overrides
+# A node that comes back, under its own name, works again by itself.
+ReturnToService=2
+# Muster's heartbeat finds a dead node in seconds and removes it; this is only for when Muster itself is away. A busy
+# node may be slow to answer, and a false alarm costs its jobs.
+SlurmdTimeout=60
+SlurmctldTimeout=60
+# From SIGTERM to SIGKILL of a job that is cancelled or out of time, in seconds.
+KillWait=5
+# A finished job stays visible this long, in seconds.
+MinJobAge=300
+
+# Needs no control groups of its own, which nodes in namespaces cannot make.
+ProctrackType=proctrack/linuxproc
+JobAcctGatherType=jobacct_gather/linux
+# No binding of tasks: nodes on one machine see the same CPU numbers, and all would use CPU 0 first.
+TaskPlugin=task/none
+# Debian's Open MPI has PMIx and nothing else.
+MpiDefault=pmix
+# Cores are given out, memory is not counted.
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+# Jobs of a lost node start again elsewhere.
+JobRequeue=1
+# A batch job starts at once instead of up to 3 s later.
+SchedulerParameters=batch_sched_delay=0
+`
+
+// Render returns slurm.conf. The same cluster gives the same text.
+func Render(c Cluster) string {
+	var b strings.Builder
+	b.WriteString("# Written by muster; changes are overwritten.\n")
+	fmt.Fprintf(&b, "ClusterName=%s\n", c.Name)
+	fmt.Fprintf(&b, "SlurmctldHost=%s(%s)\n", c.Head, c.HeadAddress)
+	fmt.Fprintf(&b, "StateSaveLocation=%s\n", c.StateDir)
+	fmt.Fprintf(&b, "SlurmdSpoolDir=%s\n", c.SpoolDir)
+	b.WriteString(settings)
+	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
+	for _, q := range c.Queues {
+		fmt.Fprintf(&b, "NodeSet=%s Feature=%s\n", nodeSet(q.Name), q.Name)
+		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=UP\n", q.Name, nodeSet(q.Name), yesNo(q.Default))
+	}
+	return b.String()
+}
+
+// RenderCgroup returns cgroup.conf. Naming the plugin keeps slurmd from looking for a mounted hierarchy, without which
+// it refuses to start although nothing of ours uses one.
+func RenderCgroup() string {
+	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+}
+
+// NodeConf is slurmd's --conf of a dynamic node. Zero CPUs or memory are left to slurmd to find out.
+func NodeConf(p protocol.Peer) string {
+	var words []string
+	if p.CPUs > 0 {
+		words = append(words, fmt.Sprintf("CPUs=%d", p.CPUs))
+	}
+	if p.MemoryMiB > 0 {
+		words = append(words, fmt.Sprintf("RealMemory=%d", p.MemoryMiB))
+	}
+	if p.Queue != "" {
+		words = append(words, "Feature="+p.Queue)
+	}
+	return strings.Join(words, " ")
+}
+
+// nodeSet keeps the names of node sets apart from those of nodes, among which Slurm looks for both.
+func nodeSet(queue string) string { return "queue-" + queue }
+
+func yesNo(b bool) string {
+	if b {
+		return "YES"
+	}
+	return "NO"
+}

@@ -1,0 +1,206 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"muster/internal/agent/protocol"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestSlurmConfIsTheGoldenOne(t *testing.T) {
+	got := Render(Cluster{
+		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd",
+		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}},
+	})
+	golden := filepath.Join("testdata", "slurm.conf")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
+	for _, c := range []struct {
+		peer protocol.Peer
+		want string
+	}{
+		{protocol.Peer{CPUs: 2, MemoryMiB: 4000, Queue: "cpu"}, "CPUs=2 RealMemory=4000 Feature=cpu"},
+		{protocol.Peer{Queue: "cpu"}, "Feature=cpu"},
+		{protocol.Peer{}, ""},
+	} {
+		if got := NodeConf(c.peer); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.peer, got, c.want)
+		}
+	}
+}
+
+func TestNodesOfARealSlurmAreRead(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		want []protocol.SlurmNode
+	}{
+		{"nodes.txt", []protocol.SlurmNode{
+			{Name: "n1", State: "mixed", Drain: true, Responding: true, Reason: "muster: drain"},
+			{Name: "n2", State: "mixed", Responding: true},
+			{Name: "n3", State: "allocated", Responding: true},
+		}},
+		{"down.txt", []protocol.SlurmNode{
+			{Name: "n1", State: "mixed", Drain: true, Responding: true, Reason: "muster: drain"},
+			{Name: "n2", State: "mixed", Responding: true},
+			{Name: "n3", State: "down", Responding: true, Reason: "dead disk = bad State=IDLE"},
+		}},
+	} {
+		got, err := ParseNodes(read(t, c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := func(n []protocol.SlurmNode) map[string]protocol.SlurmNode {
+			m := map[string]protocol.SlurmNode{}
+			for _, n := range n {
+				m[n.Name] = n
+			}
+			return m
+		}
+		if diff := cmp.Diff(byName(c.want), byName(got)); diff != "" {
+			t.Errorf("%s: %s", c.file, diff)
+		}
+	}
+}
+
+func TestMarksAndFlagsOfAState(t *testing.T) {
+	for state, want := range map[string]protocol.SlurmNode{
+		"IDLE*":                            {State: "idle"},
+		"DOWN*+DRAIN+DYNAMIC_NORM":         {State: "down", Drain: true},
+		"UNKNOWN+NOT_RESPONDING":           {State: "unknown"},
+		"ALLOCATED+COMPLETING":             {State: "allocated", Responding: true},
+		"IDLE+DRAIN+DYNAMIC_NORM":          {State: "idle", Drain: true, Responding: true},
+		"IDLE+MAINTENANCE+POWERED_DOWN+X~": {State: "idle", Responding: true},
+	} {
+		got, err := ParseNodes("NodeName=n Arch=x86_64 State=" + state + " ThreadsPerCore=1")
+		want.Name = "n"
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %+v %v", state, got, err)
+		}
+	}
+}
+
+func TestJobsOfARealSlurmAreRead(t *testing.T) {
+	got, err := ParseJobs(read(t, "jobs.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]Job{"n1": {{5, "R"}}, "n2": {{5, "R"}}, "n3": {{7, "R"}, {6, "R"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHostListsExpand(t *testing.T) {
+	for list, want := range map[string]string{
+		"":                    "",
+		"n1":                  "n1",
+		"n[1-3]":              "n1 n2 n3",
+		"n[08-11,3],gpu-1":    "n08 n09 n10 n11 n3 gpu-1",
+		"rack[1-2]n[1-2]":     "rack1n1 rack1n2 rack2n1 rack2n2",
+		"a[1]b,c":             "a1b c",
+		"cpu-[1-2],gpu-[1,3]": "cpu-1 cpu-2 gpu-1 gpu-3",
+	} {
+		got, err := ExpandHosts(list)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: %q %v", list, got, err)
+		}
+	}
+	for _, bad := range []string{"n[", "n]", "n[[1]]", "n[2-1]", "n[a]", "n[1-99999999]", "a[1-9999]b[1-9999]"} {
+		if got, err := ExpandHosts(bad); err == nil {
+			t.Errorf("%q: accepted as %d names", bad, len(got))
+		}
+	}
+}
+
+func TestNamesWithoutBracketsExpandToThemselves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfN(rapid.StringMatching(`[a-z][a-z0-9-]{0,9}`), 1, 20).Draw(t, "names")
+		got, err := ExpandHosts(strings.Join(names, ","))
+		if err != nil || !cmp.Equal(names, got) {
+			t.Fatalf("%q %v", got, err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, file := range []string{"nodes.txt", "down.txt", "jobs.txt"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add("NodeName=n State=IDLE*+DRAIN Reason=x [root@now]")
+	f.Add("1 R n[1-3,07]b[1],c")
+	f.Fuzz(func(t *testing.T, text string) {
+		nodes, _ := ParseNodes(text)
+		for _, n := range nodes {
+			if n.Name == "" || strings.ContainsAny(n.Name+n.State, " \n+") {
+				t.Errorf("%+v", n)
+			}
+		}
+		_, _ = ParseJobs(text)
+	})
+}
+
+// script answers commands by their text.
+type script map[string]error
+
+func (s script) Run(_ context.Context, argv ...string) ([]byte, error) {
+	return nil, s[strings.Join(argv, " ")]
+}
+
+func TestControlTellsBusyFromUnknown(t *testing.T) {
+	c := Control{script{
+		"scontrol delete nodename=n1": errors.New("delete_node nodename=n1: Requested nodes are busy"),
+		"scontrol delete nodename=n2": errors.New("delete_node nodename=n2: Invalid node name specified"),
+	}}
+	for node, want := range map[string]error{"n1": ErrBusy, "n2": ErrUnknown, "n3": nil} {
+		if err := c.Delete(t.Context(), node); !errors.Is(err, want) {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+}
+
+func TestAJobThatMayNotBeQueuedAgainIsCancelled(t *testing.T) {
+	refused := errors.New("Requested operation is presently disabled for job 4")
+	broken := errors.New("broken")
+	if err := (Control{script{"scontrol requeue 4": refused}}).End(t.Context(), 4); err != nil {
+		t.Error(err)
+	}
+	if err := (Control{script{"scontrol requeue 4": refused, "scancel 4": broken}}).End(t.Context(), 4); err == nil || !strings.Contains(err.Error(), "cancel job 4") {
+		t.Error(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
