@@ -145,7 +145,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	}
 	failed := n.world.neighbours.set(config.Peers)
 	if n.head != nil {
-		n.head.want(config.Peers, changed.slurm && n.served)
+		n.head.want(config.Peers)
 	}
 	if !n.served {
 		n.serve(ctx, config)
@@ -166,13 +166,20 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	return nil
 }
 
-// tell makes running daemons read what has changed. Slurm's is told by the head's duty.
+// tell makes running daemons read what has changed. Nodes that come and go are no such change.
+//
+// New queues restart slurmctld, which takes a moment, keeps nodes, drains and jobs, and lets clients wait. scontrol
+// reconfigure would not do: in Slurm 22.05 it counts the jobs on dynamic nodes twice, and a node stays allocated for
+// ever once its job has ended.
 func (n *node) tell(c changes) {
 	if c.sshd {
 		n.supervisor.signal(sshd, syscall.SIGHUP)
 	}
 	if c.munge {
-		n.supervisor.signal(munged, syscall.SIGTERM) // it comes back with the new key
+		n.supervisor.restart(munged)
+	}
+	if c.slurm {
+		n.supervisor.restart(slurmctld)
 	}
 }
 

@@ -30,7 +30,6 @@ type slurmControl interface {
 	Down(ctx context.Context, node, reason string) error
 	Resume(ctx context.Context, node string) error
 	Delete(ctx context.Context, node string) error
-	Reconfigure(context.Context) error
 	End(ctx context.Context, job int) error
 }
 
@@ -42,10 +41,9 @@ type headDuty struct {
 	console  *console
 	ready    func() bool // slurmctld listens; asking earlier would cost a second
 
-	mu          sync.Mutex
-	peers       []protocol.Peer
-	reconfigure bool
-	changed     time.Time // of the peers or of what Slurm said
+	mu      sync.Mutex
+	peers   []protocol.Peer
+	changed time.Time // of the peers or of what Slurm said
 
 	wake chan struct{}
 }
@@ -54,11 +52,10 @@ func newHeadDuty(control slurmControl, r *reporter, c *console, ready func() boo
 	return &headDuty{slurm: control, reporter: r, console: c, ready: ready, wake: make(chan struct{}, 1)}
 }
 
-// want sets what Slurm is to be brought to. reconfigure: slurm.conf has changed since slurmctld read it.
-func (h *headDuty) want(peers []protocol.Peer, reconfigure bool) {
+// want sets what Slurm is to be brought to.
+func (h *headDuty) want(peers []protocol.Peer) {
 	h.mu.Lock()
 	h.peers = peers
-	h.reconfigure = h.reconfigure || reconfigure
 	h.changed = time.Now()
 	h.mu.Unlock()
 	h.look()
@@ -97,10 +94,6 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		h.failed(errors.New("not listening"))
 		return lookLeast / 2
 	}
-	if err := h.reread(ctx); err != nil {
-		h.failed(err)
-		return lookFast
-	}
 	view, err := h.slurm.View(ctx)
 	if ctx.Err() != nil {
 		return 0
@@ -122,26 +115,6 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		}
 	}
 	return h.pause(settled(peers, view) && len(actions) == 0)
-}
-
-// reread makes Slurm read its configuration again if that has changed.
-func (h *headDuty) reread(ctx context.Context) error {
-	h.mu.Lock()
-	due := h.reconfigure
-	h.reconfigure = false // before the command: a change that comes meanwhile asks anew
-	h.mu.Unlock()
-	if !due {
-		return nil
-	}
-	err := h.slurm.Reconfigure(ctx)
-	if err != nil {
-		h.mu.Lock()
-		h.reconfigure = true
-		h.mu.Unlock()
-		return err
-	}
-	h.console.printf("Slurm has read its new configuration")
-	return nil
 }
 
 func (h *headDuty) failed(err error) {

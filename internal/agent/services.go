@@ -25,8 +25,10 @@ const knock = 20 * time.Millisecond
 // services are the daemons of a role in order of start. They start side by side; only who needs another waits for it.
 func (n *node) services(config *protocol.Config, accounts daemonAccounts) []service {
 	list := []service{
-		{name: munged, command: Command{Argv: []string{"/usr/sbin/munged", "--foreground"}, Account: accounts.munge}},
-		{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}}},
+		{name: munged, command: Command{Argv: []string{"/usr/sbin/munged", "--foreground"}, Account: accounts.munge},
+			noise: []string{"munged: Info:"}}, // a line for each refused decoding, of which Slurm tries many
+		{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
+			noise: []string{"Connection closed by 127.0.0.1", "kex_exchange_identification: Connection closed"}}, // our probe
 	}
 	if config.Self.Role == protocol.Head {
 		// -i: damage to the saved state costs that state, not the cluster.
@@ -34,6 +36,7 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 			name:    slurmctld,
 			command: Command{Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, Account: accounts.slurm},
 			wait:    n.until("unix", mungeSocket),
+			noise:   []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
 		})
 	}
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,22 @@ type service struct {
 	command Command
 	// wait blocks until the service may be started; nil: at once. An error means that ctx has ended.
 	wait func(context.Context) error
+	// noise are parts of lines that say nothing and come often.
+	noise []string
+}
+
+// tidy takes a daemon's own name off its line, and says whether the line is worth the console.
+func (s service) tidy(line string) (string, bool) {
+	for _, part := range s.noise {
+		if strings.Contains(line, part) {
+			return "", false
+		}
+	}
+	who, text, found := strings.Cut(line, ": ")
+	if found && strings.HasPrefix(who, s.name) {
+		return text, true
+	}
+	return line, true
 }
 
 // supervisor keeps services running: each in its own goroutine, so that only those wait that have to.
@@ -39,6 +56,7 @@ type supervised struct {
 
 	mu      sync.Mutex
 	process Process // nil while it does not run
+	asked   bool    // to end and start again, without a pause
 }
 
 // start supervises a service until stop, or at latest until ctx ends.
@@ -68,6 +86,9 @@ func (s *supervisor) keep(ctx context.Context, one *supervised) {
 		if time.Since(began) >= steady {
 			pause = restartFirst
 		}
+		if one.takeAsked() {
+			continue
+		}
 		if sleep(ctx, pause) != nil {
 			return
 		}
@@ -78,7 +99,11 @@ func (s *supervisor) keep(ctx context.Context, one *supervised) {
 // once runs the service until it ends by itself or is stopped.
 func (s *supervisor) once(ctx context.Context, one *supervised) {
 	command := one.command
-	command.Output = func(line string) { s.console.from(one.name, line) }
+	command.Output = func(line string) {
+		if line, worth := one.tidy(line); worth {
+			s.console.from(one.name, line)
+		}
+	}
 	p, err := s.processes.Start(command)
 	if err != nil {
 		s.console.printf("%s did not start: %v", one.name, err)
@@ -97,7 +122,7 @@ func (s *supervisor) once(ctx context.Context, one *supervised) {
 	one.set(nil)
 	s.changed(one.name)
 	if ctx.Err() == nil {
-		s.console.printf("%s ended: %v; it will be started again", one.name, p.Err())
+		s.console.printf("%s ended (%s); it will be started again", one.name, ending(p))
 	}
 }
 
@@ -119,17 +144,38 @@ func (s *supervisor) signal(name string, sig syscall.Signal) {
 	}
 }
 
+// restart ends the service, if it runs, and starts it again at once.
+func (s *supervisor) restart(name string) {
+	if one := s.named(name); one != nil {
+		one.mu.Lock()
+		p := one.process
+		one.asked = p != nil
+		one.mu.Unlock()
+		if p != nil {
+			p.Signal(syscall.SIGTERM)
+		}
+	}
+}
+
 // running says whether the service's process is there.
 func (s *supervisor) running(name string) bool { return s.find(name) != nil }
 
 func (s *supervisor) find(name string) Process {
+	one := s.named(name)
+	if one == nil {
+		return nil
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.process
+}
+
+func (s *supervisor) named(name string) *supervised {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.services {
 		if one.name == name {
-			one.mu.Lock()
-			defer one.mu.Unlock()
-			return one.process
+			return one
 		}
 	}
 	return nil
@@ -139,6 +185,21 @@ func (o *supervised) set(p Process) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.process = p
+}
+
+func (o *supervised) takeAsked() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	asked := o.asked
+	o.asked = false
+	return asked
+}
+
+func ending(p Process) string {
+	if err := p.Err(); err != nil {
+		return err.Error()
+	}
+	return "exit status 0"
 }
 
 // sleep returns early, with the reason, when ctx ends.

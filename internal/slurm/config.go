@@ -41,6 +41,8 @@ AuthType=auth/munge
 CredType=cred/munge
 SlurmctldPidFile=/run/slurm/slurmctld.pid
 SlurmdPidFile=/run/slurm/slurmd.pid
+# Nodes that joined before a queue was added have an older copy of this file, which does not matter to them.
+DebugFlags=NO_CONF_HASH
 # Mail is not set up; this silences an error at every start.
 MailProg=/bin/true
 
@@ -63,7 +65,6 @@ MinJobAge=300
 
 # Needs no control groups of its own, which nodes in namespaces cannot make.
 ProctrackType=proctrack/linuxproc
-JobAcctGatherType=jobacct_gather/linux
 # No binding of tasks: nodes on one machine see the same CPU numbers, and all would use CPU 0 first.
 TaskPlugin=task/none
 # Debian's Open MPI has PMIx and nothing else.

@@ -28,7 +28,8 @@ type Runner interface {
 }
 
 // Control asks and changes Slurm through scontrol, squeue and scancel. One command costs about 5 ms of CPU. All methods
-// may be called again; changing what is so already is a success.
+// may be called again; changing what is so already is a success. There is no reconfigure on purpose: in Slurm 22.05 it
+// counts the jobs on dynamic nodes twice, and their nodes stay allocated for ever. A restart of slurmctld does no harm.
 type Control struct{ Runner Runner }
 
 // View reads all nodes, and the jobs if there can be any.
@@ -85,12 +86,6 @@ func (c Control) update(ctx context.Context, node, state, reason string) error {
 // Delete makes Slurm forget the node. ErrBusy while jobs are on it, ErrUnknown if it is not there.
 func (c Control) Delete(ctx context.Context, node string) error {
 	_, err := c.run(ctx, "delete node "+node, "scontrol", "delete", "nodename="+node)
-	return err
-}
-
-// Reconfigure makes slurmctld and every slurmd read slurm.conf again. Dynamic nodes, drains and jobs survive it.
-func (c Control) Reconfigure(ctx context.Context) error {
-	_, err := c.run(ctx, "reconfigure", "scontrol", "reconfigure")
 	return err
 }
 
