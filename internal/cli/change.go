@@ -26,7 +26,7 @@ func changeFlags(c *cobra.Command) *changing {
 	return f
 }
 
-// carryOut asks for a change and tells, or waits for, what comes of it. old is what the plan compares with in words.
+// carryOut asks for a change and tells, or waits for, what comes of it.
 func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) error {
 	if err := f.check(); err != nil {
 		return err
@@ -52,8 +52,10 @@ func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) erro
 	for _, m := range answer.Messages {
 		a.say("%s", m)
 	}
-	if !f.wait {
+	if !f.wait || answer.Operation == nil {
 		a.announce(answer)
+	}
+	if !f.wait {
 		return f.output.print(a.out, raw, func() {})
 	}
 	op, err := a.operation(ctx, c, answer)
@@ -98,7 +100,7 @@ func (a *app) announce(answer api.Answer) {
 		what = "changes: " + planWords(answer.Plan)
 	}
 	a.say("cluster %s %s", name, what)
-	a.say("`muster events -w %s` shows its progress", name)
+	a.say("`muster events -w %s` shows its progress, `muster describe %s` how it stands", name, name)
 }
 
 // arrived says that an operation is done, and what the next step may be.

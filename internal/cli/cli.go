@@ -22,7 +22,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	self     func() (string, error) // path of this program
-	acting   bool                   // a verb's action has begun: what fails from here on is no error of usage
+	timing   timing
+	acting   bool // a verb's action has begun: what fails from here on is no error of usage
 }
 
 // verb is a command that is built when it is asked for.
@@ -66,13 +67,14 @@ func verbs() []verb {
 		{"whoami", forOthers, (*app).whoami},
 		{"version", forOthers, (*app).version},
 		{"completion", forOthers, (*app).completion},
+		{"agent", "", (*app).agent},
 		{"tunnel", "", (*app).tunnel},
 	}
 }
 
 // Execute runs one command line to its end, or until ctx ends, and returns the program's exit code.
 func Execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr, self: os.Executable}
+	a := &app{in: stdin, out: stdout, err: stderr, self: os.Executable, timing: usualTiming()}
 	return a.run(ctx, args)
 }
 

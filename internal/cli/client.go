@@ -28,10 +28,6 @@ type client struct {
 	http   http.Client
 }
 
-func newClient(base *url.URL, token, source string) *client {
-	return &client{base: base, token: token, source: source, pauses: []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}}
-}
-
 // problemError is an error that the API told.
 type problemError struct{ api.Problem }
 

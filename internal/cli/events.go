@@ -45,7 +45,7 @@ follows what happens until it is interrupted, over lost connections and restarts
 			path = clusterPath(args[0], "events")
 		}
 		if *watch {
-			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: lookEvery}, *output)
+			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: a.timing.look}, *output)
 		}
 		query := url.Values{"after": {strconv.FormatInt(*after, 10)}}
 		events, raw, err := all[store.Event](ctx, controller, path, "after", query)

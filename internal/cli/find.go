@@ -58,7 +58,7 @@ func (a *app) connect() (*client, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, usage("%s: %q is no address like http://127.0.0.1:7420", source, address)
 	}
-	return newClient(base, token, source), nil
+	return &client{base: base, token: token, source: source, pauses: a.timing.repeats}, nil
 }
 
 // missing is the file that an error is about.

@@ -38,6 +38,10 @@ clusters are not listed; ` + "`muster get ID`" + ` still finds them.`,
 }
 
 func (a *app) printClusters(clusters []api.Cluster) {
+	if len(clusters) == 0 {
+		a.say("there are no clusters; `muster create NAME --nodes N` makes one")
+		return
+	}
 	t := newTable("NAME", "PHASE", "FOR", "READY", "AGE", "PRICE/H", "REASON")
 	for _, c := range clusters {
 		ready, of := 0, 0

@@ -49,6 +49,10 @@ func (a *app) machinesList() *cobra.Command {
 }
 
 func (a *app) printMachines(machines []api.Machine) {
+	if len(machines) == 0 {
+		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host")
+		return
+	}
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
 	for _, m := range machines {
 		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","), m.Reason)

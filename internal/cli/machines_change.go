@@ -163,12 +163,20 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old api.Machine) (api.Machine, error) {
 	m, said := old, time.Now()
 	for {
+		var now api.Machine
+		_, err := c.do(ctx, get(machinePath(old.Name), nil), &now)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return m, err
+		case err == nil:
+			m = now
+		}
 		over := m.Phase == store.Available || m.Phase == store.Maintenance || m.Phase == store.Quarantined
 		if over && m.Since.After(old.Since) {
 			lines.line(m.Name + " " + string(m.Phase) + ": " + m.Reason)
 			return m, nil
 		}
-		if time.Since(said) >= quietAfter {
+		if time.Since(said) >= a.timing.quiet {
 			said = time.Now()
 			lines.line(m.Name + " is still " + string(m.Phase) + ": " + m.Reason)
 		}
@@ -180,14 +188,6 @@ func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *pl
 			a.say("it goes on; `muster machines list` shows it")
 			return m, silent{context.Cause(ctx)}
 		case <-time.After(machineLook):
-		}
-		var now api.Machine
-		_, err := c.do(ctx, get(machinePath(old.Name), nil), &now)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			return m, err
-		case err == nil:
-			m = now
 		}
 	}
 }

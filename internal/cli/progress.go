@@ -23,7 +23,7 @@ type progress interface {
 
 func (a *app) newProgress(name string, start time.Time) progress {
 	if live(a.err) {
-		return &livePicture{app: a, name: name, start: start, seen: map[string]sighting{}}
+		return a.newPicture(name, start)
 	}
 	return &plainLines{app: a, start: start}
 }
@@ -53,6 +53,10 @@ type livePicture struct {
 	seen  map[string]sighting // by node ID
 	extra string
 	drawn int // lines on the screen that are ours
+}
+
+func (a *app) newPicture(name string, start time.Time) *livePicture {
+	return &livePicture{app: a, name: name, start: start, seen: map[string]sighting{}}
 }
 
 // sighting is when this program first saw a node in its phase: the controller's clock may differ from ours.
@@ -122,7 +126,7 @@ func (p *livePicture) lines(room int) []string {
 		lines = append(lines, fmt.Sprintf("         %-*s  %s %6.1fs  %s", names, n.Name, phase, since, n.Reason))
 	}
 	if hidden > 0 {
-		lines = append(lines, fmt.Sprintf("         … and %s more", plural(hidden, "node")))
+		lines = append(lines, fmt.Sprintf("         … and %d more", hidden))
 	}
 	return lines
 }

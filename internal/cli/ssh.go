@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -61,6 +62,10 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	var cluster api.Cluster
 	if _, err := controller.do(ctx, get(clusterPath(ref), nil), &cluster); err != nil {
 		return err
+	}
+	if node != "" && !slices.ContainsFunc(cluster.Nodes, func(n api.Node) bool { return n.Name == node }) {
+		text := fmt.Sprintf("cluster %s has no node %q (`muster describe %s` lists its nodes)", cluster.Name, node, ref)
+		return &problemError{api.Problem{Code: "not-found", Detail: text}}
 	}
 	dir, err := os.MkdirTemp("", "muster-ssh-")
 	if err != nil {
@@ -179,5 +184,5 @@ func proxyCommand(self, ref, node string) string {
 	for _, word := range []string{self, "tunnel", "--", ref, node} {
 		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 	}
-	return strings.ReplaceAll("exec "+strings.Join(words, " "), "%", "%%")
+	return strings.ReplaceAll(strings.Join(words, " "), "%", "%%")
 }

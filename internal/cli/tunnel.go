@@ -49,34 +49,39 @@ func (a *app) tunnel() *cobra.Command {
 const dialPatience = 30 * time.Second
 
 // upgrade asks for a tunnel. http.Client could too, but its connection cannot be closed in one direction.
-func (c *client) upgrade(ctx context.Context, path string, query url.Values) (conn net.Conn, from *bufio.Reader, err error) {
+func (c *client) upgrade(ctx context.Context, path string, query url.Values) (net.Conn, io.Reader, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, nil, c.lost(err)
+	}
+	from, err := c.shake(ctx, conn, path, query)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, from, nil
+}
+
+// shake turns an HTTP connection into a tunnel. What it returns may have read ahead of the connection.
+func (c *client) shake(ctx context.Context, conn net.Conn, path string, query url.Values) (io.Reader, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+path+"?"+query.Encode(), nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", api.TunnelProtocol)
-	if conn, err = c.dial(ctx); err != nil {
-		return nil, nil, c.lost(err)
-	}
-	defer func() {
-		if err != nil {
-			_ = conn.Close()
-		}
-	}()
 	if err := errors.Join(conn.SetDeadline(time.Now().Add(dialPatience)), request.Write(conn)); err != nil {
-		return nil, nil, c.lost(err)
+		return nil, c.lost(err)
 	}
-	from = bufio.NewReader(conn)
+	from := bufio.NewReader(conn)
 	response, err := http.ReadResponse(from, request)
 	if err != nil {
-		return nil, nil, c.lost(err)
+		return nil, c.lost(err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		return nil, nil, c.problem(response, "")
+		return nil, c.problem(response, "")
 	}
-	return conn, from, conn.SetDeadline(time.Time{})
+	return from, conn.SetDeadline(time.Time{})
 }
 
 func (c *client) dial(ctx context.Context) (net.Conn, error) {

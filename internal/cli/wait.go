@@ -12,12 +12,23 @@ import (
 	"muster/internal/store"
 )
 
-// Timing of a wait. Events say when to look; looking anyway covers what no event tells, and a stream that is lost.
-const (
-	lookEvery  = time.Second
-	drawEvery  = 100 * time.Millisecond
-	quietAfter = 10 * time.Second
-)
+// timing is the pace of repetitions and waits. Events say when to look; looking anyway covers what no event tells, and a
+// stream that is lost.
+type timing struct {
+	repeats []time.Duration // before each repetition of a request
+	back    time.Duration   // before coming back to a lost stream
+	look    time.Duration   // between looks while there are no events
+	gap     time.Duration   // between looks at least: events of many nodes come in bursts
+	draw    time.Duration
+	quiet   time.Duration // without news, after which the user is told what is waited for
+}
+
+func usualTiming() timing {
+	return timing{
+		repeats: []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond},
+		back:    250 * time.Millisecond, look: time.Second, gap: 30 * time.Millisecond, draw: 100 * time.Millisecond, quiet: 10 * time.Second,
+	}
+}
 
 // waiting is what the user said about waiting.
 type waiting struct {
@@ -61,6 +72,7 @@ type journey struct {
 	cluster api.Cluster // as last seen
 	raw     []byte
 	said    time.Time // when the user last read something new
+	looked  time.Time // when the cluster was last read
 }
 
 // await shows the progress of an operation until it is done.
@@ -79,7 +91,11 @@ func (a *app) await(ctx context.Context, c *client, w *waiting, op api.Operation
 // left says how things stood when the user stopped waiting.
 func (j *journey) left(ctx context.Context, w *waiting) error {
 	stands := fmt.Sprintf("cluster %s is %s", j.name, standing(j.cluster))
-	look := fmt.Sprintf("the operation goes on; `muster describe %s` and `muster events -w %s` show it", j.name, j.name)
+	ref := j.name
+	if j.op.Kind == "delete" {
+		ref = j.op.Cluster // the name is soon nobody's
+	}
+	look := fmt.Sprintf("the operation goes on; `muster describe %s` and `muster events -w %s` show it", ref, ref)
 	if errors.Is(context.Cause(ctx), errTimeout) {
 		return fmt.Errorf("not done after %s: %s (%s)", w.timeout, stands, look)
 	}
@@ -90,7 +106,7 @@ func (j *journey) left(ctx context.Context, w *waiting) error {
 func (j *journey) run(ctx context.Context) error {
 	events := make(chan store.Event, 1000)
 	ended := make(chan error, 1)
-	watch := &stream{client: j.client, path: clusterPath(j.op.Cluster, "events"), after: j.op.EventsAfter, pause: lookEvery / 4}
+	watch := &stream{client: j.client, path: clusterPath(j.op.Cluster, "events"), after: j.op.EventsAfter, pause: j.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -103,7 +119,7 @@ func (j *journey) run(ctx context.Context) error {
 			}
 		})
 	}()
-	look, draw := time.NewTicker(lookEvery), time.NewTicker(drawEvery)
+	look, draw := time.NewTicker(j.app.timing.look), time.NewTicker(j.app.timing.draw)
 	defer look.Stop()
 	defer draw.Stop()
 	for {
@@ -128,6 +144,7 @@ func (j *journey) next(ctx context.Context, events <-chan store.Event, ended <-c
 			return err
 		case e := <-events:
 			j.tell(e)
+			time.Sleep(j.app.timing.gap - time.Since(j.looked))
 			j.drain(events)
 			return nil
 		case <-look:
@@ -156,6 +173,7 @@ func (j *journey) tell(e store.Event) {
 
 // look reads the cluster and says whether the operation is done. A controller that does not answer is waited for.
 func (j *journey) look(ctx context.Context) (done bool, err error) {
+	j.looked = time.Now()
 	var now api.Cluster
 	raw, err := j.client.once(ctx, get(clusterPath(j.op.Cluster), nil))
 	if err == nil {
@@ -179,9 +197,9 @@ func (j *journey) look(ctx context.Context) (done bool, err error) {
 	return j.done()
 }
 
-// quiet says, at most every quietAfter, that nothing has happened for so long.
+// quiet says, at most every so often, that nothing has happened for so long.
 func (j *journey) quiet() bool {
-	if time.Since(j.said) < quietAfter {
+	if time.Since(j.said) < j.app.timing.quiet {
 		return false
 	}
 	j.said = time.Now()

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/agent"
+)
+
+func (a *app) agent() *cobra.Command {
+	return &cobra.Command{
+		Use:    "agent",
+		Hidden: true, // nobody types it
+		Short:  "Run as the first process of a node",
+		Long: `Run as the first process of a node: join the cluster with the one-time token of this boot, make the node what its
+configuration says, keep its services running, and report what is true. Substrates start it; nobody types it. The exit code
+is 3 when the controller has refused this boot for good.`,
+		Example: `  muster agent`,
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			err := agent.Run(ctx, agent.Options{Console: a.err})
+			if err == nil {
+				return nil
+			}
+			a.complain(err.Error())
+			return exitCode(agent.ExitStatus(err))
+		}),
+	}
+}
