@@ -73,8 +73,9 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		}
 		c = protocol.Config{
 			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
-			Self: peer(self, sizes[self.MachineID], now),
-			SSH:  protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
+			Self:       peer(self, sizes[self.MachineID], now),
+			SharedCPUs: sizes[self.MachineID].Substrate == "local",
+			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		for _, n := range nodes {
 			if n.Phase != store.Failed && n.Phase != store.Releasing {

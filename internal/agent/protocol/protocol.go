@@ -64,6 +64,9 @@ type Config struct {
 	Queues    []Queue `json:"queues"`
 	Users     []User  `json:"users"`
 	SSH       SSH     `json:"ssh"`
+	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
+	// node would count from 0, nor spin while it waits.
+	SharedCPUs bool `json:"shared_cpus,omitempty"`
 }
 
 // Peer is one node as the others see it. Name, address and MAC stay together for the cluster's life.
