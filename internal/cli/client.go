@@ -161,6 +161,9 @@ func (c *client) open(ctx context.Context, r call) (*http.Response, error) {
 
 // lost says why there was no answer.
 func (c *client) lost(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: %w", context.Canceled)
+	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("the controller is not running: nothing listens at %s, the address in %s: %w", c.base, c.source, bare(err))
 	}

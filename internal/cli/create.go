@@ -20,7 +20,7 @@ what is missing. The command returns when the cluster is accepted; --wait stays 
 		Args: cobra.MaximumNArgs(1),
 	}
 	path := fileFlag(c)
-	nodes := c.Flags().Int("nodes", 0, "with NAME instead of a file: the number of compute nodes")
+	nodes := c.Flags().Int("nodes", 0, "with NAME instead of a file: `N` compute nodes")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

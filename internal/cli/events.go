@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/api"
 	"muster/internal/store"
 )
 
@@ -27,7 +28,7 @@ follows what happens until it is interrupted, over lost connections and restarts
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	watch := c.Flags().BoolP("watch", "w", false, "go on with events as they happen")
-	after := c.Flags().Int64("after", 0, "only events with a number above this")
+	after := c.Flags().Int64("after", 0, "only events with numbers above `N`")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if *after < 0 {
@@ -43,6 +44,13 @@ follows what happens until it is interrupted, over lost connections and restarts
 		path := "/v1/events"
 		if len(args) > 0 {
 			path = clusterPath(args[0], "events")
+		}
+		if *watch && len(args) > 0 {
+			var cluster api.Cluster // by its ID it is still found when it is deleted meanwhile
+			if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+				return err
+			}
+			path = clusterPath(cluster.ID, "events")
 		}
 		if *watch {
 			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: a.timing.look}, *output)

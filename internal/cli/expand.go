@@ -21,7 +21,7 @@ file always gives the same result: the site's defaults are those of a site witho
 		Args: cobra.NoArgs,
 	}
 	path := fileFlag(c)
-	site := c.Flags().String("config", "", "the site file whose defaults to use")
+	site := c.Flags().String("config", "", "the site `FILE` whose defaults to use")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	c.RunE = a.do(func(context.Context, []string) error {
 		file, err := a.readFile(*path)

@@ -18,7 +18,7 @@ type clusterFile struct {
 }
 
 func fileFlag(c *cobra.Command) *string {
-	path := c.Flags().StringP("file", "f", "", "the cluster file; - reads standard input")
+	path := c.Flags().StringP("file", "f", "", "the cluster `FILE`; - reads standard input")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
 	return path
 }

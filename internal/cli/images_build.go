@@ -32,9 +32,9 @@ squashfs-tools, and reads Debian's packages from --mirror.`,
 		},
 	}
 	data := dataFlag(c)
-	output := c.Flags().StringP("output", "o", "", "make this new folder the image, instead of importing it into the store")
+	output := c.Flags().StringP("output", "o", "", "make the new folder `DIR` the image, instead of importing it into the store")
 	_ = c.MarkFlagDirname("output")
-	mirror := c.Flags().String("mirror", "", "the Debian mirror (default: mmdebstrap's choice)")
+	mirror := c.Flags().String("mirror", "", "the `URL` of a Debian mirror (default: mmdebstrap's choice)")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		recipe, err := loadRecipe(args[0])
 		if err != nil {

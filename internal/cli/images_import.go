@@ -17,7 +17,7 @@ squashfs, or a root tarball, plain or packed by gzip, zstd or xz. The last two n
 		Args: cobra.ExactArgs(1),
 	}
 	data := dataFlag(c)
-	name := c.Flags().String("name", "", "the image's name (default: what its manifest says)")
+	name := c.Flags().String("name", "", "the image's `NAME` (default: what its manifest says)")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		store, err := openImages(*data)
 		if err != nil {

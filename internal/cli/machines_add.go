@@ -23,9 +23,9 @@ They share the host's CPUs and memory; --cpus and --memory limit what a node on 
   muster machines add --local 2 --cpus 2 --memory 4GiB`,
 		Args: cobra.NoArgs,
 	}
-	count := c.Flags().Int("local", 0, "how many machines to make of the controller's host")
-	cpus := c.Flags().Int("cpus", 0, "CPUs that a node may use (default: all of the host's)")
-	size := c.Flags().String("memory", "", "memory that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
+	count := c.Flags().Int("local", 0, "make `N` machines of the controller's host")
+	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")
+	size := c.Flags().String("memory", "", "memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {

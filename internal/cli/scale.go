@@ -53,7 +53,7 @@ type drainTimeout time.Duration
 
 func drainFlag(c *cobra.Command) *drainTimeout {
 	d := new(drainTimeout)
-	c.Flags().DurationVar((*time.Duration)(d), "drain-timeout", 0, "how long nodes that go may wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
+	c.Flags().DurationVar((*time.Duration)(d), "drain-timeout", 0, "the `TIME` that nodes that go may wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
 	return d
 }
 

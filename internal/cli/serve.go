@@ -29,12 +29,12 @@ arguments of a process.`,
 		Args: cobra.NoArgs,
 	}
 	data := dataFlag(c)
-	db := c.Flags().String("db", "", "a PostgreSQL database, as postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
-	listen := c.Flags().String("listen", "127.0.0.1:7420", "the address of the API")
-	site := c.Flags().String("config", "", "the site file: classes, prices, defaults (default: one class, local, of this host)")
-	logFormat := c.Flags().String("log-format", "text", "text or json")
+	db := c.Flags().String("db", "", "a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
+	listen := c.Flags().String("listen", "127.0.0.1:7420", "the `ADDRESS` of the API")
+	site := c.Flags().String("config", "", "the site `FILE`: classes, prices, defaults (default: one class, local, of this host)")
+	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
-	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err, *logFormat, level)
 		if err != nil {
@@ -61,7 +61,7 @@ arguments of a process.`,
 
 // dataFlag gives a command --data.
 func dataFlag(c *cobra.Command) *string {
-	dir := c.Flags().String("data", "", "the controller's data directory, or MUSTER_DATA (default: "+defaultData+")")
+	dir := c.Flags().String("data", "", "the controller's data directory, `DIR`, or MUSTER_DATA (default: "+defaultData+")")
 	_ = c.MarkFlagDirname("data")
 	c.PreRun = func(*cobra.Command, []string) {
 		if *dir == "" {

@@ -39,7 +39,7 @@ type waiting struct {
 func waitFlags(c *cobra.Command, until string) *waiting {
 	w := &waiting{}
 	c.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until+", and show the progress")
-	c.Flags().DurationVar(&w.timeout, "timeout", 0, "with --wait: give up waiting after this long, such as 90s or 10m; the operation goes on (default: no limit)")
+	c.Flags().DurationVar(&w.timeout, "timeout", 0, "with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
 	return w
 }
 

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// ago is a time of which nothing but its age is known.
+func ago(d time.Duration) time.Time { return time.Now().Add(-d - 100*time.Millisecond) }
+
+// reads compares what was printed with what should have been, less the first line break of a raw string.
+func reads(t *testing.T, got, want string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
+		t.Errorf("it reads otherwise (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
+	s := newSite(t)
+	s.answers("PUT /v1/clusters/cfd", 200, api.Answer{Plan: api.Plan{
+		Spec:     spec.Cluster{Name: "cfd"},
+		Changes:  []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
+		Add:      []api.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
+		Release:  []string{"gpu1", "gpu2"},
+		Price:    "3.75 EUR",
+		Messages: []string{"gpu1 runs jobs"},
+	}})
+	r := musterWith(t, brisk(), "name: cfd\nnodes: 4\n", "plan", "-f", "-")
+	r.wants(t, 0)
+	reads(t, r.out, `
+cluster cfd: 2 changes, 1 node comes, 2 nodes go
+
+CHANGE           OLD        NEW     EFFECT        WHY
+queues[cpu].max  2       →  4       live          new nodes join
+queues[gpu]      1 node  →  (none)  drains-queue  its jobs end first
+
+COMES  QUEUE  CLASS  MACHINE
+cpu3   cpu    epyc   m7
+
+goes   gpu1, gpu2
+price  3.75 EUR per hour
+note   gpu1 runs jobs
+`)
+	if asked := s.asked(); !slices.Equal(asked, []string{"PUT /v1/clusters/cfd?dry_run=true"}) {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestADryRunPrintsThePlan(t *testing.T) {
+	s := newSite(t)
+	s.answers("POST /v1/clusters", 200, api.Answer{Plan: api.Plan{Spec: spec.Cluster{Name: "cfd"}}})
+	muster(t, "create", "cfd", "--nodes", "1", "--dry-run").wants(t, 0, "cluster cfd: nothing to change\n")
+	if asked := s.asked(); !slices.Equal(asked, []string{"POST /v1/clusters?dry_run=true"}) {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestADescriptionExplainsEveryNode(t *testing.T) {
+	s := newSite(t)
+	s.answers("GET /v1/clusters/cfd", 200, api.Cluster{
+		ID: "c1", Name: "cfd", Project: "aero", Phase: store.Degraded, Reason: "1 of 2 nodes ready", Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
+		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian12-hpc"}, Price: "3.75 EUR", CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
+		Nodes: []api.Node{
+			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: store.Ready, Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
+			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: store.Ready, Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
+				Slurm: &protocol.SlurmNode{State: "mixed", Drain: true, Responding: false, Jobs: 3}},
+			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: store.Joining, Reason: "waits for munge", Since: ago(time.Second),
+				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"}}},
+		},
+	})
+	s.answers("GET /v1/clusters/c1/events", 200, list(store.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: store.Joining, Text: "its agent is here"}))
+	r := muster(t, "describe", "cfd")
+	r.wants(t, 0)
+	reads(t, r.out, `
+name     cfd
+id       c1
+project  aero
+phase    degraded for 3m12s
+reason   1 of 2 nodes ready
+lacks    class epyc: none is free
+image    debian12-hpc@sha256:12
+price    3.75 EUR per hour
+age      1d2h, created by alice
+change   generation 2 is on its way, 1 was reached
+
+NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SLURM         JOBS  SEEN   REASON
+head  (head)  ready    1h0m  s1       10.77.0.2                      0s     cpu unlimited
+n1    main    ready    1m0s  m1       10.77.0.3  mixed+drain*  3     1s     cpu 2
+n2    main    joining  1s    m2       10.77.0.4                      never  waits for munge; munge fails: refused
+
+AGO   WHO  EVENT
+1m0s  n2   joining: its agent is here
+`)
+}
+
+func TestMachinesAreAskedOneByOneAndEachRefusalIsTold(t *testing.T) {
+	s := newSite(t)
+	s.HandleFunc("POST /v1/machines/{name}/maintain", func(w http.ResponseWriter, r *http.Request) {
+		if name := r.PathValue("name"); name == "m2" {
+			tellProblem(w, api.Problem{Status: 404, Code: "not-found", Detail: "machine m2: not found"})
+		} else {
+			reply(w, 200, api.Machine{Name: name, Phase: store.InUse, Node: "cfd/n1"})
+		}
+	})
+	muster(t, "machines", "maintain", "m1", "m2", "m3").wants(t, exitNotFound,
+		"machine m1: leaves service when it is free; it is in-use by cfd/n1\n", "error: machine m2: not found\n", "machine m3: leaves")
+}
+
+func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {
+	for _, c := range []struct {
+		phase store.Phase
+		code  int
+		says  string
+	}{
+		{store.Available, 0, "1 machine ready in"},
+		{store.Quarantined, exitOther, "error: machine local-1 is quarantined: as told\n"},
+	} {
+		t.Run(string(c.phase), func(t *testing.T) {
+			s := newSite(t)
+			enrolled := api.Machine{Name: "local-1", Phase: store.Enrolled, Since: time.Now()}
+			s.HandleFunc("POST /v1/machines", func(w http.ResponseWriter, r *http.Request) {
+				if text, _ := io.ReadAll(r.Body); string(text) != `{"count":1,"cpus":2,"memory_mib":4096,"substrate":"local"}` {
+					t.Errorf("asked for %s", text)
+				}
+				reply(w, 201, list(enrolled))
+			})
+			looks := 0
+			s.HandleFunc("GET /v1/machines/local-1", func(w http.ResponseWriter, _ *http.Request) {
+				m := enrolled
+				if looks++; looks > 1 {
+					m.Phase, m.Since, m.Reason = c.phase, enrolled.Since.Add(time.Second), "as told"
+				}
+				reply(w, 200, m)
+			})
+			muster(t, "machines", "add", "--local", "1", "--cpus", "2", "--memory", "4GiB", "--wait").wants(t, c.code, "local-1 "+string(c.phase)+": as told", c.says)
+		})
+	}
+}
+
+func TestAKeyIsReadFromItsPublicFileOnly(t *testing.T) {
+	newSite(t)
+	t.Setenv("HOME", t.TempDir())
+	muster(t, "keys", "add").wants(t, exitInvalid, "id_ed25519.pub or ", "ssh-keygen -t ed25519")
+}
+
+func TestTablesAlignAndLeaveEmptyColumnsOut(t *testing.T) {
+	var out bytes.Buffer
+	table := newTable("NAME", "PRICE", "STATE")
+	table.row("a", "", "\x1b[32mready\x1b[m")
+	table.row("long-name", "", "größer")
+	table.print(&out)
+	reads(t, out.String(), "NAME       STATE\na          \x1b[32mready\x1b[m\nlong-name  größer\n")
+}
+
+func TestAgesHaveTwoUnits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 59 * time.Second: "59s", 192 * time.Second: "3m12s", 25 * time.Hour: "1d1h", 61 * time.Minute: "1h1m",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestSizesOfMemory(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "512MiB": 512, "4GiB": 4096, "1TiB": 1 << 20, "4GB": -1, "0GiB": -1, "-1GiB": -1, "1.5GiB": -1, "99999999TiB": -1} {
+		got, err := parseMemory(text)
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestExpansionAsksNobody(t *testing.T) {
+	s := newSite(t)
+	r := musterWith(t, brisk(), "name: cfd\nnodes: 2\n", "expand", "-f", "-")
+	r.wants(t, 0, "image: debian12-hpc\n", "max: 2\n")
+	musterWith(t, brisk(), r.out, "validate", "-f", "-").wants(t, 0, "stdin is a valid cluster file")
+	if asked := s.asked(); len(asked) > 0 {
+		t.Errorf("the controller was asked: %v", asked)
+	}
+}
+
+func TestEveryFieldIsListed(t *testing.T) {
+	r := muster(t, "spec", "fields")
+	r.wants(t, 0)
+	if got, want := strings.Count(r.out, "\n"), len(spec.Fields())+1; got != want {
+		t.Errorf("%d lines for %d fields and a heading", got, want-1)
+	}
+	muster(t, "spec", "schema").wants(t, 0, "https://json-schema.org/draft/2020-12/schema")
+}
+
+func TestSizesInTheirUnit(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 195842048: "187 MiB", 4 << 30: "4.0 GiB"} {
+		if got := bytesSize(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
