@@ -206,6 +206,13 @@ func (f *fakeController) report(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(reply)
 }
 
+// last is the node's last report.
+func (f *fakeController) last(node string) protocol.Report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reports[node]
+}
+
 // set gives a node its configuration.
 func (f *fakeController) set(node string, config protocol.Config) {
 	f.mu.Lock()

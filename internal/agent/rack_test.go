@@ -167,6 +167,12 @@ func (r *rack) halt(t testing.TB, p protocol.Peer) time.Duration {
 	return 0
 }
 
+// cost is what the node's agent has used so far: memory in all, its own part of it, and CPU time without its children's.
+func (r *rack) cost(t testing.TB, p protocol.Peer) string {
+	t.Helper()
+	return strings.Join(strings.Fields(r.sh(t, `p=$(runc state %s%s | sed -n 's/.*"pid": \([0-9]*\).*/\1/p'); grep -hE 'VmRSS|RssAnon' /proc/$p/status; awk '{print ($14+$15)*10 " ms CPU"}' /proc/$p/stat`, r.net, p.Name)), " ")
+}
+
 // ssh runs a command on a node as alice, from the network's gateway; the host key must be signed by the authority.
 func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	t.Helper()

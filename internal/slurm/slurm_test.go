@@ -158,7 +158,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		nodes, _ := ParseNodes(text)
 		for _, n := range nodes {
-			if n.Name == "" || strings.ContainsAny(n.Name+n.State, " \n+") {
+			if n.Name == "" || strings.ContainsAny(n.Name, " \n") || strings.ContainsAny(n.State, " \n+") {
 				t.Errorf("%+v", n)
 			}
 		}

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
+)
+
+func TestWhatIsPlannedForANode(t *testing.T) {
+	compute := func(p protocol.Peer) []protocol.Peer {
+		p.Name, p.Role = "n1", protocol.Compute
+		return []protocol.Peer{{Name: "head", Role: protocol.Head}, p}
+	}
+	idle := protocol.SlurmNode{Name: "n1", State: "idle", Responding: true}
+	drained := func(reason string) protocol.SlurmNode {
+		n := idle
+		n.Drain, n.Reason = true, reason
+		return n
+	}
+	jobs := map[string][]slurm.Job{"n1": {{ID: 7, State: "R"}, {ID: 8, State: "CG"}}}
+	for name, c := range map[string]struct {
+		peers   []protocol.Peer
+		view    slurm.View
+		want    []action
+		settled bool
+	}{
+		"it is as it should be":           {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{idle}}, nil, true},
+		"it is not in Slurm yet":          {compute(protocol.Peer{}), slurm.View{}, nil, false},
+		"it does not respond":             {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{{Name: "n1", State: "idle"}}}, nil, false},
+		"it is to drain":                  {compute(protocol.Peer{Drain: true}), slurm.View{Nodes: []protocol.SlurmNode{idle}}, []action{{verb: "drain", node: "n1"}}, false},
+		"it drains already":               {compute(protocol.Peer{Drain: true}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}}, nil, false},
+		"it is to work again":             {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
+		"an administrator has drained it": {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{drained("disk")}}, nil, false},
+		"its time to drain is over":       {compute(protocol.Peer{Drain: true, DrainKill: true}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
+		"it is no peer any more":          {compute(protocol.Peer{})[:1], slurm.View{Nodes: []protocol.SlurmNode{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
+	} {
+		if got := plan(c.peers, c.view); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+		if got := settled(c.peers, c.view); got != c.settled {
+			t.Errorf("%s: settled %v", name, got)
+		}
+	}
+}
+
+// fakeSlurm behaves like Slurm's nodes; a node with jobs is busy until it is down.
+type fakeSlurm struct {
+	mu    sync.Mutex
+	nodes []protocol.SlurmNode
+	jobs  map[string][]slurm.Job
+	log   []string
+	looks int
+}
+
+func (f *fakeSlurm) View(context.Context) (slurm.View, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	return slurm.View{Nodes: slices.Clone(f.nodes), Jobs: f.jobs}, nil
+}
+
+func (f *fakeSlurm) node(name string) *protocol.SlurmNode {
+	i := slices.IndexFunc(f.nodes, func(n protocol.SlurmNode) bool { return n.Name == name })
+	return &f.nodes[i]
+}
+
+func (f *fakeSlurm) Drain(_ context.Context, node, reason string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, "drain "+node)
+	f.node(node).Drain, f.node(node).Reason = true, reason
+	return nil
+}
+
+func (f *fakeSlurm) Down(_ context.Context, node, reason string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, "down "+node)
+	delete(f.jobs, node)
+	return nil
+}
+
+func (f *fakeSlurm) Resume(_ context.Context, node string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, "resume "+node)
+	f.node(node).Drain, f.node(node).Reason = false, ""
+	return nil
+}
+
+func (f *fakeSlurm) Delete(_ context.Context, node string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.jobs[node]) > 0 {
+		return fmt.Errorf("delete: %w", slurm.ErrBusy)
+	}
+	f.log = append(f.log, "delete "+node)
+	f.nodes = slices.DeleteFunc(f.nodes, func(n protocol.SlurmNode) bool { return n.Name == node })
+	return nil
+}
+
+func (f *fakeSlurm) End(_ context.Context, job int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, fmt.Sprintf("end %d", job))
+	f.jobs = nil
+	return nil
+}
+
+func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSlurm{
+			nodes: []protocol.SlurmNode{{Name: "n1", State: "mixed", Responding: true}, {Name: "n2", State: "mixed", Responding: true}},
+			jobs:  map[string][]slurm.Job{"n1": {{ID: 1, State: "R"}}, "n2": {{ID: 2, State: "R"}}},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true })
+		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute, Drain: true}})
+		go h.run(ctx)
+		time.Sleep(time.Second)
+		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute, Drain: true, DrainKill: true}})
+		time.Sleep(time.Second)
+		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if got, want := strings.Join(f.log, ", "), "drain n1, down n2, delete n2, end 1, resume n1"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSlurm{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true })
+		count := func() int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.looks
+		}
+		looks := func(d time.Duration) int {
+			before := count()
+			time.Sleep(d)
+			synctest.Wait()
+			return count() - before
+		}
+		nodes := func(n ...protocol.SlurmNode) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.nodes = n
+		}
+		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute}})
+		go h.run(ctx)
+		if n := looks(time.Second); n < 9 || n > 12 {
+			t.Errorf("%d looks in a second while a node is to come", n)
+		}
+		time.Sleep(fastSpell)
+		if n := looks(10 * time.Second); n > 11 {
+			t.Errorf("%d looks in 10 s when it does not come", n)
+		}
+		nodes(protocol.SlurmNode{Name: "n1", State: "idle", Responding: true})
+		time.Sleep(lookSlow)
+		if n := looks(10 * time.Second); n > 6 {
+			t.Errorf("%d looks in 10 s when all is well", n)
+		}
+		nodes()
+		h.look()
+		if n := looks(time.Second); n < 9 {
+			t.Errorf("%d looks in a second after slurmctld spoke", n)
+		}
+	})
+}
