@@ -190,7 +190,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role))
 	if config.Self.Role == protocol.Head {
 		ready := func() bool { return n.world.listening(slurm.Port) }
-		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready)
+		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready, n.newestPeers)
 		n.console.listen(func(who string) {
 			if who == slurmctld {
 				n.head.look() // it logs what happens to its nodes and jobs
@@ -199,6 +199,18 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	n.tasks.Go(func() { n.reporter.run(ctx, n.controller, n.console, n.poll.newest) })
 	return nil
+}
+
+// newestPeers asks the controller for the configuration as it is now.
+func (n *node) newestPeers(ctx context.Context) ([]protocol.Peer, error) {
+	config, err := n.controller.Config(ctx, 0)
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil:
+		return nil, errors.New("the controller has no configuration")
+	}
+	return config.Peers, validate(config)
 }
 
 // serve starts the daemons and whatever watches them.

@@ -82,6 +82,19 @@ func (d disk) read(name string) (string, error) {
 	return string(text), err
 }
 
+// sharing are Open MPI's settings for nodes on the same CPUs. Every node counts cores from 0, so bound ranks of several
+// nodes would all sit on the first; and a rank that spins while it waits takes the CPU from the one it waits for. (Two
+// ranks on two nodes of two CPUs: 4 ms for a message when bound, 6 us when not.) Users' own settings come after these.
+const sharing = "\n# Written by muster: these nodes share their CPUs.\nhwloc_base_binding_policy = none\nmpi_yield_when_idle = 1\n"
+
+// withSharing is a parameter file with those settings.
+func withSharing(file string) string {
+	if strings.Contains(file, sharing) {
+		return file
+	}
+	return file + sharing
+}
+
 // hosts renders /etc/hosts: names need no server.
 func hosts(peers []protocol.Peer) string {
 	var b strings.Builder
@@ -101,6 +114,8 @@ const (
 	mungeKeyFile  = "/etc/munge/munge.key"
 	slurmFile     = "/etc/slurm/slurm.conf"
 	cgroupFile    = "/etc/slurm/cgroup.conf"
+	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
+	clientFile    = "/run/muster/slurm.conf" // on nodes, until slurmd has fetched the head's
 	mungeSocket   = "/run/munge/munge.socket.2"
 	slurmStateDir = "/home/.muster/slurmctld"
 	slurmSpoolDir = "/var/spool/slurmd"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +40,8 @@ type headDuty struct {
 	slurm    slurmControl
 	reporter *reporter
 	console  *console
-	ready    func() bool // slurmctld listens; asking earlier would cost a second
+	ready    func() bool                                    // slurmctld listens; asking earlier would cost a second
+	newest   func(context.Context) ([]protocol.Peer, error) // asks the controller
 
 	mu      sync.Mutex
 	peers   []protocol.Peer
@@ -48,8 +50,8 @@ type headDuty struct {
 	wake chan struct{}
 }
 
-func newHeadDuty(control slurmControl, r *reporter, c *console, ready func() bool) *headDuty {
-	return &headDuty{slurm: control, reporter: r, console: c, ready: ready, wake: make(chan struct{}, 1)}
+func newHeadDuty(control slurmControl, r *reporter, c *console, ready func() bool, newest func(context.Context) ([]protocol.Peer, error)) *headDuty {
+	return &headDuty{slurm: control, reporter: r, console: c, ready: ready, newest: newest, wake: make(chan struct{}, 1)}
 }
 
 // want sets what Slurm is to be brought to.
@@ -109,12 +111,29 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	h.reporter.setCheck("slurmctld", nil)
 	h.reporter.setSlurm(nodes)
 	actions := plan(peers, view)
+	if slices.ContainsFunc(actions, removes) {
+		actions = h.confirmed(ctx, actions, view)
+	}
 	for _, a := range actions {
 		if err := a.do(ctx, h.slurm); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
 		}
 	}
 	return h.pause(settled(peers, view) && len(actions) == 0)
+}
+
+func removes(a action) bool { return a.verb == "remove" }
+
+// confirmed is the plan by the newest configuration there is. A node can be in Slurm before its head has heard of it, for
+// instance after the controller was away; to remove it then would be for good, since slurmd registers only once. But a
+// node starts only after the controller has written it down: what the controller does not know, after Slurm was seen to
+// have it, may go. While the controller cannot be asked, nothing is removed.
+func (h *headDuty) confirmed(ctx context.Context, actions []action, view slurm.View) []action {
+	peers, err := h.newest(ctx)
+	if err != nil {
+		return slices.DeleteFunc(actions, removes)
+	}
+	return plan(peers, view)
 }
 
 func (h *headDuty) failed(err error) {

@@ -124,7 +124,8 @@ func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true })
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true }, nil)
+		h.newest = func(context.Context) ([]protocol.Peer, error) { return h.peers, nil }
 		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute, Drain: true}})
 		go h.run(ctx)
 		time.Sleep(time.Second)
@@ -143,12 +144,35 @@ func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
 	})
 }
 
+func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
+	known := []protocol.Peer{{Name: "n1", Role: protocol.Compute}}
+	both := append(slices.Clone(known), protocol.Peer{Name: "n2", Role: protocol.Compute})
+	for name, c := range map[string]struct {
+		newest []protocol.Peer
+		err    error
+		want   string
+	}{
+		"the controller knows it":          {both, nil, ""},
+		"the controller does not know it":  {known, nil, "delete n2"},
+		"the controller cannot be reached": {nil, io.ErrUnexpectedEOF, ""},
+	} {
+		f := &fakeSlurm{nodes: []protocol.SlurmNode{{Name: "n1", State: "idle", Responding: true}, {Name: "n2", State: "idle", Responding: true}}}
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true },
+			func(context.Context) ([]protocol.Peer, error) { return c.newest, c.err })
+		h.want(known)
+		h.once(t.Context())
+		if got := strings.Join(f.log, ", "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeSlurm{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true })
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true }, nil)
 		count := func() int {
 			f.mu.Lock()
 			defer f.mu.Unlock()

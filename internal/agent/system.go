@@ -73,10 +73,17 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts) (changes
 	}
 	put("/etc/hosts", hosts(config.Peers), 0o644, nil)
 	put(knownFile, knownHosts(config.SSH.HostCA), 0o644, nil)
+	if config.SharedCPUs {
+		old, err := s.disk.read(mpiFile)
+		failed = errors.Join(failed, err)
+		put(mpiFile, withSharing(old), 0o644, nil)
+	}
 	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
 	c.sshd = put(sshdFile, sshdConfig, 0o644, nil) || userCA
 	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)
-	if config.Self.Role == protocol.Head {
+	if config.Self.Role == protocol.Compute {
+		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
+	} else {
 		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
 		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup
 	}

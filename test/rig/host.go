@@ -2,6 +2,8 @@ package rig
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,8 @@ func look(t testing.TB, data string) host {
 	t.Helper()
 	h := host{}
 	local := filepath.Join(data, "local")
+	sum := sha256.Sum256([]byte(local))
+	mark := "muster-" + hex.EncodeToString(sum[:4]) // begins the names of its nodes' control groups
 
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -40,8 +44,8 @@ func look(t testing.TB, data string) host {
 			h["loop device "+path] = true
 		}
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*/muster-*")
-	more, _ := filepath.Glob("/sys/fs/cgroup/muster-*")
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + mark + "*")
+	more, _ := filepath.Glob("/sys/fs/cgroup/" + mark + "*")
 	for _, path := range append(groups, more...) {
 		h["control group "+path] = true
 	}
@@ -56,34 +60,29 @@ func look(t testing.TB, data string) host {
 			}
 		}
 	}
-	for _, p := range processes() {
+	for _, p := range processes(mark, data) {
 		h["process "+p] = true
 	}
 	return h
 }
 
-// processes lists those that belong to nodes, by pid and name. The dead that wait for their parent count as gone: after a
-// controller was killed, that parent is the host's first process, which takes its time.
-func processes() []string {
+// processes lists those that are in a node's control group or name the data directory, but for controllers. The dead
+// that wait for their parent count as gone: after a controller was killed, that parent is the host's first process,
+// which takes its time.
+func processes(mark, data string) []string {
 	var all []string
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		end := bytes.LastIndexByte(stat, ')')
+		if end < 0 || end+2 >= len(stat) || stat[end+2] == 'Z' {
 			continue
 		}
-		end := strings.LastIndexByte(string(text), ')')
-		if end < 0 || end+2 >= len(text) || text[end+2] == 'Z' {
-			continue
-		}
-		name := string(text[strings.IndexByte(string(text), '(')+1 : end])
-		switch name {
-		case "munged", "slurmctld", "slurmd", "slurmstepd", "sshd", "runc", "srun", "runc:[2:INIT]":
-			all = append(all, filepath.Base(filepath.Dir(path))+" "+name)
-		case "muster":
-			if command, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")); bytes.Contains(command, []byte("\x00agent")) {
-				all = append(all, filepath.Base(filepath.Dir(path))+" muster agent")
-			}
+		group, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		ours := bytes.Contains(group, []byte(mark)) || bytes.Contains(command, []byte(data)) && !bytes.Contains(command, []byte("\x00serve\x00"))
+		if ours {
+			all = append(all, filepath.Base(dir)+" "+strings.ReplaceAll(string(command), "\x00", " "))
 		}
 	}
 	return all

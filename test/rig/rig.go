@@ -48,6 +48,13 @@ func New(t testing.TB, db string) *Rig {
 	return r
 }
 
+// In is the rig in a subtest: failures are that subtest's.
+func (r *Rig) In(t testing.TB) *Rig {
+	in := *r
+	in.TB = t
+	return &in
+}
+
 // Image is the folder of the image that tests use.
 func Image(t testing.TB) string {
 	t.Helper()
