@@ -219,7 +219,7 @@ func TestOnlyNewerConfigurationsAreApplied(t *testing.T) {
 
 func TestACertificateIsRenewedOverTheOldOne(t *testing.T) {
 	l := newLab(t)
-	l.controller.life = 1500 * time.Millisecond
+	l.controller.life = 4 * time.Second // whole seconds count in a certificate
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	l.run(t)
 	l.controller.until(t, 10*time.Second, "a second certificate", func() bool { return l.controller.joins["n1"] >= 2 })

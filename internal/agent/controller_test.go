@@ -34,7 +34,7 @@ type fakeController struct {
 	ca        *x509.Certificate
 	caKey     *ecdsa.PrivateKey
 	hostCA    ssh.Signer
-	life      time.Duration // of certificates
+	life      time.Duration // of nodes' certificates
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
@@ -75,7 +75,7 @@ func (f *fakeController) listen(t testing.TB, socket string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	der, err := f.sign(&x509.Certificate{DNSNames: []string{controllerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, &key.PublicKey)
+	der, err := f.sign(&x509.Certificate{DNSNames: []string{controllerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, &key.PublicKey, time.Hour)
 	must(t, err)
 	clients := x509.NewCertPool()
 	clients.AddCert(f.ca)
@@ -89,9 +89,9 @@ func (f *fakeController) listen(t testing.TB, socket string) {
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-func (f *fakeController) sign(template *x509.Certificate, key any) ([]byte, error) {
+func (f *fakeController) sign(template *x509.Certificate, key any, life time.Duration) ([]byte, error) {
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(f.life)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(life)
 	return x509.CreateCertificate(rand.Reader, template, f.ca, key, f.caKey)
 }
 
@@ -137,7 +137,7 @@ func (f *fakeController) certify(q protocol.JoinRequest) (protocol.JoinReply, er
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
-	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey)
+	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey, f.life)
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}

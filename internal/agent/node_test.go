@@ -54,6 +54,15 @@ func TestARealClusterLives(t *testing.T) {
 		t.Errorf("ssh from node to node: %q", got)
 	}
 
+	r.ssh(t, head, "sbatch -w n2 --wrap 'sleep 300'")
+	f.until(t, 10*time.Second, "a job on n2", func() bool { return f.slurm("n2").Jobs == 1 })
+	r.crash(t, n2)
+	r.boot(t, n2)
+	f.until(t, 20*time.Second, "n2 idle again", func() bool { n := f.slurm("n2"); return n.State == "idle" && n.Jobs == 0 && n.Reason == "" })
+	if got := r.ssh(t, head, "squeue -h -o %t; scancel -u alice"); got != "PD\n" {
+		t.Errorf("the job of the crashed node: %q, want it to be queued again", got)
+	}
+
 	r.ssh(t, head, "sbatch -w n1 --wrap 'sleep 4; echo finished > ~/done'")
 	f.until(t, 10*time.Second, "a job on n1", func() bool { return f.slurm("n1").Jobs == 1 })
 	began = time.Now()

@@ -96,6 +96,7 @@ func (r *rack) plug(t testing.TB, p protocol.Peer) {
 	r.controller.mu.Unlock()
 	boot, err := json.Marshal(protocol.Boot{Node: p.Name, Name: p.Name, Boot: 1, Token: "token-" + p.Name, Authority: r.controller.authority, Endpoints: []string{"unix://" + protocol.SocketDir}})
 	must(t, err)
+	must(t, os.WriteFile(dir+".boot", boot, 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "run/muster/boot.json"), boot, 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "config.json"), r.spec(t, p, dir), 0o644))
 }
@@ -149,6 +150,14 @@ func (r *rack) boot(t testing.TB, p protocol.Peer) {
 		text, _ := os.ReadFile(console.Name())
 		t.Fatalf("runc: %v: %s", err, text)
 	}
+}
+
+// crash ends the node without a word and gives it an empty disk and the same boot file, for another boot.
+func (r *rack) crash(t testing.TB, p protocol.Peer) {
+	t.Helper()
+	dir := filepath.Join(r.dir, p.Name)
+	r.sh(t, `runc delete -f %s%s && cd '%s' && umount root && rm -rf up work run/* && mkdir -p up work run/muster/controllers && cp '%s.boot' run/muster/boot.json &&
+		mount -t overlay -o 'lowerdir=%s,upperdir=%s/up,workdir=%s/work' overlay root`, r.net, p.Name, dir, dir, r.image, dir, dir)
 }
 
 // halt ends the node with SIGTERM and says how long it took.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -40,18 +41,51 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 		})
 	}
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
-	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
 	return append(list, service{
 		name:    slurmd,
 		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(config.Self), "--conf-server", head}},
-		// slurmd that finds no slurmctld tries again after 5 s only.
-		wait: func(ctx context.Context) error {
-			if err := authentic(ctx); err != nil {
-				return err
-			}
-			return reachable(ctx)
-		},
+		wait:    n.beforeSlurmd(config, head),
 	})
+}
+
+// beforeSlurmd waits for munged, and for slurmctld, as slurmd that finds none tries again after 5 s only. At the first
+// start of a boot it then declares this node's earlier boot dead: a node that comes back within seconds looks to Slurm
+// as if it had never been away, and jobs that died with it would run for ever. Registering makes it alive again. Later
+// starts leave the jobs alone, which outlive slurmd.
+func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.Context) error {
+	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
+	buried := false
+	return func(ctx context.Context) error {
+		if err := authentic(ctx); err != nil {
+			return err
+		}
+		if err := reachable(ctx); err != nil {
+			return err
+		}
+		if buried {
+			return nil
+		}
+		control := slurm.Control{Runner: withConfig{n.world.processes, n.world.disk.path(clientFile)}}
+		err := control.Down(ctx, config.Self.Name, ourReasons+" has a new boot")
+		switch {
+		case err == nil:
+			n.console.printf("Slurm knew an earlier boot of this node; its jobs have ended")
+		case !errors.Is(err, slurm.ErrUnknown):
+			n.console.printf("%v", err) // no reason not to work
+		}
+		buried = true
+		return ctx.Err()
+	}
+}
+
+// withConfig runs Slurm's programs with a configuration of their own, before slurmd has fetched the cluster's.
+type withConfig struct {
+	processes processes
+	file      string
+}
+
+func (w withConfig) Run(ctx context.Context, argv ...string) ([]byte, error) {
+	return w.processes.Run(ctx, append([]string{"env", "SLURM_CONF=" + w.file}, argv...)...)
 }
 
 // until waits until a connection is accepted there.
