@@ -141,29 +141,6 @@ func banner(ctx context.Context, address string) error {
 	return nil
 }
 
-// listening says whether some process of this network listens on the TCP port. It only reads a table: no daemon notices.
-func listening(port int) bool {
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, err := os.ReadFile(file)
-		if err == nil && listensIn(string(text), port) {
-			return true
-		}
-	}
-	return false
-}
-
-// listensIn looks for the port in state 0A, LISTEN; the second word is the local address, the fourth the state.
-func listensIn(table string, port int) bool {
-	suffix := fmt.Sprintf(":%04X", port)
-	for line := range strings.Lines(table) {
-		words := strings.Fields(line)
-		if len(words) > 3 && words[3] == "0A" && strings.HasSuffix(words[1], suffix) {
-			return true
-		}
-	}
-	return false
-}
-
 // homeCheck says why /home is not the shared one. The head proves also that it can be written.
 func homeCheck(write bool) error {
 	var root, home syscall.Stat_t
