@@ -22,7 +22,7 @@ const (
 	lease   = 4 * time.Second
 	renewal = lease / 4
 	poll    = 250 * time.Millisecond // wake-ups of this process come at once, those of other replicas by polling
-	workers = 16                     // handlers at a time; they mostly wait for other programs
+	workers = 128                    // handlers at a time; they mostly wait, and drivers bound what they do at once
 )
 
 // table is the life of one kind.

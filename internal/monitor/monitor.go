@@ -25,6 +25,8 @@ const (
 	bodyLimit = 4 << 20 // bytes; a head's report of 10,000 nodes is 1 MiB
 )
 
+const joinPath = "/agent/v1/join"
+
 // Monitor serves agents.
 type Monitor struct {
 	db        *store.Store
@@ -44,7 +46,7 @@ func (m *Monitor) Run(ctx context.Context) error { return m.board.run(ctx, m.log
 // Handler answers agents. It must be served over TLS by the authority's ServerTLS.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /agent/v1/join", m.join)
+	mux.HandleFunc("POST "+joinPath, m.join)
 	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
 	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
 	return mux
@@ -128,14 +130,19 @@ func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agen
 	}
 }
 
-// answer writes a reply, or the error as the agent must take it: 403 means that it has to end.
+// answer writes a reply, or the error as the agent must take it: it has to end when its join gets 403, or anything else
+// 410.
 func (m *Monitor) answer(w http.ResponseWriter, r *http.Request, reply any, err error) {
 	switch {
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(reply)
 	case errors.Is(err, errRefused) || errors.Is(err, store.ErrNotFound):
-		http.Error(w, errRefused.Error(), http.StatusForbidden)
+		status := http.StatusGone
+		if r.URL.Path == joinPath {
+			status = http.StatusForbidden
+		}
+		http.Error(w, errRefused.Error(), status)
 	case r.Context().Err() != nil: // the agent has gone
 	default:
 		m.log.Error("cannot answer an agent", "path", r.URL.Path, "error", err)

@@ -5,6 +5,8 @@
 //	GET  /agent/v1/config?after=N       → Config                     long poll: 204 after about 25 s without news
 //	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
 //
+// A join answered with 403, or any other call with 410, ends the agent: its boot is no longer wanted.
+//
 // The controller never calls a node. What a node has to do is in its Config, a whole desired state with a revision;
 // what is true comes back in its Report. Every call may be repeated.
 package protocol

@@ -121,3 +121,7 @@ CREATE TABLE idempotency (
 
 -- Authorities and keys of the controller itself; every replica uses the same.
 CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+
+CREATE INDEX machine_wake ON machine (wake_at);
+CREATE INDEX cluster_wake ON cluster (wake_at);
+CREATE INDEX node_wake ON node (wake_at);
