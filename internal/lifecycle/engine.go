@@ -19,7 +19,7 @@ import (
 
 // Timing of the engine. The lease bounds how long a dead controller's work waits; it is renewed well before its end.
 const (
-	lease   = 4 * time.Second
+	lease   = 3 * time.Second
 	renewal = lease / 4
 	poll    = 250 * time.Millisecond // wake-ups of this process come at once, those of other replicas by polling
 	workers = 128                    // handlers at a time; they mostly wait, and drivers bound what they do at once

@@ -13,11 +13,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sys/unix"
 	sqlite "modernc.org/sqlite"
 )
@@ -75,12 +78,19 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	return s, nil
 }
 
+// silence is how long a controller may sit in a transaction. One that was stopped in the middle of one keeps its locks;
+// then PostgreSQL ends the session, so that the others go on.
+const silence = 2 * time.Second
+
 func (s *Store) openPostgres(url string) error {
 	s.dialect = postgres
-	db, err := sql.Open("pgx", url)
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errors.New("open the database: " + redact(url)) // the driver's own text may hold the password
+		return errors.New("open the database: cannot read the URL " + redact(url)) // the driver's own text may hold the password
 	}
+	config.RuntimeParams["application_name"] = "muster"
+	config.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(silence.Milliseconds(), 10)
+	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
 	s.write, s.read = db, db

@@ -221,6 +221,45 @@ func TestAClaimIsHeldByOneAndFencesTheOther(t *testing.T) {
 	})
 }
 
+func TestATransactionThatIsLeftOpenDoesNotHoldUpTheOthers(t *testing.T) {
+	s := storetest.Open(t, storetest.Postgres(t))
+	addMachines(t, s, 1)
+	addCluster(t, s, "c1", "hello")
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var hung sync.WaitGroup
+	hung.Go(func() { // a controller that is stopped in the middle of a transaction
+		err := s.Update(context.WithoutCancel(t.Context()), func(tx *store.Tx) error {
+			if err := tx.LockCluster(t.Context(), "c1"); err != nil {
+				return err
+			}
+			select {
+			case entered <- struct{}{}:
+				<-leave
+			default:
+			}
+			return nil
+		})
+		if err == nil {
+			t.Error("the hung transaction was committed")
+		}
+	})
+	<-entered
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Update(t.Context(), func(tx *store.Tx) error { return tx.LockCluster(t.Context(), "c1") })
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the others wait for the hung one")
+	}
+	close(leave)
+	hung.Wait()
+}
+
 func TestRenewedLeasesHold(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := storetest.Open(t, url)

@@ -235,7 +235,7 @@ func (r *Rig) NothingLeft() {
 
 // clear removes what a failed test has left, so that the next one starts on a clean host.
 func (r *Rig) clear() {
-	if now := look(r, r.Data); len(now.minus(r.before)) > 0 && r.DB == "" {
+	if now := look(r, r.Data); len(now.minus(r.before)) > 0 {
 		c := r.Start()
 		var list struct {
 			Items []struct{ Name string }

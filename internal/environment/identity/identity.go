@@ -59,7 +59,9 @@ func Open(root string) (*Authority, error) {
 	if err != nil || len(secret) != 32 {
 		return nil, errors.New("the site's root secret in the database is damaged")
 	}
-	derive := func(use string) ([]byte, error) { return hkdf.Key(sha256.New, secret, nil, "muster "+use, ed25519.SeedSize) }
+	derive := func(use string) ([]byte, error) {
+		return hkdf.Key(sha256.New, secret, nil, "muster "+use, ed25519.SeedSize)
+	}
 	a := &Authority{}
 	seeds := map[string][]byte{}
 	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts"} {
