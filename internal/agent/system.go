@@ -125,7 +125,7 @@ func (s system) homes(users []protocol.User) error {
 	_, ours := accounts(passwd)
 	for _, u := range users {
 		if uid, ok := ours[u.Name]; ok && uid == u.UID {
-			failed = errors.Join(failed, homes{s.disk}.ensure(u))
+			failed = errors.Join(failed, homes(s).ensure(u))
 		}
 	}
 	return failed

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -259,5 +258,5 @@ func (r *Rig) Eventually(limit time.Duration, what string, ok func() bool) {
 			return
 		}
 	}
-	r.Fatal(fmt.Sprintf("not within %s: %s", limit, what))
+	r.Fatalf("not within %s: %s", limit, what)
 }

@@ -121,10 +121,10 @@ func (c Config) check() error {
 	}
 	// These have a meaning in mount options and in mountinfo, and no good one in a path.
 	if strings.ContainsAny(c.Dir, ":,\\ \t\n") {
-		return fmt.Errorf("Dir %q has a colon, comma, backslash or space in it", c.Dir)
+		return fmt.Errorf("state directory %q has a colon, comma, backslash or space in it", c.Dir)
 	}
 	if c.Images == nil {
-		return errors.New("Images must be set")
+		return errors.New("no way to find images (Config.Images)")
 	}
 	return nil
 }
