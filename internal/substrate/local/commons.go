@@ -35,11 +35,11 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string) error {
 	if ready, err := d.hasCommons(ctx, c); err != nil || ready {
 		return err
 	}
-	unlock, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer held.release()
 	if err := makeDir(c.home(), 0o755); err != nil {
 		return fmt.Errorf("home of cluster %s: %w", cluster, err)
 	}
@@ -89,11 +89,11 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer held.release()
 	if err := d.forgetNodes(cluster); err != nil {
 		return fmt.Errorf("remove cluster %s: %w", cluster, err)
 	}

@@ -34,12 +34,12 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		return err
 	}
 	defer unlockCluster()
-	unlock, err := d.lockNode(ctx, h)
+	held, err := d.lockNode(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if err := d.ensure(ctx, h, c, n); err != nil {
+	defer held.release()
+	if err := d.ensure(ctx, held, h, c, n); err != nil {
 		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
 	}
 	return nil
@@ -58,7 +58,7 @@ func checkNode(n substrate.Node) error {
 }
 
 // ensure runs under the node's lock, and the cluster's shared one.
-func (d *Driver) ensure(ctx context.Context, h home, c commons, n substrate.Node) error {
+func (d *Driver) ensure(ctx context.Context, held *hold, h home, c commons, n substrate.Node) error {
 	d.wards.collect()
 	highest, err := h.highest()
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *Driver) ensure(ctx context.Context, h home, c commons, n substrate.Node
 	if err := d.removeBoots(ctx, h, n.Cluster, n.Node, n.Boot); err != nil {
 		return fmt.Errorf("remove what was left: %w", err)
 	}
-	if err := d.make(ctx, b, c, n); err != nil {
+	if err := d.make(ctx, held, b, c, n); err != nil {
 		return err
 	}
 	if p, ok := d.first(b); ok {
@@ -99,11 +99,33 @@ func (d *Driver) runs(b boot) bool {
 	return ok && p.runs()
 }
 
-// make makes a boot from nothing, its directory first.
-func (d *Driver) make(ctx context.Context, b boot, c commons, n substrate.Node) error {
+// make makes a boot from nothing, its directory first. Between two steps it asks whether the lock is still its own.
+func (d *Driver) make(ctx context.Context, held *hold, b boot, c commons, n substrate.Node) error {
 	if !c.ready() {
 		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
 	}
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"directories", func() error { return makeDirs(b) }},
+		{"network", func() error { return plug(c.netns(), b.path("netns"), n) }},
+		{"root", func() error { return d.mountRoot(ctx, b, n.Image) }},
+		{"boot file", func() error { return mountRun(b.path("run"), n.BootFile) }},
+		{"bundle", func() error { return d.writeBundle(b, n, c) }},
+		{"start", func() error { return d.start(ctx, b) }},
+	} {
+		if err := held.lost(); err != nil {
+			return err
+		}
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+func makeDirs(b boot) error {
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
@@ -112,19 +134,7 @@ func (d *Driver) make(ctx context.Context, b boot, c commons, n substrate.Node) 
 			return err
 		}
 	}
-	if err := plug(c.netns(), b.path("netns"), n); err != nil {
-		return fmt.Errorf("network: %w", err)
-	}
-	if err := d.mountRoot(ctx, b, n.Image); err != nil {
-		return err
-	}
-	if err := mountRun(b.path("run"), n.BootFile); err != nil {
-		return fmt.Errorf("boot file: %w", err)
-	}
-	if err := d.writeBundle(b, n, c); err != nil {
-		return fmt.Errorf("bundle: %w", err)
-	}
-	return d.start(ctx, b)
+	return nil
 }
 
 // mountRun mounts what the node sees as /run and puts the boot file there: in memory, so its token never is on a disk.

@@ -99,12 +99,12 @@ func New(config Config) (*Driver, error) {
 		}
 	}
 	sum := sha256.Sum256([]byte(config.Dir))
-	unlock, err := lockExclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
+	held, err := lockExclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
 	if err != nil {
 		return nil, err
 	}
 	cgroups, err := detectCgroups("muster-" + hex.EncodeToString(sum[:4]))
-	unlock()
+	held.release()
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +215,6 @@ func (d *Driver) lockPath(kind, name string) string {
 }
 
 // lockNode is held around all that changes a node.
-func (d *Driver) lockNode(ctx context.Context, h home) (unlock func(), err error) {
+func (d *Driver) lockNode(ctx context.Context, h home) (*hold, error) {
 	return lockExclusive(ctx, d.lockPath("node", h.key))
 }

@@ -10,15 +10,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// hold is an exclusive lock that is held.
+type hold struct {
+	file *os.File
+	path string
+}
+
+// release gives it back. The file is removed while it is still held: whoever waits for it sees that it is no longer the
+// one at path, and starts over.
+func (h *hold) release() {
+	if isAt(h.file, h.path) {
+		os.Remove(h.path)
+	}
+	h.file.Close()
+}
+
+// lost is an error once the lock has been forfeited to another process, which happens to one that was stopped. Ask
+// before each step that the other may have taken over.
+func (h *hold) lost() error {
+	if !isAt(h.file, h.path) {
+		return fmt.Errorf("another process has taken over the lock %s: this one had stopped", h.path)
+	}
+	return nil
+}
+
 // lockExclusive holds a file's flock for the caller alone; it blocks until it has it or ctx ends. The kernel gives the
-// lock back when its holder dies. The file is removed with the lock.
-func lockExclusive(ctx context.Context, path string) (unlock func(), err error) {
+// lock back when its holder dies; a holder that is stopped forfeits it.
+func lockExclusive(ctx context.Context, path string) (*hold, error) {
 	file, err := lock(ctx, path, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
-	// Removed while still held: whoever waits for this file sees that it is no longer the one at path and starts over.
-	return func() { os.Remove(path); file.Close() }, nil
+	return &hold{file, path}, nil
 }
 
 // lockShared holds it together with other sharers. The file stays, for the next exclusive holder to remove: another
@@ -31,9 +54,13 @@ func lockShared(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
+// patience is how long a lock's holders may be stopped before it is taken from them.
+const patience = 500 * time.Millisecond
+
 func lock(ctx context.Context, path string, how int) (*os.File, error) {
 	// Waiting by asking again keeps the wait cancellable; the holder needs milliseconds, or a node's start at most.
 	const shortest, longest = 500 * time.Microsecond, 20 * time.Millisecond
+	look := time.Now().Add(patience)
 	for wait := shortest; ; wait = min(2*wait, longest) {
 		file, err := tryLock(path, how)
 		if err != nil {
@@ -41,6 +68,12 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 		}
 		if file != nil {
 			return file, nil
+		}
+		if time.Now().After(look) {
+			look = time.Now().Add(patience)
+			if err := takeForfeited(path); err != nil {
+				return nil, fmt.Errorf("lock: %w", err)
+			}
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return nil, fmt.Errorf("waiting for the lock %s: %w", path, err)

@@ -17,11 +17,11 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := d.lockNode(ctx, h)
+	held, err := d.lockNode(ctx, h)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer held.release()
 	if err := d.removeBoots(ctx, h, r.Cluster, r.Node, r.Boot); err != nil {
 		return fmt.Errorf("remove node %s: %w", r.Node, err)
 	}

@@ -24,11 +24,11 @@ func (d *Driver) mountRoot(ctx context.Context, b boot, digest string) error {
 		return err
 	}
 	// Held until the overlay uses the image: from then on the kernel's table of mounts says that it is in use.
-	unlock, err := lockExclusive(ctx, d.lockPath("image", name))
+	held, err := lockExclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer held.release()
 	lower := filepath.Join(d.config.Dir, "images", name)
 	if err := mountImage(squashfs, lower); err != nil {
 		return fmt.Errorf("image %s: %w", digest, err)
@@ -135,11 +135,11 @@ func (d *Driver) releaseImages(ctx context.Context) error {
 }
 
 func (d *Driver) releaseImage(ctx context.Context, name, image string) error {
-	unlock, err := lockExclusive(ctx, d.lockPath("image", name))
+	held, err := lockExclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer held.release()
 	if used, err := isLower(image); err != nil || used {
 		return err
 	}

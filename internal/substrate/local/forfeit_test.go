@@ -1,0 +1,80 @@
+package local
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process that holds a lock and is stopped: flock(1) of the system stands for it.
+func TestAStoppedHolderForfeitsItsLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	holder := exec.Command("flock", "--no-fork", path, "sleep", "60")
+	if err := holder.Start(); err != nil {
+		t.Skip("locks are not tested: ", err)
+	}
+	defer func() { _ = holder.Process.Kill(); _ = holder.Wait() }()
+	for {
+		if file, err := tryLock(path, syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		} else if file == nil {
+			break // it has the lock
+		} else {
+			os.Remove(path)
+			file.Close()
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	if _, err := lockExclusive(short, path); err == nil {
+		t.Fatal("the lock of a running process was taken")
+	}
+	if err := holder.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	long, cancel := context.WithTimeout(t.Context(), 20*patience)
+	defer cancel()
+	held, err := lockExclusive(long, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.release()
+	if err := held.lost(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneWhoLostTheLockIsToldAndTakesNothingWithIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := lockExclusive(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil { // as takeForfeited does
+		t.Fatal(err)
+	}
+	second, err := lockExclusive(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.lost() == nil || second.lost() != nil {
+		t.Error(first.lost(), second.lost())
+	}
+	first.release()
+	if err := second.lost(); err != nil {
+		t.Error("the loser took the winner's lock away:", err)
+	}
+	second.release()
+}
+
+func TestHoldersAreReadFromTheKernelsTable(t *testing.T) {
+	table := []byte("1: POSIX  ADVISORY  WRITE 11 fe:00:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 fe:00:77 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 13 fe:00:77 0 EOF\n3: FLOCK  ADVISORY  READ 14 fe:00:78 0 EOF\n4: FLOCK ADVISORY READ 0 fe:00:77 0 EOF\nnonsense\n")
+	if got := flockHolders(table, 0xfe00, 77); len(got) != 1 || got[0] != 12 {
+		t.Error(got)
+	}
+}
