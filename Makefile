@@ -5,6 +5,7 @@ GO     := go
 BINARY := bin/muster
 IMAGE  := debian12-hpc
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
+export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
 .PHONY: help setup build image demo demo-stop test lint unit crash compare fuzz openapi clean
 

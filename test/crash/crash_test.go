@@ -211,7 +211,9 @@ func ready(r *rig.Rig, name string) {
 func works(r *rig.Rig, name string, nodes int) {
 	r.Helper()
 	n := strconv.Itoa(nodes)
-	if out := r.Run("ssh", name, "--", "srun -N"+n+" hostname | sort -u | wc -l"); strings.TrimSpace(out) != n {
-		r.Errorf("a job ran on %s of %s nodes", strings.TrimSpace(out), n)
+	got := r.Muster("ssh", name, "--", "srun -N"+n+" hostname | sort -u | wc -l")
+	if strings.TrimSpace(got.Out) != n {
+		r.Errorf("a job ran on %s of %s nodes: %s\n%s\n%s\n%s", strings.TrimSpace(got.Out), n, got.Err,
+			r.Muster("ssh", name, "--", "sinfo -N -l; hostname -I").Out, r.Muster("describe", name).Out, r.Muster("events", name).Out)
 	}
 }

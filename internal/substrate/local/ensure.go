@@ -71,6 +71,9 @@ func (d *Driver) ensure(ctx context.Context, held *hold, h home, c commons, n su
 	if n.Boot == highest && d.runs(b) {
 		return nil
 	}
+	if err := held.lost(); err != nil { // what is removed next could be another's work
+		return err
+	}
 	if err := h.raise(n.Boot); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (d *Driver) make(ctx context.Context, held *hold, b boot, c commons, n subs
 		{"root", func() error { return d.mountRoot(ctx, b, n.Image) }},
 		{"boot file", func() error { return mountRun(b.path("run"), n.BootFile) }},
 		{"bundle", func() error { return d.writeBundle(b, n, c) }},
-		{"start", func() error { return d.start(ctx, b) }},
+		{"start", func() error { return d.start(ctx, held, b) }},
 	} {
 		if err := held.lost(); err != nil {
 			return err
@@ -161,12 +164,15 @@ func underRun(at, path string) string {
 
 // start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
 // complaints, go to the console file.
-func (d *Driver) start(ctx context.Context, b boot) error {
+func (d *Driver) start(ctx context.Context, held *hold, b boot) error {
 	select {
 	case d.starts <- struct{}{}:
 		defer func() { <-d.starts }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := held.lost(); err != nil { // it may have been a long wait
+		return err
 	}
 	console, err := os.OpenFile(b.path("console.log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
