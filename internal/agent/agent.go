@@ -188,6 +188,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 		return err
 	}
 	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role))
+	n.reporter.setFacts(facts())
 	if config.Self.Role == protocol.Head {
 		ready := func() bool { return n.world.listening(slurm.Port) }
 		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready, n.newestPeers)

@@ -31,6 +31,13 @@ func newReporter(boot int64, checks []string) *reporter {
 	return r
 }
 
+func (r *reporter) setFacts(f protocol.NodeFacts) {
+	r.edit(func(p *protocol.Report) bool {
+		p.Facts = f
+		return false // they go with the first report
+	})
+}
+
 func (r *reporter) setRevision(revision int64) {
 	r.edit(func(p *protocol.Report) bool {
 		changed := p.Revision != revision

@@ -46,6 +46,7 @@ type Node struct {
 	Since   time.Time           `json:"since"`
 	Seen    time.Time           `json:"seen,omitzero" doc:"last report of its agent"`
 	Checks  []protocol.Check    `json:"checks,omitempty"`
+	Facts   protocol.NodeFacts  `json:"facts" doc:"as the node finds itself from inside"`
 	Slurm   *protocol.SlurmNode `json:"slurm,omitempty" doc:"as the head sees it"`
 }
 
@@ -127,7 +128,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, Node{
 			ID: n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Address: substrate.Address(n.Slot).Addr().String(),
-			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Slurm: n.Seen.Slurm,
+			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
 		})
 		if class, ok := a.Admission.Catalogue.Find(n.Class); ok {
 			price = price.Plus(class.Price)

@@ -36,6 +36,7 @@ type Observed struct {
 	At       time.Time
 	Revision int64
 	Checks   []protocol.Check
+	Facts    protocol.NodeFacts
 	Slurm    *protocol.SlurmNode // as the head sees it; nil while Slurm does not know the node
 }
 
@@ -55,7 +56,7 @@ func (o Observed) Healthy(boot int64) bool {
 const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine, n.desired,
 	n.boot, n.joined_boot, n.joined_key, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
-	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.slurm, '')`
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.slurm, '')`
 
 const nodeTables = ` FROM node n
 	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
@@ -64,14 +65,17 @@ const nodeTables = ` FROM node n
 func scanNode(r scanner) (Node, error) {
 	var n Node
 	var at, drain, created, seen int64
-	var checks, slurm string
+	var checks, facts, slurm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Desired,
 		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &slurm)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &slurm)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
+	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
+		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
+	}
 	if checks != "" {
 		if err := json.Unmarshal([]byte(checks), &n.Seen.Checks); err != nil {
 			return n, fmt.Errorf("checks of node %s: %w", n.ID, err)

@@ -14,9 +14,14 @@ func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) er
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks) VALUES ($1, $2, now_ms(), $3, $4)
-		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision, checks = excluded.checks
-		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks))
+	facts, err := json.Marshal(r.Facts)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts) VALUES ($1, $2, now_ms(), $3, $4, $5)
+		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
+			checks = excluded.checks, facts = excluded.facts
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts))
 	if err != nil {
 		return fmt.Errorf("save report of node %s: %w", node, err)
 	}

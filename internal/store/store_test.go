@@ -444,14 +444,14 @@ func TestReportsOfAnOlderBootAreDropped(t *testing.T) {
 			if err := tx.SaveSlurm(ctx, "n1", row); err != nil {
 				return err
 			}
-			if err := tx.SaveReport(ctx, "n1", protocol.Report{Boot: 2, Checks: []protocol.Check{{Name: "sshd", OK: true}}}); err != nil {
+			if err := tx.SaveReport(ctx, "n1", protocol.Report{Boot: 2, Facts: protocol.NodeFacts{CPUs: 2}, Checks: []protocol.Check{{Name: "sshd", OK: true}}}); err != nil {
 				return err
 			}
 			return tx.SaveReport(ctx, "n1", protocol.Report{Boot: 1, Checks: []protocol.Check{{Name: "sshd"}}})
 		})
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.Node(ctx, "n1")
-			if !n.Seen.Healthy(2) || n.Seen.Healthy(1) || cmp.Diff(row, n.Seen.Slurm) != "" {
+			if n.Seen.Facts.CPUs != 2 || !n.Seen.Healthy(2) || n.Seen.Healthy(1) || cmp.Diff(row, n.Seen.Slurm) != "" {
 				t.Errorf("%+v", n.Seen)
 			}
 			return err

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -72,6 +73,34 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 				t.Errorf("%s:\n%s", job, out)
 			}
 		}
+	})
+	t.Run("a registered key opens the cluster with plain ssh, and no longer when it is forgotten", func(t *testing.T) {
+		r := r.In(t)
+		key := filepath.Join(t.TempDir(), "id")
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+		plain := func() string {
+			c := exec.Command("ssh", "-F", "/dev/null", "-i", key, "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+				"-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ProxyCommand="+r.Binary+" tunnel hello", "admin@hello", "hostname")
+			c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data)
+			out, _ := c.Output()
+			return string(out)
+		}
+		if out := plain(); out != "" {
+			t.Fatalf("a stranger's key was let in: %q", out)
+		}
+		r.Run("keys", "add", key+".pub")
+		r.Eventually(10*time.Second, "the key works", func() bool { return plain() == "head\n" })
+		fields := strings.Fields(r.Run("keys", "list"))
+		fingerprint := ""
+		for _, f := range fields {
+			if strings.HasPrefix(f, "SHA256:") {
+				fingerprint = f
+			}
+		}
+		r.Run("keys", "delete", fingerprint)
+		r.Eventually(10*time.Second, "the key is forgotten", func() bool { return plain() == "" })
 	})
 	t.Run("nodes share home and trust each other", func(t *testing.T) {
 		r := r.In(t)

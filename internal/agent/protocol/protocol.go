@@ -107,11 +107,20 @@ type SSH struct {
 
 // Report is what a node sees of itself, and the head of Slurm.
 type Report struct {
-	Boot     int64   `json:"boot"`
-	Revision int64   `json:"revision"` // of the Config last applied in full
-	Checks   []Check `json:"checks"`   // every check of this role, passed or not, in a fixed order
+	Boot     int64     `json:"boot"`
+	Revision int64     `json:"revision"` // of the Config last applied in full
+	Facts    NodeFacts `json:"facts"`    // as found at the boot
+	Checks   []Check   `json:"checks"`   // every check of this role, passed or not, in a fixed order
 	// Slurm is the head's view of the compute nodes; nil from other nodes or while slurmctld does not answer.
 	Slurm *Slurm `json:"slurm,omitempty"`
+}
+
+// NodeFacts are what a node finds itself to be. They are measured from inside: what is promised must be there.
+type NodeFacts struct {
+	Arch      string `json:"arch,omitempty"`       // as Go names it
+	Kernel    string `json:"kernel,omitempty"`     // release
+	CPUs      int    `json:"cpus,omitempty"`       // that programs may run on
+	MemoryMiB int    `json:"memory_mib,omitempty"` // that the kernel shows; a limit may be lower
 }
 
 // Check is one health check's latest result.

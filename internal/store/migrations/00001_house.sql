@@ -73,6 +73,7 @@ CREATE TABLE observed (
   seen_at      BIGINT NOT NULL,
   revision     BIGINT NOT NULL,
   checks       TEXT NOT NULL,
+  facts        TEXT NOT NULL DEFAULT '{}',
   slurm        TEXT NOT NULL DEFAULT ''             -- the head's row about this node, JSON
 );
 

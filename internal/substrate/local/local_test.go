@@ -113,7 +113,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := w.Dial(ctx, "c1", netip.MustParseAddrPort("10.77.9.9:1")); err == nil || time.Since(start) > time.Second {
+	if _, err := w.Dial(ctx, "c1", netip.MustParseAddrPort("10.77.9.9:1")); err == nil || time.Since(start) > 10*time.Second {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
 }
@@ -286,7 +286,7 @@ func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			start := time.Now()
 			check(t, w.Remove(t.Context(), n.Ref))
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took >= w.config.Grace { // it did not wait for it
 				t.Errorf("took %v", took)
 			}
 			if _, err := os.Stat(filepath.Join(c.home(), "bye")); (err == nil) != test.farewell {
