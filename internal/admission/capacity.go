@@ -60,14 +60,10 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 			counts[availability(m)]++
 		}
 	}
-	asked := 0
-	path, queues := "", 0
+	asked, path := 0, "" // the last field that asks for the class
 	for _, m := range members {
 		if m.Class == short.Class {
-			asked++
-			if m.path != path {
-				path, queues = m.path, queues+1
-			}
+			asked, path = asked+1, m.path
 		}
 	}
 	text := fmt.Sprintf("class %s: %d asked, %d free", short.Class, asked, counts["free"])

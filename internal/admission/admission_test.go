@@ -1,0 +1,256 @@
+package admission_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+const site = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: small, head_class: small}
+classes:
+  - {name: small, select: ["cpus <= 8"], price: 0.10 EUR}
+  - {name: big, select: ["cpus >= 64"], price: 1.50 EUR}
+`
+
+type images struct{}
+
+func (images) Image(name string) (admission.Image, error) {
+	if name != "debian12-hpc" {
+		return admission.Image{}, errors.New("there is no image " + name)
+	}
+	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64"}, nil
+}
+
+// desk is admission over a database with machines in given phases.
+type desk struct {
+	*testing.T
+	*admission.Admission
+	db *store.Store
+}
+
+type machine struct {
+	name  string
+	cpus  int
+	arch  string
+	phase store.Phase
+}
+
+func newDesk(t *testing.T, machines ...machine) desk {
+	t.Helper()
+	path := t.TempDir() + "/site.yaml"
+	write(t, path, site)
+	catalogue, err := inventory.ReadCatalogue(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}}, storetest.Open(t, t.TempDir()+"/db")}
+	for _, m := range machines {
+		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: "metal", Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims, err := d.db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 1)
+		if err != nil || len(claims) != 1 {
+			t.Fatal(claims, err)
+		}
+		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+			return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: m.phase, Never: true})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+func (d desk) plan(text string) (*admission.Plan, error) {
+	d.Helper()
+	doc, err := spec.Parse("", []byte(text))
+	if err != nil {
+		d.Fatal(err)
+	}
+	var plan *admission.Plan
+	err = d.db.View(d.Context(), func(tx *store.Tx) (err error) {
+		plan, err = d.Create(d.Context(), tx, doc.Cluster)
+		return err
+	})
+	return plan, err
+}
+
+func (d desk) create(text string) store.Cluster {
+	d.Helper()
+	doc, err := spec.Parse("", []byte(text))
+	if err != nil {
+		d.Fatal(err)
+	}
+	var c store.Cluster
+	if err := d.db.Update(d.Context(), func(tx *store.Tx) error {
+		plan, err := d.Create(d.Context(), tx, doc.Cluster)
+		if err == nil {
+			c, err = d.CarryOut(d.Context(), tx, plan, "admin", 0)
+		}
+		return err
+	}); err != nil {
+		d.Fatal(err)
+	}
+	return c
+}
+
+func farm(small, big int) []machine {
+	var all []machine
+	for i := range small {
+		all = append(all, machine{fmt.Sprintf("s%d", i+1), 8, "amd64", store.Available})
+	}
+	for i := range big {
+		all = append(all, machine{fmt.Sprintf("b%d", i+1), 64, "amd64", store.Available})
+	}
+	return all
+}
+
+func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
+	d := newDesk(t, farm(3, 4)...)
+	plan, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 3}\n  - {name: pre, nodes: 1}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range plan.Add {
+		got = append(got, p.Name+"="+p.Machine.Name)
+	}
+	if text := strings.Join(got, " "); text != "head=s1 cpu1=b1 cpu2=b2 cpu3=b3 pre1=s2" {
+		t.Error(text)
+	}
+	if plan.Price.String() != "4.70 EUR" {
+		t.Error(plan.Price)
+	}
+}
+
+func TestARefusalCountsWhatTheClassHas(t *testing.T) {
+	machines := append(farm(1, 3), machine{"b4", 64, "amd64", store.Quarantined}, machine{"b5", 64, "amd64", store.Maintenance},
+		machine{"b6", 64, "amd64", store.Inspecting}, machine{"b7", 64, "arm64", store.Available})
+	d := newDesk(t, machines...)
+	_, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 5}\n")
+	var refusal *admission.Refusal
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity {
+		t.Fatal(err)
+	}
+	got := refusal.Diagnostics[0]
+	want := "class big: 5 asked, 3 free, 1 being prepared, 1 quarantined, 1 in maintenance, 1 of another architecture than the image's amd64"
+	if got.Text != want || got.Path != "queues[cpu].max" {
+		t.Errorf("%q at %s", got.Text, got.Path)
+	}
+}
+
+func TestOneRequestCannotTakeWhatAnotherHas(t *testing.T) {
+	d := newDesk(t, farm(4, 0)...)
+	d.create("name: a\nnodes: 2\n")
+	if _, err := d.plan("name: b\nnodes: 1\n"); err == nil || !strings.Contains(err.Error(), "2 asked, 1 free, 3 in use") {
+		t.Error(err)
+	}
+}
+
+func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
+	d := newDesk(t, farm(4, 4)...)
+	c := d.create("name: a\nqueues:\n  - {name: cpu, class: small, nodes: 2}\n")
+	doc, err := spec.Parse("", []byte("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 2}\n  - {name: new, nodes: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.db.View(t.Context(), func(tx *store.Tx) error {
+		plan, err := d.Change(t.Context(), tx, c, doc.Cluster)
+		if err != nil {
+			return err
+		}
+		if strings.Join(plan.Release, " ") != "cpu1 cpu2" || len(plan.Add) != 1 || plan.Add[0].Name != "new1" {
+			t.Error(plan.Release, plan.Add)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMissingNodesGetWhatThereIs(t *testing.T) {
+	d := newDesk(t, farm(5, 0)...)
+	c := d.create("name: a\nnodes: 4\n")
+	// Two nodes end, and one of their machines does not come back.
+	lose(t, d, c, "n1", "n2")
+	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+		placed, refused, err := d.Refill(t.Context(), tx, c)
+		if err != nil {
+			return err
+		}
+		if len(placed) != 1 || placed[0].Name != "n1" || refused == nil || !strings.Contains(refused.Error(), "2 asked, 1 free") {
+			t.Errorf("%+v %v", placed, refused)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lose ends nodes; the first one's machine stays quarantined.
+func lose(t *testing.T, d desk, c store.Cluster, names ...string) {
+	t.Helper()
+	claims, err := d.db.Claim(t.Context(), store.NodeKind, "test", time.Minute, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines, err := d.db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.db.Update(t.Context(), func(tx *store.Tx) error {
+		nodes, err := tx.Nodes(t.Context(), c.ID)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			for i, name := range names {
+				if n.Name != name {
+					continue
+				}
+				for _, claim := range claims {
+					if claim.ID == n.ID {
+						if err := tx.LeaveMachine(t.Context(), n); err != nil {
+							return err
+						}
+						if err := tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Gone, Never: true}); err != nil {
+							return err
+						}
+					}
+				}
+				for _, claim := range machines {
+					if claim.ID == n.MachineID && i == 0 {
+						if err := tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Quarantined, Never: true}); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
