@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -19,23 +18,11 @@ machines it has and how many of them are free now.`,
 		Example: `  muster classes`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
+	return listing(a, c, "/v1/classes", func(classes []api.Class) {
+		t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
+		for _, class := range classes {
+			t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price, strings.Join(class.Select, ", "), class.Default)
 		}
-		classes, raw, err := all[api.Class](ctx, controller, "/v1/classes", cursor, nil)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
-			t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
-			for _, class := range classes {
-				t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price, strings.Join(class.Select, ", "), class.Default)
-			}
-			t.print(a.out)
-		})
+		t.print(a.out)
 	})
-	return c
 }

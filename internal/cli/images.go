@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,25 +33,13 @@ func (a *app) imagesList() *cobra.Command {
 		Example: `  muster images list`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
+	return listing(a, c, "/v1/images", func(list []api.Image) {
+		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "SUMMARY")
+		for _, i := range list {
+			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), i.Summary)
 		}
-		list, raw, err := all[api.Image](ctx, controller, "/v1/images", cursor, nil)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
-			t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "SUMMARY")
-			for _, i := range list {
-				t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), i.Summary)
-			}
-			t.print(a.out)
-		})
+		t.print(a.out)
 	})
-	return c
 }
 
 // shortDigest is enough of a digest to tell images apart, and to name one.

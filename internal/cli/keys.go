@@ -35,27 +35,15 @@ func (a *app) keysList() *cobra.Command {
 		Example: `  muster keys list`,
 		Args:    cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
+	return listing(a, c, "/v1/keys", func(keys []api.Key) {
+		t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
+		for _, k := range keys {
+			kind, rest, _ := strings.Cut(k.Line, " ")
+			_, comment, _ := strings.Cut(rest, " ")
+			t.row(k.Fingerprint, kind, comment, age(k.CreatedAt))
 		}
-		keys, raw, err := all[api.Key](ctx, controller, "/v1/keys", cursor, nil)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
-			t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
-			for _, k := range keys {
-				kind, rest, _ := strings.Cut(k.Line, " ")
-				_, comment, _ := strings.Cut(rest, " ")
-				t.row(k.Fingerprint, kind, comment, age(k.CreatedAt))
-			}
-			t.print(a.out)
-		})
+		t.print(a.out)
 	})
-	return c
 }
 
 func (a *app) keysAdd() *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,19 +21,7 @@ clusters are not listed; ` + "`muster get ID`" + ` still finds them.`,
   muster list -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		clusters, raw, err := all[api.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printClusters(clusters) })
-	})
-	return c
+	return listing(a, c, "/v1/clusters", a.printClusters)
 }
 
 func (a *app) printClusters(clusters []api.Cluster) {

@@ -33,19 +33,7 @@ func (a *app) machinesList() *cobra.Command {
   muster machines list -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		machines, raw, err := all[api.Machine](ctx, controller, "/v1/machines", cursor, nil)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printMachines(machines) })
-	})
-	return c
+	return listing(a, c, "/v1/machines", a.printMachines)
 }
 
 func (a *app) printMachines(machines []api.Machine) {

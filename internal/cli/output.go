@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,4 +66,21 @@ func (f format) print(w io.Writer, raw []byte, rows func()) error {
 	}
 	rows()
 	return nil
+}
+
+// listing makes a command list everything at a path, in a table or as the API says it.
+func listing[T any](a *app, c *cobra.Command, path string, rows func([]T)) *cobra.Command {
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		items, raw, err := all[T](ctx, controller, path, cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { rows(items) })
+	})
+	return c
 }
