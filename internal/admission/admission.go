@@ -146,7 +146,7 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 		return nil, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
 	}
 	plan := &Plan{Spec: resolved, image: image}
-	return plan, a.place(ctx, tx, plan, a.members(resolved))
+	return plan, a.place(ctx, tx, plan, shapeOf(resolved, nil).missing)
 }
 
 // Change plans a new intent for a running cluster.
@@ -166,7 +166,12 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 	if err != nil {
 		return nil, err
 	}
-	return plan, a.place(ctx, tx, plan, plan.compare(a.members(resolved), nodes))
+	shape := shapeOf(resolved, nodes)
+	plan.release = shape.release
+	for _, n := range shape.release {
+		plan.Release = append(plan.Release, n.Name)
+	}
+	return plan, a.place(ctx, tx, plan, shape.missing)
 }
 
 // possible refuses changes that a running cluster cannot take.
@@ -188,61 +193,18 @@ func possible(changes []spec.Change) error {
 	return nil
 }
 
-// member is a node that a spec wants.
-type member struct {
-	Name  string
-	Role  protocol.Role
-	Queue string
-	Class string
-	path  string // of the number or class that asks for it
-}
-
-// HeadName is the head node's host name.
-const HeadName = "head"
-
-// members lists the nodes that a resolved spec wants, the head first.
-func (a *Admission) members(c spec.Cluster) []member {
-	all := []member{{Name: HeadName, Role: protocol.Head, Class: c.Head.Class, path: "head.class"}}
-	for _, q := range c.Queues {
-		for i := range *q.Max {
-			all = append(all, member{Name: spec.NodeName(q.Name, i+1), Role: protocol.Compute, Queue: q.Name, Class: q.Class, path: "queues[" + q.Name + "].max"})
-		}
-	}
-	return all
-}
-
-// compare returns the members that no node stands for yet, and notes the nodes that must go.
-func (p *Plan) compare(members []member, nodes []store.Node) []member {
-	wanted := map[string]member{}
-	for _, m := range members {
-		wanted[m.Name] = m
-	}
-	for _, n := range nodes {
-		m, keep := wanted[n.Name]
-		delete(wanted, n.Name)
-		switch {
-		case n.Desired == store.Absent && keep:
-			p.Messages = append(p.Messages, fmt.Sprintf("node %s is still leaving its old machine and comes back after that", n.Name))
-		case n.Desired == store.Present && (!keep || n.Class != m.Class || n.Queue != m.Queue):
-			p.release = append(p.release, n)
-			p.Release = append(p.Release, n.Name)
-		}
-	}
-	return slices.DeleteFunc(members, func(m member) bool { _, missing := wanted[m.Name]; return !missing })
-}
-
 // place chooses machines for the members that are missing and prices the whole.
 func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing []member) error {
 	machines, err := tx.Machines(ctx)
 	if err != nil {
 		return err
 	}
-	for _, m := range a.members(plan.Spec) {
+	for _, m := range shapeOf(plan.Spec, nil).missing {
 		if class, ok := a.Catalogue.Find(m.Class); ok {
 			plan.Price = plan.Price.Plus(class.Price)
 		}
 	}
-	plan.Add, err = a.choose(missing, machines, plan.image.Arch)
+	plan.Add, err = a.choose(missing, machines, plan.image.Arch, plan.current != nil)
 	return err
 }
 
@@ -253,11 +215,7 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
-	named := map[string]bool{}
-	for _, n := range nodes {
-		named[n.Name] = true
-	}
-	missing := slices.DeleteFunc(a.members(c.Spec), func(m member) bool { return named[m.Name] })
+	missing := shapeOf(c.Spec, nodes).missing
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}
@@ -267,7 +225,7 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	}
 	var refused *Refusal
 	for len(missing) > 0 {
-		placed, err := a.choose(missing, machines, "")
+		placed, err := a.choose(missing, machines, "", true)
 		if err == nil {
 			return placed, refused, a.seat(ctx, tx, c.ID, placed)
 		}
@@ -318,19 +276,27 @@ func (p *Plan) words() string {
 		}
 	}
 	if p.current == nil {
-		return fmt.Sprintf("create 1 head + %d nodes with image %s", compute, p.image.Name)
+		return fmt.Sprintf("create 1 head + %s with image %s", count(compute, "node"), p.image.Name)
 	}
 	parts := []string{}
 	if compute > 0 {
-		parts = append(parts, fmt.Sprintf("add %d nodes", compute))
+		parts = append(parts, "add "+count(compute, "node"))
 	}
 	if len(p.Release) > 0 {
-		parts = append(parts, fmt.Sprintf("release %d nodes", len(p.Release)))
+		parts = append(parts, "release "+count(len(p.Release), "node"))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, fmt.Sprintf("change %d fields", len(p.Changes)))
+		parts = append(parts, "change "+count(len(p.Changes), "field"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// count is "1 node" or "2 nodes".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // seat stores the nodes, each in the seat of its name.

@@ -173,7 +173,7 @@ func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if strings.Join(plan.Release, " ") != "cpu1 cpu2" || len(plan.Add) != 1 || plan.Add[0].Name != "new1" {
+		if strings.Join(plan.Release, " ") != "cpu1 cpu2" || len(plan.Add) != 3 || plan.Add[0].Name != "cpu3" || plan.Add[2].Name != "new1" {
 			t.Error(plan.Release, plan.Add)
 		}
 		return nil
@@ -192,7 +192,7 @@ func TestMissingNodesGetWhatThereIs(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(placed) != 1 || placed[0].Name != "n1" || refused == nil || !strings.Contains(refused.Error(), "2 asked, 1 free") {
+		if len(placed) != 1 || placed[0].Name != "n1" || refused == nil || !strings.Contains(refused.Error(), "2 more asked, 1 free") {
 			t.Errorf("%+v %v", placed, refused)
 		}
 		return nil

@@ -11,9 +11,9 @@ import (
 	"muster/internal/store"
 )
 
-// choose finds a machine for every member. The error is a *Refusal that counts what the class has, and why it is not
+// choose finds a machine for every member; more says that they come on top of others. The error is a *Refusal that counts what the class has, and why it is not
 // free.
-func (a *Admission) choose(members []member, machines []store.Machine, arch string) ([]Placed, error) {
+func (a *Admission) choose(members []member, machines []store.Machine, arch string, more bool) ([]Placed, error) {
 	var free []inventory.Machine
 	for _, m := range machines {
 		if m.Free() && (arch == "" || m.Facts.Arch == arch) {
@@ -34,7 +34,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, arch stri
 	chosen, err := placement.Choose(wants, free)
 	var short *placement.Shortage
 	if errors.As(err, &short) {
-		return nil, a.shortage(short, members, machines, arch)
+		return nil, a.shortage(short, members, machines, arch, more)
 	}
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, arch stri
 }
 
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
-func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, arch string) *Refusal {
+func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, arch string, more bool) *Refusal {
 	class, _ := a.Catalogue.Find(short.Class)
 	counts, otherArch := map[string]int{}, 0
 	for _, m := range machines {
@@ -66,7 +66,11 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 			asked, path = asked+1, m.path
 		}
 	}
-	text := fmt.Sprintf("class %s: %d asked, %d free", short.Class, asked, counts["free"])
+	word := "asked"
+	if more {
+		word = "more asked"
+	}
+	text := fmt.Sprintf("class %s: %d %s, %d free", short.Class, asked, word, counts["free"])
 	if counts["free"] >= asked {
 		text += fmt.Sprintf(" of which %d are needed by other classes", counts["free"]-short.Free)
 	}

@@ -255,10 +255,7 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 		out.Body.Plan = planView(p)
 		current := p.Current()
 		if current != nil && len(p.Changes) == 0 {
-			out.Status = http.StatusOK
-			view, err := a.clusterView(ctx, tx, *current)
-			out.Body.Cluster = &view
-			return err
+			return a.unchanged(ctx, tx, *current, drainFor, out)
 		}
 		c, err := a.Admission.CarryOut(ctx, tx, p, identityOf(ctx), drainFor)
 		if err != nil {
@@ -270,6 +267,23 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 		return err
 	})
 	return out, a.tell(err, doc)
+}
+
+// unchanged answers a request that changes no field. A drain limit is then meant for the nodes that drain already.
+func (a *API) unchanged(ctx context.Context, tx *store.Tx, c store.Cluster, drainFor time.Duration, out *answerOutput) error {
+	out.Status = http.StatusOK
+	if drainFor > 0 {
+		limited, err := tx.LimitDrains(ctx, c.ID, drainFor)
+		if err != nil {
+			return err
+		}
+		if limited > 0 {
+			out.Body.Messages = append(out.Body.Messages, fmt.Sprintf("%d draining nodes have %s left for their jobs", limited, drainFor))
+		}
+	}
+	view, err := a.clusterView(ctx, tx, c)
+	out.Body.Cluster = &view
+	return err
 }
 
 func kindOf(current *store.Cluster) string {

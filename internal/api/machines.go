@@ -37,8 +37,10 @@ func (a *API) registerMachines(api huma.API) {
 			return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
 		}},
 		{"free", "Put a machine back into service, after an inspection", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-			if err := tx.AskInspection(ctx, m.ID); err != nil {
-				return err
+			if m.Phase == store.Maintenance || m.Phase == store.Quarantined { // else it never left
+				if err := tx.AskInspection(ctx, m.ID); err != nil {
+					return err
+				}
 			}
 			return tx.WantMachine(ctx, m.ID, store.ForService)
 		}},

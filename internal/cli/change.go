@@ -86,6 +86,9 @@ func (a *app) operation(ctx context.Context, c *client, answer api.Answer) (api.
 // announce says what was accepted, and where to look.
 func (a *app) announce(answer api.Answer) {
 	name := answer.Cluster.Name
+	if answer.Operation == nil && len(answer.Messages) > 0 {
+		return // they say what was done
+	}
 	if answer.Operation == nil {
 		a.say("cluster %s is as wanted: nothing to change", name)
 		return

@@ -31,7 +31,7 @@ arguments of a process.`,
 	data := dataFlag(c)
 	db := c.Flags().String("db", "", "a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
 	listen := c.Flags().String("listen", "127.0.0.1:7420", "the `ADDRESS` of the API")
-	site := c.Flags().String("config", "", "the site `FILE`: classes, prices, defaults (default: one class, local, of this host)")
+	site := c.Flags().String("config", "", "the site `FILE`: classes, prices, defaults (default: the classes local and service, both this host)")
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")

@@ -55,6 +55,7 @@ type controller struct {
 	images    *images.Store
 	local     *local.Driver
 	admission *admission.Admission
+	listener  net.Listener // for users
 }
 
 // Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
@@ -63,11 +64,12 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = k.db.Close() }()
+	defer k.close()
 	return k.run(ctx)
 }
 
-func assemble(ctx context.Context, c Config) (k *controller, err error) {
+// assemble opens everything. It listens first: a controller that cannot must leave no trace in the data directory.
+func assemble(ctx context.Context, c Config) (*controller, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the controller needs root: it makes namespaces and mounts")
 	}
@@ -75,37 +77,51 @@ func assemble(ctx context.Context, c Config) (k *controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	k = &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
-	if err := k.dir.make(); err != nil {
+	k := &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
+	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
+		return nil, fmt.Errorf("listen for users: %w", err)
+	}
+	if err := k.open(ctx, catalogue); err != nil {
+		k.close()
 		return nil, err
 	}
-	database := c.DB
+	return k, nil
+}
+
+func (k *controller) close() {
+	_ = k.listener.Close()
+	if k.db != nil {
+		_ = k.db.Close()
+	}
+}
+
+// open opens the data directory, the store and the drivers.
+func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (err error) {
+	if err := k.dir.make(); err != nil {
+		return err
+	}
+	database := k.DB
 	if database == "" {
 		database = k.dir.database()
 	}
 	if k.db, err = store.Open(ctx, database); err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = k.db.Close()
-		}
-	}()
 	if err := k.openAuthority(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if k.images, err = images.Open(k.dir.images()); err != nil {
-		return nil, err
+		return err
 	}
 	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}}
 	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("become a subreaper: %w", err)
+		return fmt.Errorf("become a subreaper: %w", err)
 	}
 	k.local, err = local.New(local.Config{
-		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: c.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: c.Log,
+		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
 	})
-	return k, err
+	return err
 }
 
 // openAuthority gets the site's root secret from the store, the first time making it, and sees to it that the data
@@ -146,13 +162,9 @@ func (k *controller) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", k.Listen)
-	if err != nil {
-		_ = agents.Close()
-		return fmt.Errorf("listen for users: %w", err)
-	}
-	url := "http://" + listener.Addr().String()
+	url := "http://" + k.listener.Addr().String()
 	if err := k.dir.announce(url); err != nil {
+		_ = agents.Close()
 		return err
 	}
 
@@ -162,7 +174,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
-	group.Go(func() error { return serve(ctx, listener, handler) })
+	group.Go(func() error { return serve(ctx, k.listener, handler) })
 	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
 	if k.Ready != nil {
 		k.Ready(url)

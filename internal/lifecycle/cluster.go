@@ -64,7 +64,12 @@ func (w World) clusterAdmitted(_ context.Context, c clusterView) Outcome {
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
 func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	if c.Desired == store.ToDelete {
-		return advance(store.Deleting, "releases %d nodes", len(c.nodes))
+		return advance(store.Deleting, "releases %d nodes", len(c.nodes)).with(func(_ context.Context, tx *store.Tx) error {
+			for _, n := range c.nodes { // those that drain need not wait for their jobs any more
+				tx.Wake(store.NodeKind, n.ID)
+			}
+			return nil
+		})
 	}
 	want := 0 // compute nodes; the head comes on top
 	for _, q := range c.Spec.Queues {

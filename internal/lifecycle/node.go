@@ -15,9 +15,9 @@ import (
 
 // How often a node looks again by itself; observations wake it at once.
 const (
-	nodeLooks  = 2 * time.Second  // while it changes
-	readyLooks = 15 * time.Second // while it is ready
-	bootTries  = 2                // boots on one machine before another is tried
+	nodeLooks  = 2 * time.Second // while it changes
+	readyLooks = 5 * time.Second // while it is ready
+	bootTries  = 2               // boots on one machine before another is tried
 )
 
 // nodeView is a node as its handlers see it.
@@ -243,7 +243,7 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	if !seen.Running || seen.Boot != n.Boot {
-		return n.fail("it stopped by itself: %s", seen.Detail)
+		return n.fail("it stopped by itself: %s", brief(seen.Detail))
 	}
 	return waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
 }
@@ -272,7 +272,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	if !seen.Running {
-		return n.inform(store.Releasing, "it stopped while it drained: %s", seen.Detail)
+		return n.inform(store.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}
 	text := fmt.Sprintf("%d jobs to end", s.Jobs)
 	look := readyLooks
@@ -281,6 +281,15 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		look = min(look, n.DrainUntil.Sub(n.now)+time.Millisecond)
 	}
 	return waitFor(look, "%s", text)
+}
+
+// brief cuts what a driver says, which may be a line of a console, to what fits into a table.
+func brief(detail string) string {
+	const longest = 100
+	if len(detail) > longest {
+		return detail[:longest] + "…"
+	}
+	return detail
 }
 
 const drainOver = "the drain limit is over: ends"

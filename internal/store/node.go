@@ -163,6 +163,17 @@ func (tx *Tx) WantNodeAbsent(ctx context.Context, id string, drainFor time.Durat
 	return nil
 }
 
+// LimitDrains gives a cluster's nodes that are on their way out, and their jobs, at most drainFor from now. It reports
+// how many those are.
+func (tx *Tx) LimitDrains(ctx context.Context, cluster string, drainFor time.Duration) (int64, error) {
+	n, err := tx.exec(ctx, `UPDATE node SET drain_until = now_ms() + $1, `+woken+`
+		WHERE cluster_id = $2 AND desired = 'absent' AND phase IN ('ready', 'draining')`, drainFor.Milliseconds(), cluster)
+	if err != nil {
+		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
+	}
+	return n, nil
+}
+
 // StartBoot gives a node the number of its next boot, before anything of that boot exists.
 func (tx *Tx) StartBoot(ctx context.Context, id string) error {
 	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1 WHERE id = $1`, id); err != nil {

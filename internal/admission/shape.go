@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// HeadName is the head node's host name.
+const HeadName = "head"
+
+// member is a node that a spec wants.
+type member struct {
+	Name  string
+	Role  protocol.Role
+	Queue string
+	Class string
+	path  string // of the number or class that asks for it
+}
+
+// shape is what a resolved spec makes of the nodes there are: who is missing, the head first, and who must go.
+type shape struct {
+	missing []member
+	release []store.Node
+}
+
+// shapeOf keeps as many of a queue's nodes as the spec wants. Those go first that are not ready, then those without
+// jobs, then those with the highest numbers; a node of another class, or of a queue that is no more, goes in any case.
+// Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
+func shapeOf(c spec.Cluster, nodes []store.Node) shape {
+	var s shape
+	taken := map[string]bool{}
+	staying := map[string][]store.Node{} // queue → nodes; the head's is ""
+	for _, n := range nodes {
+		taken[n.Name] = true
+		if n.Desired == store.Present {
+			staying[n.Queue] = append(staying[n.Queue], n)
+		}
+	}
+	if len(staying[""]) == 0 && !taken[HeadName] {
+		s.missing = append(s.missing, member{Name: HeadName, Role: protocol.Head, Class: c.Head.Class, path: "head.class"})
+	}
+	delete(staying, "")
+	for _, q := range c.Queues {
+		fits := slices.Clone(staying[q.Name])
+		delete(staying, q.Name)
+		fits = slices.DeleteFunc(fits, func(n store.Node) bool {
+			if n.Class != q.Class {
+				s.release = append(s.release, n)
+			}
+			return n.Class != q.Class
+		})
+		slices.SortStableFunc(fits, func(a, b store.Node) int { return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a.Slot, b.Slot)) })
+		if len(fits) > *q.Max {
+			s.release = append(s.release, fits[*q.Max:]...)
+		}
+		for number, have := 1, len(fits); have < *q.Max; number++ {
+			if name := spec.NodeName(q.Name, number); !taken[name] {
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, path: "queues[" + q.Name + "].max"})
+				have++
+			}
+		}
+	}
+	for _, gone := range staying { // queues that are no more
+		s.release = append(s.release, gone...)
+	}
+	slices.SortFunc(s.release, func(a, b store.Node) int { return cmp.Compare(a.Slot, b.Slot) })
+	return s
+}
+
+// worth is how much would be lost with a node.
+func worth(n store.Node) int {
+	switch {
+	case n.Phase != store.Ready:
+		return 0
+	case n.Seen.Slurm == nil || n.Seen.Slurm.Jobs == 0:
+		return 1
+	}
+	return 2
+}
