@@ -35,7 +35,7 @@ lint: ## gofmt, go vet, staticcheck, shell syntax
 	@echo "lint: clean"
 
 unit: ## the fast tests: no root, no image
-	@$(GO) tool gotestsum --format pkgname-and-test-fails -- -race -short ./...
+	@MUSTER_TEST_IMAGE= MUSTER_TEST_IMAGES=/nonexistent $(GO) tool gotestsum --format pkgname-and-test-fails -- -race -short ./...
 
 test: ## everything: lint, and all tests with the race detector on both databases (root)
 	@scripts/setup.sh test

@@ -25,7 +25,7 @@ var ErrRefused = errors.New("refused by the controller: this boot has been super
 
 const (
 	dialTimeout   = 2 * time.Second  // connection and TLS: a stopped replica accepts and hangs
-	answerTimeout = 5 * time.Second  // for everything but the long poll
+	answerTimeout = 3 * time.Second  // for everything but the long poll: a replica that stopped keeps its connections
 	pollTimeout   = 40 * time.Second // the controller answers after about 25 s
 	answerLimit   = 16 << 20         // bytes
 

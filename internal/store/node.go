@@ -99,8 +99,7 @@ func (tx *Tx) AddNode(ctx context.Context, n Node) error {
 	if err != nil {
 		return fmt.Errorf("add node %s on machine %s: %w", n.Name, n.Machine, err)
 	}
-	tx.Wake(MachineKind, n.MachineID)
-	return nil
+	return tx.wakeMachine(ctx, n.MachineID)
 }
 
 // Nodes lists a cluster's nodes that are not gone, the head first, then by slot.
@@ -201,6 +200,14 @@ func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
 	if err != nil {
 		return fmt.Errorf("take node %s off machine %s: %w", n.ID, n.Machine, err)
 	}
-	tx.Wake(MachineKind, n.MachineID)
+	return tx.wakeMachine(ctx, n.MachineID)
+}
+
+// wakeMachine is more than the hint of Wake: it stands or falls with the transaction. It may, because no transaction of
+// a machine ever locks a node.
+func (tx *Tx) wakeMachine(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE machine SET `+woken+` WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("wake machine %s: %w", id, err)
+	}
 	return nil
 }

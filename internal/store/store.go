@@ -199,7 +199,9 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 	if err != nil {
 		return err
 	}
-	_ = s.giveWakes(ctx, done.wakes) // only hints, and the transaction stands
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = s.giveWakes(limited, done.wakes) // only hints, and the transaction stands
 	s.announce()
 	return nil
 }

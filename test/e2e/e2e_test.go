@@ -145,7 +145,8 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 	})
 	t.Run("scaling down waits for jobs, and no longer than it was told", func(t *testing.T) {
 		r := r.In(t)
-		r.Run("ssh", "hello", "--", "sbatch -w n2 -J short -o short.out --wrap 'sleep 3; echo done'")
+		// The witness keeps n1; the other node is the one that goes.
+		r.Run("ssh", "hello", "--", "sbatch -w "+other(r)+" -J short -o short.out --wrap 'sleep 3; echo done'")
 		r.Eventually(30*time.Second, "the short job runs", func() bool {
 			return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n short -o %T"), "RUNNING")
 		})
@@ -154,7 +155,7 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 			t.Errorf("the job on the node that went was not waited for: %q", out)
 		}
 		r.Run("scale", "hello", "2", "--wait")
-		r.Run("ssh", "hello", "--", "sbatch -w n2 -J long --wrap 'sleep 3600'")
+		r.Run("ssh", "hello", "--", "sbatch -w "+other(r)+" -J long --wrap 'sleep 3600'")
 		r.Eventually(30*time.Second, "the long job runs", func() bool {
 			return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n long -o %T"), "RUNNING")
 		})
@@ -198,6 +199,20 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 		t.Errorf("machines after the delete:\n%s", out)
 	}
 	controller.Stop()
+}
+
+// other is the compute node beside n1.
+func other(r *rig.Rig) string {
+	r.Helper()
+	var c cluster
+	r.Get(&c, "get", "hello")
+	for _, n := range c.Nodes {
+		if n.Name != "head" && n.Name != "n1" {
+			return n.Name
+		}
+	}
+	r.Fatal("there is no other node")
+	return ""
 }
 
 // secrets looks for tokens and keys where everyone can read.
