@@ -125,7 +125,7 @@ func start(t *testing.T, r *rig.Rig, results *table, image string, nodes, runs i
 func overhead(t *testing.T, r *rig.Rig, results *table, image string) {
 	r.Run("create", "-f", r.File("native.yaml", "name: native\nnodes: 1\n"), "--wait")
 	for _, c := range []struct{ what, unit, name, command string }{
-		{"native overhead, HPL N=2000", "GFLOP/s", "hpl_gflops", "hpl 2000"},
+		{"native overhead, HPL N=3000", "GFLOP/s", "hpl_gflops", "hpl 3000"},
 		{"native overhead, STREAM triad", "GB/s", "triad_gbs", "stream-triad"},
 	} {
 		var ours, theirs samples
