@@ -169,7 +169,7 @@ func (k *controller) run(ctx context.Context) error {
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return lifecycle.New(k.db, k.owner, world, k.Log).Run(ctx) })
+	group.Go(func() error { return lifecycle.New(k.owner, world, k.Log).Run(ctx) })
 	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })

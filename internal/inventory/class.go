@@ -140,9 +140,6 @@ func ParsePrice(s string) (Price, error) {
 	return Price{Micros: int64(digits), Currency: currency}, nil
 }
 
-// Times is the price of n nodes.
-func (p Price) Times(n int) Price { return Price{Micros: p.Micros * int64(n), Currency: p.Currency} }
-
 // Plus adds two prices; a site has one currency.
 func (p Price) Plus(q Price) Price {
 	if p.Currency == "" {

@@ -28,6 +28,7 @@ const returnLooks = 50 * time.Millisecond
 
 func (w World) clusters() chart[clusterView] {
 	return chart[clusterView]{
+		db:   w.DB,
 		of:   store.ClusterKind,
 		load: loadCluster,
 		phases: map[store.Phase]phase[clusterView]{

@@ -47,6 +47,7 @@ type phase[E any] struct {
 
 // chart is the table of one kind.
 type chart[E any] struct {
+	db     *store.Store
 	of     store.Kind
 	load   func(ctx context.Context, tx *store.Tx, id string) (E, subject, error)
 	phases map[store.Phase]phase[E]
@@ -54,11 +55,11 @@ type chart[E any] struct {
 
 func (c chart[E]) kind() store.Kind { return c.of }
 
-func (c chart[E]) step(ctx context.Context, claim store.Claim, db *store.Store) (subject, Outcome, error) {
+func (c chart[E]) step(ctx context.Context, claim store.Claim) (subject, Outcome, error) {
 	var entity E
 	var s subject
 	var now time.Time
-	err := db.View(ctx, func(tx *store.Tx) (err error) {
+	err := c.db.View(ctx, func(tx *store.Tx) (err error) {
 		if now, err = tx.Now(ctx); err == nil {
 			entity, s, err = c.load(ctx, tx, claim.ID)
 		}
@@ -87,25 +88,11 @@ type Engine struct {
 	soon   chan struct{} // something that this controller put off for less than a poll is due
 }
 
-// bound ties a chart to the database it reads.
-type bound[E any] struct {
-	chart[E]
-	db *store.Store
-}
-
-func (b bound[E]) step(ctx context.Context, c store.Claim) (subject, Outcome, error) {
-	return b.chart.step(ctx, c, b.db)
-}
-
 // New makes the engine of one controller; owner names the controller among its replicas.
-func New(db *store.Store, owner string, w World, log *slog.Logger) *Engine {
+func New(owner string, w World, log *slog.Logger) *Engine {
 	return &Engine{
-		db: db, owner: owner, log: log, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
-		tables: []table{
-			bound[clusterView]{w.clusters(), db},
-			bound[nodeView]{w.nodes(), db},
-			bound[machineView]{w.machines(), db},
-		},
+		db: w.DB, owner: owner, log: log, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
+		tables: []table{w.clusters(), w.nodes(), w.machines()},
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *stage) run(engines int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, engines+1)
 	for range engines {
-		engine := lifecycle.New(s.db, admission.NewID("e"), s.world, slog.New(slog.DiscardHandler))
+		engine := lifecycle.New(admission.NewID("e"), s.world, slog.New(slog.DiscardHandler))
 		go func() {
 			if err := engine.Run(ctx); err != nil {
 				s.Error(err)

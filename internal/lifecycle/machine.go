@@ -20,6 +20,7 @@ type machineView struct {
 
 func (w World) machines() chart[machineView] {
 	return chart[machineView]{
+		db:   w.DB,
 		of:   store.MachineKind,
 		load: loadMachine,
 		phases: map[store.Phase]phase[machineView]{

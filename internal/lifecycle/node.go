@@ -38,6 +38,7 @@ func (n nodeView) leaving() bool {
 
 func (w World) nodes() chart[nodeView] {
 	return chart[nodeView]{
+		db:   w.DB,
 		of:   store.NodeKind,
 		load: loadNode,
 		phases: map[store.Phase]phase[nodeView]{

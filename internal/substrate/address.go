@@ -11,11 +11,14 @@ const networkBits = 16
 // MaxSlot is the last seat of a cluster's network.
 const MaxSlot = 1<<networkBits - 2
 
-// FirstSlot is the head's; slot 1 is the gateway's.
-const FirstSlot = 2
+// The seats that are not free to choose: the gateway's, and the first that nodes may have.
+const (
+	GatewaySlot = 1
+	FirstSlot   = 2
+)
 
 // Gateway is the controller's own address on every cluster's network.
-func Gateway() netip.Prefix { return Address(1) }
+func Gateway() netip.Prefix { return Address(GatewaySlot) }
 
 // Address is that of a seat: 10.77.0.0/16 plus the slot. It stays with the name for the cluster's life.
 func Address(slot int) netip.Prefix {

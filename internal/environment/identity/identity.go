@@ -192,12 +192,6 @@ func AgentOf(c *x509.Certificate) (Agent, error) {
 	return Agent{c.Subject.CommonName, boot}, nil
 }
 
-// KeyFingerprint is that of a certificate's key, as CertifyAgent gives it.
-func KeyFingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
-	return base64.RawStdEncoding.EncodeToString(sum[:])
-}
-
 // UserCA is the public key that nodes trust to sign users, authorized_keys format without a newline.
 func (a *Authority) UserCA() string { return line(a.userCA.PublicKey()) }
 

@@ -18,11 +18,6 @@ import (
 
 const bridgeName = "br0"
 
-// gateway is the controller's own address in every cluster's network, with a MAC by the same rule as the nodes'.
-func gateway() (netip.Prefix, net.HardwareAddr) {
-	return netip.MustParsePrefix("10.77.0.1/16"), net.HardwareAddr{2, 0, 10, 77, 0, 1}
-}
-
 // within runs do on a thread that is in the network namespace at path. Sockets that do opens stay there for good and
 // may be used from anywhere; do must not start goroutines that expect to be there too.
 func within(path string, do func() error) error {
@@ -122,7 +117,7 @@ func ensureBridge(links *netlink.Handle) error {
 	if err := quiet(); err != nil {
 		return err
 	}
-	address, mac := gateway()
+	address, mac := substrate.Gateway(), substrate.MAC(substrate.GatewaySlot)
 	_, err := links.LinkByName(bridgeName)
 	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
 		attributes := netlink.NewLinkAttrs()
