@@ -6,10 +6,22 @@ package inventory
 
 // Machine is one physical host, or one that is simulated.
 type Machine struct {
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-	Substrate string `json:"substrate"` // local; later metal, vm
-	Facts     Facts  `json:"facts"`
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Substrate string   `json:"substrate"`         // local or metal; later vm
+	Network   string   `json:"network,omitempty"` // metal: name of the Network that it boots from
+	MACs      []string `json:"macs,omitempty"`    // metal: of its NICs on that network, lower case with colons
+	Power     Power    `json:"power,omitzero"`    // metal
+	Facts     Facts    `json:"facts"`
+}
+
+// Power says how a machine is switched; environment/power reads it.
+type Power struct {
+	// Control is "wol", "ipmi://HOST[:PORT]", "redfish://HOST[:PORT][/PATH-OF-THE-SYSTEM][?certificate=sha256:HEX]" or
+	// "command:PROGRAM[?arg=A&arg=B…]". It holds no secret.
+	Control string `json:"control,omitempty"`
+	// Credentials says where "user:password" is found: "file:/PATH" or "env:NAME".
+	Credentials string `json:"credentials,omitempty"`
 }
 
 // Facts are what inspection found. The zero value of a field means that it is not known.
@@ -17,11 +29,20 @@ type Facts struct {
 	Host      string     `json:"host,omitempty"` // host name of the machine, or of the host that it is a part of
 	Arch      string     `json:"arch,omitempty"` // as Go names it: amd64, arm64
 	CPUModel  string     `json:"cpu_model,omitempty"`
-	CPUs      int        `json:"cpus,omitempty"`  // hardware threads that a node may use
-	Cores     int        `json:"cores,omitempty"` // physical cores
+	CPUs      int        `json:"cpus,omitempty"`    // hardware threads that a node may use
+	Cores     int        `json:"cores,omitempty"`   // physical cores
+	Sockets   int        `json:"sockets,omitempty"` // physical packages
 	MemoryMiB int        `json:"memory_mib,omitempty"`
 	Kernel    string     `json:"kernel,omitempty"`
 	NUMA      []NUMANode `json:"numa,omitempty"`
+	System    System     `json:"system,omitzero"`
+	DIMMs     []DIMM     `json:"dimms,omitempty"` // those that are there
+	Disks     []Disk     `json:"disks,omitempty"`
+	NICs      []NIC      `json:"nics,omitempty"`
+	Devices   []Device   `json:"devices,omitempty"` // GPUs, HCAs and other PCI devices that a cluster may want
+	// Measured by the inspection, on the whole machine.
+	TriadGBs float64 `json:"triad_gbs,omitempty"` // memory bandwidth, STREAM triad, GB/s (10^9)
+	CPUMops  float64 `json:"cpu_mops,omitempty"`  // SHA-256 blocks of 1 KiB on all CPUs, thousands a second
 }
 
 // NUMANode is one memory node with the CPUs beside it.
@@ -29,4 +50,53 @@ type NUMANode struct {
 	ID        int    `json:"id"`
 	CPUs      string `json:"cpus"` // Linux CPU list: "0-3,8"
 	MemoryMiB int    `json:"memory_mib"`
+}
+
+// System is what the machine's firmware says of it (SMBIOS).
+type System struct {
+	Vendor   string `json:"vendor,omitempty"`
+	Product  string `json:"product,omitempty"`
+	Serial   string `json:"serial,omitempty"`
+	Firmware string `json:"firmware,omitempty"` // version and date
+	UEFI     bool   `json:"uefi,omitempty"`     // booted by UEFI rather than BIOS
+}
+
+// DIMM is one memory module.
+type DIMM struct {
+	Slot    string `json:"slot"`
+	SizeMiB int    `json:"size_mib"`
+	Speed   string `json:"speed,omitempty"` // "3200 MT/s"
+}
+
+// Disk is a local disk of a machine.
+type Disk struct {
+	Name    string `json:"name"` // the kernel's: sda, nvme0n1, vda
+	Model   string `json:"model,omitempty"`
+	Serial  string `json:"serial,omitempty"`
+	SizeGB  int    `json:"size_gb"` // 10^9 bytes
+	Kind    string `json:"kind"`    // nvme, ssd, hdd, virtual
+	Bus     string `json:"bus,omitempty"`
+	Healthy bool   `json:"healthy"`
+	Health  string `json:"health,omitempty"` // in words: "SMART passed, 3 % worn"
+}
+
+// NIC is a network interface.
+type NIC struct {
+	Name      string `json:"name"`
+	MAC       string `json:"mac"`
+	Driver    string `json:"driver,omitempty"`
+	PCI       string `json:"pci,omitempty"`        // address of the device
+	SpeedMbps int    `json:"speed_mbps,omitempty"` // of the link; 0: down or not known
+	NUMA      int    `json:"numa"`                 // -1: not known
+	Up        bool   `json:"up"`                   // has a carrier
+}
+
+// Device is a PCI device.
+type Device struct {
+	Kind   string `json:"kind"` // gpu, hca, nvme, other
+	PCI    string `json:"pci"`
+	Vendor string `json:"vendor"` // four hex digits
+	ID     string `json:"id"`     // four hex digits
+	Name   string `json:"name,omitempty"`
+	NUMA   int    `json:"numa"` // -1: not known
 }

@@ -4,6 +4,8 @@
 //	POST /agent/v1/join                 JoinRequest → JoinReply      once a boot, with the boot's one-time token
 //	GET  /agent/v1/config?after=N       → Config                     long poll: 204 after about 25 s without news
 //	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
+//	GET  /agent/v1/inspection           → Inspection                 what to do, for a boot with duty inspect
+//	POST /agent/v1/findings             Findings                     how far it is, and at last what was found
 //
 // A join answered with 403, or any other call with 410, ends the agent: its boot is no longer wanted.
 //
@@ -27,6 +29,28 @@ type Boot struct {
 	Token     string   `json:"token"`     // one-time token, good for this node and this boot until its deadline
 	Authority string   `json:"authority"` // PEM: the certificate authority of the controllers
 	Endpoints []string `json:"endpoints"` // "unix:///dir" (any *.sock in it) or "https://host:port", tried in turn
+	Duty      Duty     `json:"duty,omitempty"`
+	// Attachment is how the node reaches its cluster; nil where its network is there when it starts.
+	Attachment *Attachment `json:"attachment,omitempty"`
+}
+
+// Duty is what a boot is for.
+type Duty string
+
+// The duties.
+const (
+	ServeNode Duty = ""        // be a node of a cluster
+	Inspect   Duty = "inspect" // erase disks if asked, look at the machine, report, and end; Boot.Node is the machine's ID
+	Enrol     Duty = "enrol"   // look at an unknown machine, report, and end; without token or certificate
+)
+
+// Attachment lays the cluster's network over a machine's NIC: a macvlan interface of this MAC and address, without ARP;
+// all neighbours are permanent.
+type Attachment struct {
+	NIC     string `json:"nic"`     // MAC of the NIC that it lies on
+	MAC     string `json:"mac"`     // the node's on the cluster's network
+	Address string `json:"address"` // the node's, with prefix length
+	Home    string `json:"home"`    // NFS source of /home: "10.77.0.2:/home"; "" where there is none
 }
 
 // JoinRequest exchanges the one-time token for a client certificate.

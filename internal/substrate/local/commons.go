@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+
+	"muster/internal/netns"
 )
 
 // commons is a cluster's place on disk.
@@ -79,7 +81,7 @@ func (c commons) ensureNetwork() error {
 	if len(mounts) > 0 {
 		return withLinks(c.netns(), ensureBridge)
 	}
-	return withinNew(c.netns(), func() error { return connected(ensureBridge) })
+	return netns.New(c.netns(), func() error { return connected(ensureBridge) })
 }
 
 // RemoveCommons takes the network and /home away. It refuses while a node of the cluster is present, and while
@@ -149,19 +151,13 @@ func (d *Driver) ListCommons(context.Context) ([]string, error) {
 	return clusters, nil
 }
 
-// Dial opens a TCP connection inside the cluster's network. The address is a literal, so it is opened on the very
-// thread that is there; the connection may be used anywhere and outlives the cluster's removal only as a dead one.
+// Dial opens a TCP connection inside the cluster's network; it outlives the cluster's removal only as a dead one.
 func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
 	c, err := d.commons(cluster)
 	if err != nil {
 		return nil, err
 	}
-	var connection net.Conn
-	err = within(c.netns(), func() error {
-		var dialer net.Dialer
-		connection, err = dialer.DialContext(ctx, "tcp", to.String())
-		return err
-	})
+	connection, err := netns.Dial(ctx, c.netns(), "tcp", to.String())
 	if err != nil {
 		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/netns"
 	"muster/internal/substrate"
 	"muster/internal/substrate/substratetest"
 )
@@ -213,7 +214,7 @@ func (w world) wantNothingLeft(t testing.TB) {
 func inNode(t testing.TB, b boot, name string, arguments ...string) (string, error) {
 	t.Helper()
 	var output []byte
-	err := within(b.path("netns"), func() (err error) {
+	err := netns.Do(b.path("netns"), func() (err error) {
 		output, err = exec.Command(name, arguments...).CombinedOutput()
 		return err
 	})

@@ -8,80 +8,19 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/netns"
 	"muster/internal/substrate"
 )
 
 const bridgeName = "br0"
 
-// within runs do on a thread that is in the network namespace at path. Sockets that do opens stay there for good and
-// may be used from anywhere; do must not start goroutines that expect to be there too.
-func within(path string, do func() error) error {
-	return onOwnThread(func() error {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("network namespace %s: %w", path, err)
-		}
-		defer unix.Close(fd)
-		// A crash between making the file and mounting the namespace on it leaves a plain file.
-		var system unix.Statfs_t
-		if err := unix.Fstatfs(fd, &system); err != nil || system.Type != unix.NSFS_MAGIC {
-			return errors.Join(err, fmt.Errorf("network namespace %s: %w", path, os.ErrNotExist))
-		}
-		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter network namespace %s: %w", path, err)
-		}
-		return do()
-	})
-}
-
-// withinNew is within a new network namespace, which afterwards is kept alive by its mount on the file at path.
-func withinNew(path string, do func() error) error {
-	return onOwnThread(func() error {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		file.Close()
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make network namespace: %w", err)
-		}
-		if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("keep network namespace: %w", err)
-		}
-		return do()
-	})
-}
-
-// onOwnThread runs do on a thread of its own and brings that thread back to its network namespace. If that fails, the
-// thread ends with its goroutine, so no other goroutine ever runs in the wrong namespace.
-func onOwnThread(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		origin, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			runtime.UnlockOSThread()
-			done <- err
-			return
-		}
-		defer unix.Close(origin)
-		err = do()
-		if unix.Setns(origin, unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
-	}()
-	return <-done
-}
-
-// withLinks is within, with a netlink connection there.
+// withLinks is netns.Do with a netlink connection there.
 func withLinks(path string, do func(*netlink.Handle) error) error {
-	return within(path, func() error { return connected(do) })
+	return netns.Do(path, func() error { return connected(do) })
 }
 
 func connected(do func(*netlink.Handle) error) error {
@@ -143,7 +82,7 @@ func ensureBridge(links *netlink.Handle) error {
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
 func plug(cluster, own string, n substrate.Node) error {
 	port := portName(n.Node)
-	if err := withinNew(own, func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }); err != nil {
+	if err := netns.New(own, func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }); err != nil {
 		return err
 	}
 	return withLinks(cluster, func(links *netlink.Handle) error {

@@ -1,0 +1,62 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Network is where machines boot: a segment of the site with machines on it and an interface of the controller's host.
+type Network struct {
+	Name      string       `json:"name"`
+	Namespace string       `json:"namespace,omitempty"` // path of the network namespace that the interface is in; "": the host's own
+	Interface string       `json:"interface"`           // there; a bridge, if clusters with nodes on this host shall span the network
+	Address   netip.Prefix `json:"address"`             // the controller's on it, IPv4
+	Mode      Mode         `json:"mode"`
+	// First and Last bound the addresses that are given to machines, in mode own.
+	First   netip.Addr `json:"first,omitzero"`
+	Last    netip.Addr `json:"last,omitzero"`
+	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
+	Unknown Unknown    `json:"unknown"`
+}
+
+// Mode says who gives addresses to machines.
+type Mode string
+
+// The modes.
+const (
+	ModeOwn   Mode = "own"   // Muster is the segment's DHCP server
+	ModeProxy Mode = "proxy" // the site has one; Muster adds what to boot (PXE 2.1, section 2.2.3: ProxyDHCP)
+	ModeOff   Mode = "off"   // the site's DHCP server names Muster's boot files itself
+)
+
+// Unknown says what becomes of a machine that nobody has enrolled.
+type Unknown string
+
+// The ways.
+const (
+	UnknownIgnore Unknown = "ignore" // it gets no answer
+	UnknownEnrol  Unknown = "enrol"  // it boots the inspector and is offered for enrolment
+)
+
+// Validate says what is wrong with a network's description.
+func (n Network) Validate() error {
+	switch {
+	case n.Name == "":
+		return fmt.Errorf("name: missing")
+	case n.Interface == "":
+		return fmt.Errorf("interface: missing")
+	case !n.Address.IsValid() || !n.Address.Addr().Is4():
+		return fmt.Errorf("address: the controller's own IPv4 address on the network is needed, with the prefix length, as 10.78.0.1/16")
+	case n.Mode != ModeOwn && n.Mode != ModeProxy && n.Mode != ModeOff:
+		return fmt.Errorf("mode: %q; use own, proxy or off", n.Mode)
+	case n.Unknown != UnknownIgnore && n.Unknown != UnknownEnrol:
+		return fmt.Errorf("unknown: %q; use ignore or enrol", n.Unknown)
+	case n.Mode != ModeOwn:
+		return nil
+	case !n.Address.Contains(n.First) || !n.Address.Contains(n.Last) || n.Last.Less(n.First):
+		return fmt.Errorf("first, last: %s to %s is no range of %s", n.First, n.Last, n.Address.Masked())
+	case !n.Address.Addr().Less(n.First) && !n.Last.Less(n.Address.Addr()):
+		return fmt.Errorf("first, last: %s to %s holds the controller's own address", n.First, n.Last)
+	}
+	return nil
+}
