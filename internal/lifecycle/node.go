@@ -119,7 +119,7 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
-	if err := w.Commons.EnsureCommons(ctx, n.Cluster); err != nil {
+	if err := w.Commons.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: 1}); err != nil {
 		return retry(err)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
@@ -153,7 +153,7 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.Endpoints,
 	})
 	return substrate.Node{
-		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: substrate.Address(n.Slot), MAC: substrate.MAC(n.Slot),
+		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: substrate.Address(n.Slot), MAC: substrate.MAC(1, n.Slot),
 		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: boot,
 	}, err
 }

@@ -75,9 +75,11 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
 			Self:       peer(self, sizes[self.MachineID], now),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
+			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(1, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		for _, n := range nodes {
+			c.ExportHome = c.ExportHome || self.Role == protocol.Head && sizes[n.MachineID].Substrate == "metal"
 			if n.Phase != store.Failed && n.Phase != store.Releasing {
 				c.Peers = append(c.Peers, peer(n, sizes[n.MachineID], now))
 			}
@@ -98,7 +100,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 func peer(n store.Node, m store.Machine, now time.Time) protocol.Peer {
 	draining := n.Desired == store.Absent
 	return protocol.Peer{
-		Name: n.Name, Address: address(n), MAC: substrate.MAC(n.Slot).String(), Role: n.Role, Queue: n.Queue,
+		Name: n.Name, Address: address(n), MAC: substrate.MAC(1, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}

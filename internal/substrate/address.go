@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// A cluster's network is its own: every cluster uses the same addresses, and none can reach another.
+// A cluster's network is its own: every cluster uses the same addresses, and none can reach another. Where clusters share
+// a segment of Ethernet, their segment numbers, which are in all their MACs, keep them apart.
 const networkBits = 16
 
 // MaxSlot is the last seat of a cluster's network.
@@ -25,9 +26,11 @@ func Address(slot int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(slot >> 8), byte(slot)}), networkBits)
 }
 
-// MAC is derived from the address, so that neighbour entries can be permanent. The first octet marks it as locally
-// administered (IEEE 802, 8.2.2).
-func MAC(slot int) net.HardwareAddr {
-	ip := Address(slot).Addr().As4()
-	return net.HardwareAddr{0x02, 0x00, ip[0], ip[1], ip[2], ip[3]}
+// MaxSegment is the last number that a cluster's network can have; they count from 1.
+const MaxSegment = 1<<16 - 1
+
+// MAC is derived from the cluster's segment number and the seat, so that every neighbour is known beforehand and nobody
+// has to ask by ARP. The first octet marks it as locally administered (IEEE 802, 8.2.2), the second one as Muster's.
+func MAC(segment, slot int) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 0x4d, byte(segment >> 8), byte(segment), byte(slot >> 8), byte(slot)}
 }

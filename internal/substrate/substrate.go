@@ -34,6 +34,8 @@ type Node struct {
 	CPUs      int    // 0: all of the machine's
 	MemoryMiB int    // 0: all of the machine's
 	BootFile  []byte // content of protocol.BootFile
+	// ServesHome says that the node serves /home over the network, to nodes that are not on the head's host.
+	ServesHome bool
 }
 
 // Observation is what the driver sees now. The zero value means: nothing of this node is there.
@@ -65,10 +67,26 @@ type Substrate interface {
 	List(ctx context.Context) ([]Ref, error)
 }
 
+// Network is how a cluster's network reaches beyond this host.
+type Network struct {
+	// Segment is the cluster's number, 1 to MaxSegment, which no other cluster of the site has at the same time. All MACs
+	// of the cluster hold it.
+	Segment int
+	// Uplinks are where the cluster's nodes on other machines are. Without any, nothing leaves the host.
+	Uplinks []Uplink
+}
+
+// Uplink names a bridge that a cluster's network is joined to. Clusters may share it; none sees another.
+type Uplink struct {
+	Namespace string // path of the network namespace that it is in; "": the host's own
+	Interface string
+}
+
 // Commons is what the nodes of one cluster share: a network of their own and the shared /home.
 type Commons interface {
-	// EnsureCommons makes the network and /home; it keeps what is there.
-	EnsureCommons(ctx context.Context, cluster string) error
+	// EnsureCommons makes the network and /home; it keeps what is there. An uplink that is missing is added, and one that
+	// is not named any more is removed, while nodes run.
+	EnsureCommons(ctx context.Context, cluster string, n Network) error
 	// RemoveCommons takes them away, /home with its content included. The cluster's nodes must be gone.
 	RemoveCommons(ctx context.Context, cluster string) error
 	// ListCommons names the clusters that have any of it.

@@ -81,18 +81,28 @@ const (
 
 // Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
 type Config struct {
-	Revision  int64   `json:"revision"`
-	Cluster   string  `json:"cluster"` // the cluster's name, also Slurm's ClusterName
-	ClusterID string  `json:"cluster_id"`
-	Self      Peer    `json:"self"`
-	Peers     []Peer  `json:"peers"` // every node of the cluster, self included, head first
-	MungeKey  []byte  `json:"munge_key"`
-	Queues    []Queue `json:"queues"`
-	Users     []User  `json:"users"`
-	SSH       SSH     `json:"ssh"`
+	Revision  int64  `json:"revision"`
+	Cluster   string `json:"cluster"` // the cluster's name, also Slurm's ClusterName
+	ClusterID string `json:"cluster_id"`
+	Self      Peer   `json:"self"`
+	Peers     []Peer `json:"peers"` // every node of the cluster, self included, head first
+	// Gateway is the controller's own end of the cluster's network.
+	Gateway  Neighbour `json:"gateway"`
+	MungeKey []byte    `json:"munge_key"`
+	Queues   []Queue   `json:"queues"`
+	Users    []User    `json:"users"`
+	SSH      SSH       `json:"ssh"`
 	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
 	// node would count from 0, nor spin while it waits.
 	SharedCPUs bool `json:"shared_cpus,omitempty"`
+	// ExportHome tells the head to serve /home by NFS, to nodes that are not on its host.
+	ExportHome bool `json:"export_home,omitempty"`
+}
+
+// Neighbour is an address and whose it is: the nodes are told, since nobody on a cluster's network asks by ARP.
+type Neighbour struct {
+	Address string `json:"address"` // IPv4 without prefix length
+	MAC     string `json:"mac"`
 }
 
 // Peer is one node as the others see it. Name, address and MAC stay together for the cluster's life.

@@ -224,7 +224,7 @@ func (s *Substrate) List(ctx context.Context) ([]substrate.Ref, error) {
 }
 
 // EnsureCommons makes the cluster's commons.
-func (s *Substrate) EnsureCommons(ctx context.Context, cluster string) error {
+func (s *Substrate) EnsureCommons(ctx context.Context, cluster string, _ substrate.Network) error {
 	s.count(func(c *Calls) { c.EnsureCommons++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 
 func world(t *testing.T, options fake.Options) *fake.Substrate {
 	s := fake.New(options)
-	if err := s.EnsureCommons(t.Context(), "c1"); err != nil {
+	if err := s.EnsureCommons(t.Context(), "c1", substrate.Network{Segment: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return s

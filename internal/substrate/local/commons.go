@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"muster/internal/netns"
+	"muster/internal/substrate"
 )
 
 // commons is a cluster's place on disk.
@@ -29,7 +30,7 @@ func (d *Driver) commons(cluster string) (commons, error) {
 }
 
 // EnsureCommons makes the cluster's network and /home.
-func (d *Driver) EnsureCommons(ctx context.Context, cluster string) error {
+func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error {
 	c, err := d.commons(cluster)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string) error {
 	if err := makeDir(c.home(), 0o755); err != nil {
 		return fmt.Errorf("home of cluster %s: %w", cluster, err)
 	}
-	if err := c.ensureNetwork(); err != nil {
+	if err := c.ensureNetwork(n); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)
 	}
 	return nil
@@ -73,7 +74,8 @@ func (c commons) ready() bool {
 	return err == nil
 }
 
-func (c commons) ensureNetwork() error {
+func (c commons) ensureNetwork(n substrate.Network) error {
+	ensureBridge := func(links *netlink.Handle) error { return ensureBridge(links, n.Segment) }
 	mounts, err := mountsBelow(c.netns())
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ func TestContract(t *testing.T) {
 
 const busybox = "sha256:b0b0"
 
+// alone is a network that does not leave this host.
+var alone = substrate.Network{Segment: 1}
+
 // world is a driver with what a test asks of it.
 type world struct{ *Driver }
 
@@ -110,7 +113,7 @@ func node(cluster string, number int, boot int64, script string) substrate.Node 
 // up makes the node run, and its cluster; both are gone after the test.
 func (w world) up(t testing.TB, n substrate.Node) boot {
 	t.Helper()
-	check(t, w.EnsureCommons(t.Context(), n.Cluster))
+	check(t, w.EnsureCommons(t.Context(), n.Cluster, alone))
 	t.Cleanup(func() { w.down(t) })
 	check(t, w.Ensure(t.Context(), n))
 	return w.bootOf(t, n.Ref)

@@ -202,7 +202,7 @@ func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Present || seen.Running {
 		t.Errorf("observed %+v, %v", seen, err)
 	}
-	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.EnsureCommons(t.Context(), "c1", alone))
 	check(t, w.Ensure(t.Context(), node("c1", 1, 2, "")))
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Running {
 		t.Errorf("observed %+v, %v", seen, err)
@@ -260,7 +260,7 @@ func TestObserveSaysWhyANodeEnded(t *testing.T) {
 func TestAFailedStartSaysWhy(t *testing.T) {
 	w := open(t, site(t))
 	w.config.Binary = filepath.Join(t.TempDir(), "absent")
-	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.EnsureCommons(t.Context(), "c1", alone))
 	defer w.down(t)
 	if err := w.Ensure(t.Context(), node("c1", 1, 1, "")); err == nil || !strings.Contains(err.Error(), "absent") {
 		t.Errorf("got %v", err)
@@ -298,7 +298,7 @@ func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
 
 func TestHomeIsNotDeletedUnderAForeignMount(t *testing.T) {
 	w := open(t, site(t))
-	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.EnsureCommons(t.Context(), "c1", alone))
 	c, _ := w.commons("c1")
 	below := filepath.Join(c.home(), "data")
 	check(t, os.Mkdir(below, 0o755))
@@ -331,7 +331,7 @@ func TestDriversOfOneDirectoryAreReplicas(t *testing.T) {
 	w := open(t, site)
 	other, err := openAt(site, w.config.Dir)
 	check(t, err)
-	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.EnsureCommons(t.Context(), "c1", alone))
 	defer w.down(t)
 	var all sync.WaitGroup
 	for i := range 12 {
@@ -367,7 +367,7 @@ func TestAKilledControllerLeavesNothingThatRemoveDoesNotFind(t *testing.T) {
 	d, err := openAt(site, filepath.Join(site, "state"))
 	check(t, err)
 	w := world{d}
-	check(t, w.EnsureCommons(t.Context(), "c1"))
+	check(t, w.EnsureCommons(t.Context(), "c1", alone))
 	defer w.down(t)
 	self, err := os.Executable()
 	check(t, err)
@@ -444,7 +444,7 @@ func BenchmarkEnsure(b *testing.B) {
 	for _, nodes := range []int{1, 4, 50, 200} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			w := open(b, site)
-			check(b, w.EnsureCommons(b.Context(), "c1"))
+			check(b, w.EnsureCommons(b.Context(), "c1", alone))
 			defer w.down(b)
 			var removing time.Duration
 			boot := int64(0)

@@ -52,11 +52,11 @@ func up(links *netlink.Handle, name string) error {
 
 // ensureBridge makes the current namespace a cluster's network; it keeps what is there. There is no uplink, and with the
 // spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
-func ensureBridge(links *netlink.Handle) error {
+func ensureBridge(links *netlink.Handle, segment int) error {
 	if err := quiet(); err != nil {
 		return err
 	}
-	address, mac := substrate.Gateway(), substrate.MAC(substrate.GatewaySlot)
+	address, mac := substrate.Gateway(), substrate.MAC(segment, substrate.GatewaySlot)
 	_, err := links.LinkByName(bridgeName)
 	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
 		attributes := netlink.NewLinkAttrs()

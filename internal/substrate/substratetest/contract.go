@@ -37,6 +37,9 @@ func (h Harness) node(cluster string, number byte, boot int64) substrate.Node {
 	}
 }
 
+// network is that of every cluster here; none reaches beyond its host.
+var network = substrate.Network{Segment: 1}
+
 // Test runs the contract. harness is called once for each of its parts.
 func Test(t *testing.T, harness func(*testing.T) Harness) {
 	for _, part := range []struct {
@@ -170,7 +173,7 @@ func ensureReplacesHalfMade(t *testing.T, h Harness) {
 }
 
 func ensureInParallel(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1"))
+	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 	var refs []substrate.Ref
 	var all sync.WaitGroup
 	for i := range byte(8) {
@@ -191,7 +194,7 @@ func ensureInParallel(t *testing.T, h Harness) {
 }
 
 func ensureOneInParallel(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1"))
+	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 	var all sync.WaitGroup
 	for boot := range int64(6) {
 		all.Go(func() {
@@ -252,10 +255,10 @@ func removeForgets(t *testing.T, h Harness) {
 
 func commonsLife(t *testing.T, h Harness) {
 	for range 2 {
-		must(t, h.Commons.EnsureCommons(t.Context(), "c1"))
+		must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 		h.wantCommons(t, "c1")
 	}
-	must(t, h.Commons.EnsureCommons(t.Context(), "c2"))
+	must(t, h.Commons.EnsureCommons(t.Context(), "c2", network))
 	h.wantCommons(t, "c1", "c2")
 	for range 2 {
 		must(t, h.Commons.RemoveCommons(t.Context(), "c1"))
@@ -268,7 +271,7 @@ func commonsLife(t *testing.T, h Harness) {
 
 func commonsStay(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1"))
+	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 	if err := h.Commons.RemoveCommons(t.Context(), "c1"); err == nil {
 		t.Error("commons were removed under a node")
 	}

@@ -15,7 +15,7 @@ import (
 func (h Harness) running(t *testing.T, cluster string, number byte, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node(cluster, number, boot)
-	must(t, h.Commons.EnsureCommons(t.Context(), cluster))
+	must(t, h.Commons.EnsureCommons(t.Context(), cluster, network))
 	must(t, h.Substrate.Ensure(t.Context(), n))
 	h.wantRunning(t, n.Ref)
 	return n
@@ -25,7 +25,7 @@ func (h Harness) running(t *testing.T, cluster string, number byte, boot int64) 
 func (h Harness) halfMade(t *testing.T, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node("c1", 1, boot)
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1"))
+	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 	h.HalfMake(t, n)
 	return n
 }
