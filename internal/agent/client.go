@@ -90,6 +90,24 @@ func (c *client) Report(ctx context.Context, r protocol.Report) (protocol.Report
 	return reply, nil
 }
 
+// Inspection asks what the inspection of this machine is to do.
+func (c *client) Inspection(ctx context.Context) (protocol.Inspection, error) {
+	var inspection protocol.Inspection
+	if _, err := c.call(ctx, answerTimeout, http.MethodGet, "/agent/v1/inspection", nil, &inspection); err != nil {
+		return inspection, fmt.Errorf("get inspection: %w", err)
+	}
+	return inspection, nil
+}
+
+// Findings delivers how far the inspection is, or what it found.
+func (c *client) Findings(ctx context.Context, f protocol.Findings) error {
+	var nothing json.RawMessage
+	if _, err := c.call(ctx, answerTimeout, http.MethodPost, "/agent/v1/findings", f, &nothing); err != nil {
+		return fmt.Errorf("deliver findings: %w", err)
+	}
+	return nil
+}
+
 // call asks the replica that worked last; if there is none, all in turn until one answers. Whatever a replica answers
 // is final, except that it is in trouble itself (5xx).
 func (c *client) call(ctx context.Context, timeout time.Duration, method, path string, in, out any) (int, error) {

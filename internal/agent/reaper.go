@@ -111,8 +111,8 @@ func (r *Reaper) Start(c Command) (Process, error) {
 	return p, nil
 }
 
-// Run runs a program to its end and returns its standard output; standard error becomes the error's text. The program
-// is killed when ctx ends.
+// Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the
+// error's text. The program is killed when ctx ends.
 func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	var pipes [2]struct{ read, write *os.File }
 	var text [2]bytes.Buffer
@@ -141,7 +141,7 @@ func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case p.Err() != nil:
-		return nil, fmt.Errorf("%s: %w: %s", argv[0], p.Err(), strings.TrimSpace(text[1].String()))
+		return text[0].Bytes(), fmt.Errorf("%s: %w: %s", argv[0], p.Err(), strings.TrimSpace(text[1].String()))
 	}
 	return text[0].Bytes(), nil
 }

@@ -31,6 +31,7 @@ var above = map[string][]string{
 	"internal/substrate/fake":          {"internal/substrate"},
 	"internal/substrate/substratetest": {"internal/substrate"},
 	"internal/agent":                   {"internal/agent/protocol", "internal/inventory", "internal/slurm"},
+	"internal/agent/inspection":        {"internal/agent/protocol", "internal/inventory"},
 	"internal/slurm":                   {"internal/agent/protocol"},
 	"internal/agent/protocol":          {},
 	"internal/netns":                   {},
