@@ -17,8 +17,9 @@ import (
 // drawing of docs/architecture.md as data: arrows go down only.
 var above = map[string][]string{
 	"cmd/muster":                       {"internal/cli"},
+	"cmd/muster-init":                  {"internal/environment/firststage"},
 	"internal/cli":                     {"internal/agent", "internal/agent/protocol", "internal/api", "internal/controller", "internal/environment/images", "internal/inventory", "internal/rack", "internal/spec", "internal/store", "images"},
-	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/environment/identity", "internal/environment/images", "internal/environment/netboot", "internal/environment/power", "internal/inventory", "internal/lifecycle", "internal/monitor", "internal/netns", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal"},
+	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/power", "internal/inventory", "internal/lifecycle", "internal/monitor", "internal/netns", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal"},
 	"internal/api":                     {"internal/admission", "internal/agent/protocol", "internal/environment/identity", "internal/environment/images", "internal/inventory", "internal/spec", "internal/store", "internal/substrate"},
 	"internal/lifecycle":               {"internal/admission", "internal/agent/protocol", "internal/environment/identity", "internal/inventory", "internal/store", "internal/substrate"},
 	"internal/monitor":                 {"internal/agent/protocol", "internal/environment/identity", "internal/environment/netboot", "internal/inventory", "internal/store", "internal/substrate"},
@@ -39,7 +40,10 @@ var above = map[string][]string{
 	"internal/environment/netboot":     {"internal/agent/protocol", "internal/inventory", "internal/netns"},
 	"internal/environment/power":       {"internal/inventory", "internal/netns"},
 	"internal/environment/identity":    {},
-	"internal/environment/images":      {},
+	"internal/environment/images":      {"internal/kmod"},
+	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
+	"internal/environment/initramfs":   {},
+	"internal/kmod":                    {},
 	"internal/inventory":               {},
 	"internal/spec":                    {},
 	"internal/substrate":               {},
