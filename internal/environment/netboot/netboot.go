@@ -81,6 +81,4 @@ type Blobs interface {
 }
 
 // Blob is an open file. Its *os.File, if it is one, lets the kernel send it.
-type Blob interface {
-	io.ReadSeekCloser
-}
+type Blob = io.ReadSeekCloser
