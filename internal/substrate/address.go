@@ -15,7 +15,8 @@ const MaxSlot = 1<<networkBits - 2
 // The seats that are not free to choose: the gateway's, and the first that nodes may have.
 const (
 	GatewaySlot = 1
-	FirstSlot   = 2
+	HeadSlot    = 2
+	FirstSlot   = HeadSlot // the head is seated first
 )
 
 // Gateway is the controller's own address on every cluster's network.
@@ -26,6 +27,15 @@ func Address(slot int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(slot >> 8), byte(slot)}), networkBits)
 }
 
+// Slot is the inverse of Address; false if the address is not of a cluster's network.
+func Slot(address netip.Addr) (int, bool) {
+	if !Gateway().Contains(address) {
+		return 0, false
+	}
+	ip := address.As4()
+	return int(ip[2])<<8 | int(ip[3]), true
+}
+
 // MaxSegment is the last number that a cluster's network can have; they count from 1.
 const MaxSegment = 1<<16 - 1
 
@@ -34,3 +44,6 @@ const MaxSegment = 1<<16 - 1
 func MAC(segment, slot int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0x4d, byte(segment >> 8), byte(segment), byte(slot >> 8), byte(slot)}
 }
+
+// Segment is that of a MAC, as MAC made it.
+func Segment(mac net.HardwareAddr) int { return int(mac[2])<<8 | int(mac[3]) }

@@ -35,7 +35,10 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	if err != nil {
 		return err
 	}
-	if ready, err := d.hasCommons(ctx, c); err != nil || ready {
+	if n.Segment < 1 || n.Segment > substrate.MaxSegment {
+		return fmt.Errorf("network of cluster %s: segment %d is not between 1 and %d", cluster, n.Segment, substrate.MaxSegment)
+	}
+	if ready, err := d.hasCommons(ctx, c, n.Uplinks); err != nil || ready {
 		return err
 	}
 	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
@@ -46,20 +49,23 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	if err := makeDir(c.home(), 0o755); err != nil {
 		return fmt.Errorf("home of cluster %s: %w", cluster, err)
 	}
-	if err := c.ensureNetwork(n); err != nil {
+	if err := c.ensureNetwork(n.Segment); err != nil {
+		return fmt.Errorf("network of cluster %s: %w", cluster, err)
+	}
+	if err := c.ensureUplinks(n.Uplinks); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)
 	}
 	return nil
 }
 
 // hasCommons asks under the lock that starting nodes share, so that an idle EnsureCommons does not wait for them.
-func (d *Driver) hasCommons(ctx context.Context, c commons) (bool, error) {
+func (d *Driver) hasCommons(ctx context.Context, c commons, uplinks []substrate.Uplink) (bool, error) {
 	unlock, err := lockShared(ctx, d.lockPath("cluster", c.cluster))
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	return c.ready(), nil
+	return c.ready() && c.hasUplinks(uplinks), nil
 }
 
 // ready says whether everything was made: the bridge goes up last.
@@ -74,16 +80,16 @@ func (c commons) ready() bool {
 	return err == nil
 }
 
-func (c commons) ensureNetwork(n substrate.Network) error {
-	ensureBridge := func(links *netlink.Handle) error { return ensureBridge(links, n.Segment) }
+func (c commons) ensureNetwork(segment int) error {
+	complete := func(links *netlink.Handle) error { return ensureBridge(links, segment) }
 	mounts, err := mountsBelow(c.netns())
 	if err != nil {
 		return err
 	}
 	if len(mounts) > 0 {
-		return withLinks(c.netns(), ensureBridge)
+		return withLinks(c.netns(), complete)
 	}
-	return netns.New(c.netns(), func() error { return connected(ensureBridge) })
+	return netns.New(c.netns(), func() error { return connected(complete) })
 }
 
 // RemoveCommons takes the network and /home away. It refuses while a node of the cluster is present, and while
@@ -107,6 +113,9 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 	}
 	if len(foreign) > 0 {
 		return fmt.Errorf("remove cluster %s: not while %v is mounted", cluster, foreign)
+	}
+	if err := c.dropUplinks(nil); err != nil {
+		return fmt.Errorf("remove uplinks of cluster %s: %w", cluster, err)
 	}
 	if err := unmountBelow(ctx, c.dir); err != nil {
 		return fmt.Errorf("remove network of cluster %s: %w", cluster, err)
@@ -158,6 +167,9 @@ func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 	c, err := d.commons(cluster)
 	if err != nil {
 		return nil, err
+	}
+	if err := withLinks(c.netns(), func(links *netlink.Handle) error { return introduce(links, to.Addr()) }); err != nil {
+		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
 	}
 	connection, err := netns.Dial(ctx, c.netns(), "tcp", to.String())
 	if err != nil {

@@ -3,8 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,8 +103,7 @@ func node(cluster string, number int, boot int64, script string) substrate.Node 
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: "here",
-		Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(1 + number>>8), byte(number)}), 16),
-		MAC:     net.HardwareAddr{2, 0, 10, 77, byte(1 + number>>8), byte(number)}, Image: busybox, BootFile: []byte(script + "\n"),
+		Address: substrate.Address(256 + number), MAC: substrate.MAC(alone.Segment, 256+number), Image: busybox, BootFile: []byte(script + "\n"),
 	}
 }
 

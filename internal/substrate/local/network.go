@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/netns"
@@ -50,7 +51,7 @@ func up(links *netlink.Handle, name string) error {
 	return links.LinkSetUp(link)
 }
 
-// ensureBridge makes the current namespace a cluster's network; it keeps what is there. There is no uplink, and with the
+// ensureBridge makes the current namespace a cluster's network; it keeps what is there. Uplinks come later, and with the
 // spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
 func ensureBridge(links *netlink.Handle, segment int) error {
 	if err := quiet(); err != nil {
@@ -73,10 +74,28 @@ func ensureBridge(links *netlink.Handle, segment int) error {
 	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
 		return fmt.Errorf("address of the bridge: %w", err)
 	}
+	if err := links.LinkSetARPOff(bridge); err != nil { // see introduce
+		return fmt.Errorf("switch ARP off: %w", err)
+	}
 	if err := up(links, "lo"); err != nil {
 		return err
 	}
 	return links.LinkSetUp(bridge) // the last step: a bridge that is up is complete
+}
+
+// introduce tells the gateway which node has an address. It neither asks nor learns, since another cluster's node of the
+// same address may be within hearing.
+func introduce(links *netlink.Handle, address netip.Addr) error {
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	slot, ok := substrate.Slot(address)
+	if !ok {
+		return fmt.Errorf("%s is no address of a cluster's network, %s", address, substrate.Gateway().Masked())
+	}
+	return links.NeighSet(&netlink.Neigh{LinkIndex: bridge.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+		IP: address.AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(bridge.Attrs().HardwareAddr), slot)})
 }
 
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
@@ -90,14 +109,16 @@ func plug(cluster, own string, n substrate.Node) error {
 		if err != nil {
 			return err
 		}
+		// The bridge knows where the node is, and sends it what is for it only.
+		if err := enslave(links, port, bridge, map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false}); err != nil {
+			return err
+		}
 		link, err := links.LinkByName(port)
 		if err != nil {
 			return err
 		}
-		if err := links.LinkSetMaster(link, bridge); err != nil {
-			return err
-		}
-		return links.LinkSetUp(link)
+		return links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER,
+			State: netlink.NUD_NOARP, HardwareAddr: n.MAC})
 	})
 }
 
@@ -121,23 +142,16 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
 		return fmt.Errorf("address of eth0: %w", err)
 	}
-	return errors.Join(up(links, "lo"), links.LinkSetUp(nic))
-}
-
-// unplug removes a node's port. The kernel would do so too when the node's namespace ends, but some time later, and a
-// new port of the same name would then fail.
-func unplug(cluster, node string) error {
-	err := withLinks(cluster, func(links *netlink.Handle) error {
-		link, err := links.LinkByName(portName(node))
-		if err != nil {
-			return err
-		}
-		return links.LinkDel(link)
-	})
-	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) || errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err := errors.Join(up(links, "lo"), links.LinkSetUp(nic)); err != nil {
+		return err
 	}
-	return err
+	// The gateway answers no ARP. Other neighbours are for the node's agent to write.
+	gateway := &netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+		IP: substrate.Gateway().Addr().AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot)}
+	if err := links.NeighSet(gateway); err != nil {
+		return fmt.Errorf("neighbour %s: %w", gateway.IP, err)
+	}
+	return nil
 }
 
 // portName fits the kernel's 15 characters.

@@ -63,7 +63,9 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string)
 	if err := d.endAll(ctx, b); err != nil {
 		return err
 	}
-	if err := unplug(c.netns(), node); err != nil {
+	// The kernel would remove the port too when the node's namespace ends, but some time later, and a new port of the same
+	// name would then fail.
+	if err := c.dropLink(portName(node)); err != nil {
 		return fmt.Errorf("network port: %w", err)
 	}
 	if err := d.cgroups.remove(ctx, b.name); err != nil {

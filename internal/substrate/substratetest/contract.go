@@ -7,7 +7,6 @@ package substratetest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -32,8 +31,7 @@ func (h Harness) node(cluster string, number byte, boot int64) substrate.Node {
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("%s-node-%d", cluster, number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: fmt.Sprintf("m%s%d", cluster, number),
-		Address: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, 1, number}), 16),
-		MAC:     net.HardwareAddr{2, 0, 10, 77, 1, number}, Image: h.Image, BootFile: h.BootFile,
+		Address: substrate.Address(256 + int(number)), MAC: substrate.MAC(network.Segment, 256+int(number)), Image: h.Image, BootFile: h.BootFile,
 	}
 }
 
