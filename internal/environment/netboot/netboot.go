@@ -22,6 +22,7 @@ var (
 	ErrNothing = errors.New("nothing to boot now") // a known machine that nobody has asked to boot: its own disk is next
 	ErrTaken   = errors.New("address is not free") // the lease asked for is another machine's
 	ErrFull    = errors.New("no address is free")  // the network's range is exhausted
+	ErrProof   = errors.New("the boot's proof is missing or wrong")
 )
 
 // Lease is an address of a machine.
@@ -39,7 +40,10 @@ type Ask struct {
 	// Commit asks for a lease that is durable when Leases returns (DHCPREQUEST); without it an address is only looked
 	// for, and nothing is written (DHCPDISCOVER).
 	Commit bool
-	For    time.Duration
+	// Decline says that another host has the address Want (DHCPDECLINE): the machine's lease of it is forgotten, and
+	// nobody is given the address for that long. The answer does not count.
+	Decline bool
+	For     time.Duration
 }
 
 // Granted is the answer to one Ask: a lease, or why not: ErrUnknown, ErrTaken, ErrFull.
@@ -59,7 +63,8 @@ type Boot struct {
 
 // House is what this package asks of the rest. All of it may be called from many goroutines, and by any replica.
 type House interface {
-	// Leases answers a batch in one transaction, in order.
+	// Leases answers a batch in one transaction, in order. An address that is only looked for is best chosen by the MAC: of
+	// two machines that look at once and are offered the same, one has to begin again.
 	Leases(ctx context.Context, network string, asks []Ask) ([]Granted, error)
 	// Release forgets a lease that its machine gave back.
 	Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error
@@ -68,7 +73,7 @@ type House interface {
 	Boot(ctx context.Context, network string, mac net.HardwareAddr) (Boot, error)
 	// Plan is what the init makes of it: ErrUnknown, ErrNothing.
 	Plan(ctx context.Context, network string, mac net.HardwareAddr) (protocol.Plan, error)
-	// Seen notes that a machine has reached a step. From packets that prove nothing, proof is "".
+	// Seen notes that a machine has reached a step: ErrUnknown, ErrProof. From packets that prove nothing, proof is "".
 	Seen(ctx context.Context, network string, progress protocol.BootProgress, proof string) error
 	// Enrol notes an unknown machine.
 	Enrol(ctx context.Context, network string, e protocol.Enrolment) error
