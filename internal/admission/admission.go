@@ -27,6 +27,8 @@ type Image struct {
 	Name   string
 	Digest string
 	Arch   string // as inventory.Facts has it
+	// Boots says that it has a kernel: machines can boot it, not only namespaces of a host.
+	Boots bool
 }
 
 // Images finds images by name.
@@ -90,7 +92,7 @@ type Placed struct {
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, HeadClass: a.Catalogue.Head,
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, HeadClass: a.Catalogue.Head,
 	})
 	if err != nil {
 		var ds spec.Diagnostics
@@ -158,7 +160,11 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 	if current.Desired == store.ToDelete {
 		return nil, refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", current.Name), "wait for its end, then create it anew")
 	}
-	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current, image: Image{Name: resolved.Image, Digest: current.Image}}
+	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current}
+	// The image may have been replaced by a newer one of its name, or removed: what runs stays.
+	if plan.image, _ = a.Images.Image(resolved.Image); plan.image.Digest != current.Image {
+		plan.image = Image{Name: resolved.Image, Digest: current.Image, Boots: plan.image.Boots}
+	}
 	if err := possible(plan.Changes); err != nil {
 		return plan, err
 	}
@@ -204,8 +210,19 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 			plan.Price = plan.Price.Plus(class.Price)
 		}
 	}
-	plan.Add, err = a.choose(missing, machines, plan.image.Arch, plan.current != nil)
-	return err
+	if plan.Add, err = a.choose(missing, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil); err != nil {
+		return err
+	}
+	for _, p := range plan.Add {
+		if p.Machine.Substrate == "local" && p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk {
+			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk means nothing to %s: it is no whole machine", p.Name))
+		}
+		if p.Machine.Substrate != "local" && !plan.image.Boots {
+			return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it", plan.image.Name, p.Machine.Name),
+				"`muster images build` makes one that has")
+		}
+	}
+	return nil
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
@@ -225,7 +242,7 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	}
 	var refused *Refusal
 	for len(missing) > 0 {
-		placed, err := a.choose(missing, machines, "", true)
+		placed, err := a.choose(missing, machines, c.Spec.Isolation, "", true)
 		if err == nil {
 			return placed, refused, a.seat(ctx, tx, c.ID, placed)
 		}

@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/placement"
+	"muster/internal/spec"
 	"muster/internal/store"
 )
 
-// choose finds a machine for every member; more says that they come on top of others. The error is a *Refusal that counts what the class has, and why it is not
-// free.
-func (a *Admission) choose(members []member, machines []store.Machine, arch string, more bool) ([]Placed, error) {
+// choose finds a machine for every member of a cluster; more says that they come on top of others. The error is a *Refusal that
+// counts what the class has, and why it is not free.
+func (a *Admission) choose(members []member, machines []store.Machine, isolation, arch string, more bool) ([]Placed, error) {
 	var free []inventory.Machine
 	for _, m := range machines {
 		if m.Free() && (arch == "" || m.Facts.Arch == arch) {
@@ -23,7 +25,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, arch stri
 	var wants []placement.Want
 	for i, m := range members {
 		if i == 0 || members[i-1].Class != m.Class || members[i-1].path != m.path {
-			class, ok := a.Catalogue.Find(m.Class)
+			class, ok := a.classOf(m, isolation)
 			if !ok {
 				return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class), "there are "+strings.Join(a.Catalogue.Names(), ", "))
 			}
@@ -34,7 +36,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, arch stri
 	chosen, err := placement.Choose(wants, free)
 	var short *placement.Shortage
 	if errors.As(err, &short) {
-		return nil, a.shortage(short, members, machines, arch, more)
+		return nil, a.shortage(short, members, machines, isolation, arch, more)
 	}
 	if err != nil {
 		return nil, err
@@ -47,9 +49,24 @@ func (a *Admission) choose(members []member, machines []store.Machine, arch stri
 	return placed, nil
 }
 
+// classOf is a member's class, narrowed to what the cluster's isolation lets its compute nodes be. The head, which runs
+// nobody's jobs, may always be on a service host.
+func (a *Admission) classOf(m member, isolation string) (inventory.Class, bool) {
+	class, ok := a.Catalogue.Find(m.Class)
+	if m.Role == protocol.Compute && (isolation == spec.IsolationMetal || isolation == spec.IsolationLocal) {
+		class = class.On(isolation)
+	}
+	return class, ok
+}
+
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
-func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, arch string, more bool) *Refusal {
-	class, _ := a.Catalogue.Find(short.Class)
+func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, isolation, arch string, more bool) *Refusal {
+	var class inventory.Class // as the last member that asks for it
+	for _, m := range members {
+		if m.Class == short.Class {
+			class, _ = a.classOf(m, isolation)
+		}
+	}
 	counts, otherArch := map[string]int{}, 0
 	for _, m := range machines {
 		switch {

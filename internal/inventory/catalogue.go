@@ -15,6 +15,7 @@ type Catalogue struct {
 	Project string // of those who name none
 	Image   string
 	Class   string // of queues that name none
+	Metal   string // of queues that name none but want whole machines: the first class that selects them; "" if none does
 	Head    string // class of head nodes
 	Classes []Class
 }
@@ -42,6 +43,7 @@ defaults: {project: default, image: debian12-hpc, class: local, head_class: serv
 classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}
+  - {name: metal, select: ["substrate = metal"]}
 `
 
 // ReadCatalogue reads a site file; the empty path gives the built-in one.
@@ -89,6 +91,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			class.Price = price
 		}
 		c.Classes = append(c.Classes, class)
+		if c.Metal == "" && class.wants("substrate", "metal") {
+			c.Metal = class.Name
+		}
 	}
 	for _, needed := range []struct{ field, value string }{{"site", c.Site}, {"defaults.project", c.Project}, {"defaults.image", c.Image}} {
 		if needed.value == "" {

@@ -24,6 +24,17 @@ func (c Class) Has(m Machine) bool {
 	return true
 }
 
+// wants says that the class asks for this very value of a fact.
+func (c Class) wants(fact, value string) bool {
+	return slices.ContainsFunc(c.Select, func(c Condition) bool { return c.Fact == fact && c.Op == "=" && c.Value == value })
+}
+
+// On is the class narrowed to machines of one substrate.
+func (c Class) On(substrate string) Class {
+	c.Select = append(slices.Clone(c.Select), Condition{Fact: "substrate", Op: "=", Value: substrate})
+	return c
+}
+
 // Condition is one comparison of a fact with a value, such as "cpus >= 64" or "cpu_model ~ EPYC".
 type Condition struct {
 	Fact, Op, Value string
@@ -43,6 +54,22 @@ func factNumber(name string, m Machine) (int, bool) {
 		return m.Facts.MemoryMiB, true
 	case "numa_nodes":
 		return len(m.Facts.NUMA), true
+	case "sockets":
+		return m.Facts.Sockets, true
+	case "disks":
+		return len(m.Facts.Disks), true
+	case "nics":
+		return len(m.Facts.NICs), true
+	case "nic_mbps":
+		fastest := 0
+		for _, n := range m.Facts.NICs {
+			fastest = max(fastest, n.SpeedMbps)
+		}
+		return fastest, true
+	case "gpus":
+		return m.Facts.count("gpu"), true
+	case "hcas":
+		return m.Facts.count("hca"), true
 	}
 	return 0, false
 }
@@ -59,8 +86,25 @@ func factText(name string, m Machine) (string, bool) {
 		return m.Facts.Arch, true
 	case "cpu_model":
 		return m.Facts.CPUModel, true
+	case "network":
+		return m.Network, true
+	case "vendor":
+		return m.Facts.System.Vendor, true
+	case "product":
+		return m.Facts.System.Product, true
 	}
 	return "", false
+}
+
+// count is how many devices of a kind the machine has.
+func (f Facts) count(kind string) int {
+	n := 0
+	for _, d := range f.Devices {
+		if d.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 var (
@@ -84,7 +128,7 @@ func ParseCondition(s string) (Condition, error) {
 	case isText && !slices.Contains(textOps, c.Op):
 		return c, fmt.Errorf("%q: %s is a text; compare it with %s", s, c.Fact, strings.Join(textOps, " "))
 	case !isNumber && !isText:
-		return c, fmt.Errorf("%q: there is no fact %q; there are name, substrate, host, arch, cpu_model, cpus, cores, memory_mib, numa_nodes", s, c.Fact)
+		return c, fmt.Errorf("%q: there is no fact %q; there are name, substrate, host, network, arch, vendor, product, cpu_model, cpus, cores, sockets, memory_mib, numa_nodes, disks, nics, nic_mbps, gpus, hcas", s, c.Fact)
 	}
 	if isNumber {
 		n, err := strconv.Atoi(c.Value)

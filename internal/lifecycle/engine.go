@@ -41,8 +41,8 @@ type subject struct {
 // phase is one row of a table.
 type phase[E any] struct {
 	handle   func(context.Context, E) Outcome
-	deadline time.Duration   // how long it may last; 0: it is a place to stay
-	late     func(E) Outcome // the exit when the deadline has passed
+	deadline func(E) time.Time // when it must be over; nil: it is a place to stay
+	late     func(E) Outcome   // the exit when the deadline has passed
 }
 
 // chart is the table of one kind.
@@ -72,7 +72,7 @@ func (c chart[E]) step(ctx context.Context, claim store.Claim) (subject, Outcome
 	if !known {
 		return s, rest(), nil
 	}
-	if p.deadline > 0 && now.Sub(s.life.PhaseAt) > p.deadline {
+	if p.deadline != nil && now.After(p.deadline(entity)) {
 		return s, p.late(entity), nil
 	}
 	return s, p.handle(ctx, entity), nil

@@ -39,9 +39,11 @@ func (oneImage) Image(name string) (admission.Image, error) {
 
 type inspector struct{}
 
-func (inspector) Inspect(context.Context, inventory.Machine) (inventory.Facts, error) {
-	return inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}, nil
+func (inspector) Inspect(context.Context, lifecycle.Inspection) (lifecycle.Inspected, error) {
+	return lifecycle.Inspected{Done: true, Facts: inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}}, nil
 }
+
+func (inspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 func newStage(t *testing.T, url string, machines int) *stage {
 	catalogue, err := inventory.ReadCatalogue("")
@@ -53,11 +55,8 @@ func newStage(t *testing.T, url string, machines int) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
-	limits := lifecycle.DefaultLimits()
-	limits.Quarantine, limits.Forget = 300*time.Millisecond, time.Second
-	s.world = lifecycle.World{
-		DB: s.db, Substrate: s.substrate, Commons: s.substrate, Inspector: inspector{}, Admission: s.admission, Authority: authority, Limits: limits,
-	}
+	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Admission: s.admission, Authority: authority}
+	s.limit(func(l *lifecycle.Limits) { l.Quarantine, l.Forget = 300*time.Millisecond, time.Second })
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		for range machines {
 			id := admission.NewID("m")
@@ -68,6 +67,16 @@ func newStage(t *testing.T, url string, machines int) *stage {
 		return nil
 	})
 	return s
+}
+
+// limit changes the limits of the phases; before run.
+func (s *stage) limit(change func(*lifecycle.Limits)) {
+	limits := s.world.Grounds["local"].Limits
+	if limits == (lifecycle.Limits{}) {
+		limits = lifecycle.LocalLimits()
+	}
+	change(&limits)
+	s.world.Grounds = map[string]lifecycle.Ground{"local": {Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
 }
 
 // run starts engines and agents; they end with the test or when stop is called.
@@ -377,7 +386,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 
 func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 4)
-	s.world.Limits.Boot = 500 * time.Millisecond
+	s.limit(func(l *lifecycle.Limits) { l.Boot = 500 * time.Millisecond })
 	bad := ""
 	s.mute = func(n store.Node) bool {
 		if bad == "" && n.Name == "n1" {

@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"muster/internal/inventory"
@@ -12,11 +14,19 @@ import (
 // machineLooks is how often a machine that waits for its node looks again by itself.
 const machineLooks = 5 * time.Second
 
+// inspectionLooks is how often an inspection that goes on is looked at; its reports wake it at once.
+const inspectionLooks = 2 * time.Second
+
 // machineView is a machine as its handlers see it.
 type machineView struct {
 	store.Machine
-	now time.Time
+	boot   *store.Boot // of its inspection; nil if nothing tells
+	holder string      // that had it last: "cluster/node"
+	now    time.Time
 }
+
+// inspectionTries is how often a machine is booted for one inspection before it is given up.
+const inspectionTries = 2
 
 func (w World) machines() chart[machineView] {
 	return chart[machineView]{
@@ -25,8 +35,8 @@ func (w World) machines() chart[machineView] {
 		load: loadMachine,
 		phases: map[store.Phase]phase[machineView]{
 			store.Enrolled:    {handle: machineEnrolled},
-			store.Inspecting:  {handle: w.machineInspect, deadline: w.Limits.Inspection, late: w.machineSilent},
-			store.Available:   {handle: machineAvailable},
+			store.Inspecting:  {handle: w.machineInspect, deadline: w.inspectionDeadline, late: w.machineSilent},
+			store.Available:   {handle: w.machineAvailable},
 			store.Reserved:    {handle: machineReserved},
 			store.InUse:       {handle: machineInUse},
 			store.Releasing:   {handle: machineReleasing},
@@ -37,43 +47,136 @@ func (w World) machines() chart[machineView] {
 }
 
 func loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
-	m, err := tx.Machine(ctx, id)
-	if err != nil {
-		return machineView{}, subject{}, err
+	var m machineView
+	var err error
+	if m.Machine, err = tx.Machine(ctx, id); err != nil {
+		return m, subject{}, err
 	}
-	now, err := tx.Now(ctx)
-	return machineView{m, now}, subject{m.Life, store.Event{Machine: m.Name}}, err
+	if m.Network != "" {
+		boot, err := tx.BootOf(ctx, id)
+		if err == nil && boot.Number == m.Boot {
+			m.boot = &boot
+		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return m, subject{}, err
+		}
+		if m.holder, err = tx.LastHolder(ctx, m.Name); err != nil {
+			return m, subject{}, err
+		}
+	}
+	m.now, err = tx.Now(ctx)
+	return m, subject{m.Life, store.Event{Machine: m.Name}}, err
 }
 
-func machineEnrolled(context.Context, machineView) Outcome {
-	return advance(store.Inspecting, "enrolled; is inspected before it is used")
+// inspect goes on to an inspection.
+func (m machineView) inspect(why string) Outcome {
+	return advance(store.Inspecting, "%s", why).with(func(ctx context.Context, tx *store.Tx) error { return tx.StartInspection(ctx, m.ID, false) })
 }
 
-// machineInspect lets only a machine that answered into the pool.
+// quarantine sets the machine apart after an inspection that failed.
+func (m machineView) quarantine(format string, args ...any) Outcome {
+	return advance(store.Quarantined, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID) })
+}
+
+func machineEnrolled(_ context.Context, m machineView) Outcome {
+	return m.inspect("enrolled; is inspected before it is used")
+}
+
+// machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
 func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
-	if m.Desired == store.ForRemoval {
+	inspector := w.Grounds[m.Substrate].Inspector
+	if m.Desired == store.ForRemoval && !m.Dirty {
+		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil {
+			return retry(err)
+		}
 		return removal(m)
 	}
-	facts, err := w.Inspector.Inspect(ctx, m.Machine.Machine)
-	if err != nil {
-		return advance(store.Quarantined, "inspection: %v", err)
+	seen, err := inspector.Inspect(ctx, Inspection{m.Machine.Machine, m.Boot, m.Dirty})
+	switch {
+	case err != nil:
+		return retry(err)
+	case seen.Stuck != "":
+		return m.inspectAgain(seen.Stuck)
+	case !seen.Done:
+		return waitFor(inspectionLooks, "%s", seen.Doing)
 	}
-	save := func(ctx context.Context, tx *store.Tx) error { return tx.SaveFacts(ctx, m.ID, m.Inspections, facts) }
-	if m.Desired == store.ForMaintenance {
-		return advance(store.Maintenance, "taken out of service").with(save)
+	return m.judge(seen)
+}
+
+// judge draws the conclusions of an inspection that is over.
+func (m machineView) judge(seen Inspected) Outcome {
+	var bad []string
+	for _, disk := range seen.Erased {
+		if !disk.OK {
+			bad = append(bad, fmt.Sprintf("disk %s was not erased: %s", disk.Disk, disk.Error))
+		}
 	}
-	return advance(store.Available, "%s", found(facts)).with(save)
+	clean := len(bad) == 0
+	for _, check := range seen.Checks {
+		if !check.OK {
+			bad = append(bad, check.Name+": "+check.Text)
+		}
+	}
+	var o Outcome
+	switch {
+	case len(bad) > 0:
+		o = m.quarantine("inspection: %s", strings.Join(bad, "; "))
+	case m.Desired == store.ForMaintenance:
+		o = advance(store.Maintenance, "taken out of service")
+	default:
+		o = advance(store.Available, "%s", found(seen.Facts))
+	}
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		for _, change := range seen.Facts.Since(m.Facts) {
+			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
+		}
+		if m.Dirty {
+			r := store.Release{From: m.holder, At: m.now, Power: "seen off before and after", Disks: seen.Erased, Clean: clean}
+			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
+				return err
+			}
+		}
+		if len(bad) > 0 {
+			return nil
+		}
+		return tx.SaveFacts(ctx, m.ID, m.Inspections, seen.Facts)
+	})
 }
 
 func found(f inventory.Facts) string {
 	return fmt.Sprintf("passed inspection: %d CPUs, %d MiB, %s", f.CPUs, f.MemoryMiB, f.CPUModel)
 }
 
-func (w World) machineSilent(machineView) Outcome {
-	return advance(store.Quarantined, "did not answer the inspection within %s", w.Limits.Inspection)
+// inspectionDeadline counts from the last sign of life: to erase a disk may take hours, and it says so.
+func (w World) inspectionDeadline(m machineView) time.Time {
+	since := m.BootAt
+	if m.boot != nil && m.boot.HeardAt.After(since) {
+		since = m.boot.HeardAt
+	}
+	return since.Add(w.Grounds[m.Substrate].Limits.Inspection)
 }
 
-func machineAvailable(_ context.Context, m machineView) Outcome {
+func (w World) machineSilent(m machineView) Outcome {
+	why := fmt.Sprintf("did not answer the inspection within %s", w.Grounds[m.Substrate].Limits.Inspection)
+	if m.boot != nil && m.boot.Detail != "" {
+		why += " after this: " + m.boot.Detail
+	} else if m.Reason != "" {
+		why += " (" + m.Reason + ")"
+	}
+	return m.inspectAgain(why)
+}
+
+// inspectAgain boots the machine once more before it is given up.
+func (m machineView) inspectAgain(why string) Outcome {
+	if m.Tries >= inspectionTries {
+		return m.quarantine("%s", why)
+	}
+	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *store.Tx) error {
+		tx.Log(store.Event{Type: "machine.retried", Machine: m.Name, Phase: store.Inspecting, Text: why + "; is tried once more"})
+		return tx.StartInspection(ctx, m.ID, true)
+	})
+}
+
+func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.Holder != "":
 		return advance(store.Reserved, "for %s", m.HolderName)
@@ -82,9 +185,21 @@ func machineAvailable(_ context.Context, m machineView) Outcome {
 	case m.Desired == store.ForMaintenance:
 		return advance(store.Maintenance, "taken out of service")
 	case m.ToInspect:
-		return advance(store.Inspecting, "inspection asked for")
+		return m.inspect("inspection asked for")
 	}
-	return rest()
+	ground := w.Grounds[m.Substrate]
+	did, err := ground.Inspector.Rest(ctx, m.Machine.Machine)
+	if err != nil {
+		return retry(err)
+	}
+	o := waitFor(ground.Limits.Rest, "%s", found(m.Facts))
+	if did != "" {
+		o = o.with(func(_ context.Context, tx *store.Tx) error {
+			tx.Log(store.Event{Type: "machine.rested", Machine: m.Name, Text: did})
+			return nil
+		})
+	}
+	return o
 }
 
 func machineReserved(_ context.Context, m machineView) Outcome {
@@ -110,7 +225,7 @@ func machineReleasing(_ context.Context, m machineView) Outcome {
 	if m.Suspect != "" {
 		return advance(store.Quarantined, "%s", m.Suspect)
 	}
-	return advance(store.Inspecting, "is inspected before it is used again")
+	return m.inspect("is inspected before it is used again")
 }
 
 func machineMaintained(_ context.Context, m machineView) Outcome {
@@ -118,25 +233,33 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 	case m.Desired == store.ForRemoval:
 		return removal(m)
 	case m.Desired == store.ForService:
-		return advance(store.Inspecting, "back in service; is inspected first")
+		return m.inspect("back in service; is inspected first")
 	case m.ToInspect:
-		return advance(store.Inspecting, "inspection asked for")
+		return m.inspect("inspection asked for")
 	}
 	return rest()
 }
 
-// machineQuarantined comes back by itself: a fault that passes must not need a person.
-func (w World) machineQuarantined(_ context.Context, m machineView) Outcome {
+// machineQuarantined comes back by itself: a fault that passes must not need a person. Each failure in a row doubles the
+// time apart.
+func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	switch {
-	case m.Desired == store.ForRemoval:
+	case m.Desired == store.ForRemoval && !m.Dirty:
 		return removal(m)
 	case m.ToInspect:
-		return advance(store.Inspecting, "inspection asked for")
+		return m.inspect("inspection asked for")
 	}
-	if left := w.Limits.Quarantine - m.now.Sub(m.PhaseAt); left > 0 {
-		return waitFor(left, "%s", m.Reason)
+	ground := w.Grounds[m.Substrate]
+	apart := ground.Limits.Quarantine << min(max(m.Failures-1, 0), 6)
+	left := apart - m.now.Sub(m.PhaseAt)
+	if left <= 0 {
+		return m.inspect("is inspected again after its quarantine")
 	}
-	return advance(store.Inspecting, "is inspected again after its quarantine")
+	// It has no owner, so it is off, if it lets itself be switched.
+	if _, err := ground.Inspector.Rest(ctx, m.Machine.Machine); err != nil {
+		left = min(left, machineLooks)
+	}
+	return waitFor(left, "%s", m.Reason)
 }
 
 func removal(m machineView) Outcome {

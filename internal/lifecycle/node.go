@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -23,9 +25,28 @@ const (
 // nodeView is a node as its handlers see it.
 type nodeView struct {
 	store.Node
-	cluster store.Cluster
-	machine store.Machine
-	now     time.Time
+	cluster  store.Cluster
+	machine  store.Machine
+	networks []inventory.Network // of the cluster's machines
+	onItsWay *store.Boot         // how far the machine is with this boot; nil if nothing tells
+	now      time.Time
+}
+
+// ground is what carries the node.
+func (w World) ground(n nodeView) Ground { return w.Grounds[n.machine.Substrate] }
+
+// within is a phase's deadline, of the limits of the node's ground.
+func (w World) within(limit func(Limits) time.Duration) func(nodeView) time.Time {
+	return func(n nodeView) time.Time { return n.PhaseAt.Add(limit(w.ground(n).Limits)) }
+}
+
+// bootDeadline counts from the last sign of life: what moves may be slow.
+func (w World) bootDeadline(n nodeView) time.Time {
+	since := n.PhaseAt
+	if n.onItsWay != nil && n.onItsWay.HeardAt.After(since) {
+		since = n.onItsWay.HeardAt
+	}
+	return since.Add(w.ground(n).Limits.Boot)
 }
 
 func (n nodeView) ref() substrate.Ref {
@@ -43,10 +64,10 @@ func (w World) nodes() chart[nodeView] {
 		load: loadNode,
 		phases: map[store.Phase]phase[nodeView]{
 			store.Pending:   {handle: nodePending},
-			store.Attaching: {handle: w.nodeAttach, deadline: w.Limits.Attach, late: w.nodeAttachLate},
-			store.Booting:   {handle: w.nodeBoot, deadline: w.Limits.Boot, late: w.nodeBootLate},
-			store.Joining:   {handle: w.nodeJoin, deadline: w.Limits.Join, late: w.nodeJoinLate},
-			store.Testing:   {handle: w.nodeTest, deadline: w.Limits.Test, late: w.nodeTestLate},
+			store.Attaching: {handle: w.nodeAttach, deadline: w.within(func(l Limits) time.Duration { return l.Attach }), late: w.nodeAttachLate},
+			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
+			store.Joining:   {handle: w.nodeJoin, deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
+			store.Testing:   {handle: w.nodeTest, deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
 			store.Ready:     {handle: w.nodeReady},
 			store.Draining:  {handle: w.nodeDrain}, // its limit is the user's
 			store.Failed:    {handle: w.nodeFailed},
@@ -66,6 +87,17 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	}
 	if n.MachineID != "" {
 		if n.machine, err = tx.Machine(ctx, n.MachineID); err != nil {
+			return n, subject{}, err
+		}
+	}
+	if n.networks, err = tx.NetworksOf(ctx, n.Cluster); err != nil {
+		return n, subject{}, err
+	}
+	if n.machine.Network != "" {
+		boot, err := tx.BootOf(ctx, id)
+		if err == nil && boot.Number == n.Boot {
+			n.onItsWay = &boot
+		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return n, subject{}, err
 		}
 	}
@@ -119,11 +151,20 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
-	if err := w.Commons.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: 1}); err != nil {
+	network := substrate.Network{Segment: n.cluster.Segment}
+	for _, on := range n.networks {
+		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
+	}
+	if err := w.Commons.EnsureCommons(ctx, n.Cluster, network); err != nil {
 		return retry(err)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
-	return n.next(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error { return tx.StartBoot(ctx, n.ID) })
+	return n.next(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.SoilMachine(ctx, n.MachineID); err != nil {
+			return err
+		}
+		return tx.StartBoot(ctx, n.ID)
+	})
 }
 
 func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
@@ -133,41 +174,70 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	case n.JoinedBoot == n.Boot:
 		return n.next(store.Joining, "its agent is here")
 	}
+	if n.onItsWay != nil && n.onItsWay.Step == protocol.StepProblem {
+		return n.bootAgain(n.onItsWay.Detail)
+	}
 	description, err := w.describe(n)
 	if err != nil {
 		return retry(err)
 	}
-	err = w.Substrate.Ensure(ctx, description)
+	err = w.ground(n).Substrate.Ensure(ctx, description)
 	if errors.Is(err, substrate.ErrStale) {
 		return waitFor(nodeLooks, "a later boot is there")
 	}
 	if err != nil {
 		return retry(err)
 	}
+	if n.onItsWay != nil && n.onItsWay.Detail != "" {
+		return waitFor(nodeLooks, "machine %s %s", n.machine.Name, n.onItsWay.Detail)
+	}
 	return waitFor(nodeLooks, "waits for its agent")
 }
 
 // describe is all that the substrate needs for this boot.
 func (w World) describe(n nodeView) (substrate.Node, error) {
-	boot, err := json.Marshal(protocol.Boot{
-		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.Endpoints,
-	})
+	file := protocol.Boot{
+		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.ground(n).Endpoints,
+	}
+	mac, address := substrate.MAC(n.cluster.Segment, n.Slot), substrate.Address(n.Slot)
+	for _, on := range n.networks {
+		if on.Name == n.machine.Network {
+			file.Endpoints = []string{protocol.Endpoint(on.Address.Addr())}
+			file.Attachment = &protocol.Attachment{MAC: mac.String(), Address: address.String()}
+			if n.Role != protocol.Head {
+				file.Attachment.Home = substrate.Address(substrate.HeadSlot).Addr().String() + ":/home"
+			}
+		}
+	}
+	text, err := json.Marshal(file)
 	return substrate.Node{
-		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: substrate.Address(n.Slot), MAC: substrate.MAC(1, n.Slot),
-		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: boot,
+		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
+		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
+		Disk: n.cluster.Spec.Boot == spec.BootDisk, ServesHome: n.Role == protocol.Head && len(n.networks) > 0,
 	}, err
 }
 
 func (w World) nodeAttachLate(n nodeView) Outcome {
-	return n.late("its network was not ready", w.Limits.Attach)
+	return n.late("its network was not ready", w.ground(n).Limits.Attach)
 }
 
-// nodeBootLate tries once more on the same machine, then gives the machine up.
 func (w World) nodeBootLate(n nodeView) Outcome {
-	if n.leaving() || n.Boot >= bootTries {
-		return n.late("its agent did not answer", w.Limits.Boot)
+	if n.leaving() {
+		return n.inform(store.Releasing, "no longer wanted")
 	}
-	return n.next(store.Attaching, "its agent did not answer within %s; boots once more", w.Limits.Boot)
+	what := "its agent did not answer"
+	if n.onItsWay != nil && n.onItsWay.Detail != "" {
+		what = fmt.Sprintf("machine %s gave no sign of life after this: %s", n.machine.Name, n.onItsWay.Detail)
+	}
+	return n.bootAgain(fmt.Sprintf("%s within %s", what, w.ground(n).Limits.Boot))
+}
+
+// bootAgain tries once more on the same machine, then gives the machine up.
+func (n nodeView) bootAgain(why string) Outcome {
+	if n.Boot >= bootTries {
+		return n.fail("%s", why)
+	}
+	return n.next(store.Attaching, "%s; boots once more", why)
 }
 
 // nodeJoin waits until the node's daemons run and, for a compute node, Slurm may give it jobs.
@@ -212,7 +282,9 @@ func (n nodeView) inSlurm() bool {
 	return false
 }
 
-func (w World) nodeJoinLate(n nodeView) Outcome { return n.late("it did not join", w.Limits.Join) }
+func (w World) nodeJoinLate(n nodeView) Outcome {
+	return n.late("it did not join", w.ground(n).Limits.Join)
+}
 
 // nodeTest is the last look before a tenant's job may run: everything must still be well. Measured acceptance belongs
 // here.
@@ -227,7 +299,7 @@ func (w World) nodeTest(_ context.Context, n nodeView) Outcome {
 }
 
 func (w World) nodeTestLate(n nodeView) Outcome {
-	return n.late("it did not pass its checks", w.Limits.Test)
+	return n.late("it did not pass its checks", w.ground(n).Limits.Test)
 }
 
 func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
@@ -239,7 +311,7 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
 	}
-	seen, err := w.Substrate.Observe(ctx, n.ref())
+	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
 		return retry(err)
 	}
@@ -261,14 +333,14 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return n.inform(store.Releasing, "Slurm does not know it")
 	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":
 		return n.inform(store.Releasing, "drained")
-	case over && n.now.After(n.DrainUntil.Add(w.Limits.KillGrace)):
+	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
 		return n.inform(store.Releasing, "its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
 		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
 	case over:
 		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs)
 	}
-	seen, err := w.Substrate.Observe(ctx, n.ref())
+	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
 		return retry(err)
 	}
@@ -312,7 +384,7 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 		return o
 	}
 	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present
-	if known && n.now.Sub(n.PhaseAt) < w.Limits.Forget {
+	if known && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for Slurm to forget it")
 	}
 	return w.leave(n, "nothing of it is left")
@@ -322,10 +394,10 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 func (w World) removed(ctx context.Context, n nodeView) (Outcome, bool) {
 	ref := n.ref()
 	ref.Boot = 0
-	if err := w.Substrate.Remove(ctx, ref); err != nil {
+	if err := w.ground(n).Substrate.Remove(ctx, ref); err != nil {
 		return retry(err), false
 	}
-	seen, err := w.Substrate.Observe(ctx, ref)
+	seen, err := w.ground(n).Substrate.Observe(ctx, ref)
 	if err != nil {
 		return retry(err), false
 	}

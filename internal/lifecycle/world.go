@@ -6,47 +6,82 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
 
-// Inspector looks at a machine.
+// Inspector looks after machines of one substrate, apart from the nodes on them.
 type Inspector interface {
-	// Inspect returns the machine's facts, or why it is not fit to be used. It may be repeated.
-	Inspect(ctx context.Context, m inventory.Machine) (inventory.Facts, error)
+	// Inspect takes an inspection a step further; it is called again until it is done.
+	Inspect(ctx context.Context, i Inspection) (Inspected, error)
+	// Rest sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
+	// had to do, "" if nothing.
+	Rest(ctx context.Context, m inventory.Machine) (did string, err error)
+}
+
+// Inspection is one attempt to look at a machine.
+type Inspection struct {
+	Machine inventory.Machine
+	Number  int64 // a later attempt has a higher one
+	Erase   bool  // the disks first
+}
+
+// Inspected is how far an inspection is.
+type Inspected struct {
+	Done   bool
+	Doing  string // while it is not done
+	Stuck  string // why it cannot go on by itself; "" if it can
+	Facts  inventory.Facts
+	Checks []protocol.Check  // of its health
+	Erased []protocol.Erased // one a disk
+}
+
+// Ground is what carries nodes on machines of one substrate.
+type Ground struct {
+	Substrate substrate.Substrate
+	Inspector Inspector
+	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
+	Limits    Limits
 }
 
 // World is what handlers act on.
 type World struct {
 	DB        *store.Store
-	Substrate substrate.Substrate
+	Grounds   map[string]Ground // by the machines' substrate
 	Commons   substrate.Commons
-	Inspector Inspector
 	Admission *admission.Admission
 	Authority *identity.Authority
-	Endpoints []string // where a node's agent finds the controllers
-	Limits    Limits
 }
 
 // Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.
 type Limits struct {
 	Attach     time.Duration // a node's network
-	Boot       time.Duration // until its agent answers
+	Boot       time.Duration // between two signs of life of a boot, until its agent answers
 	Join       time.Duration // until its services run and Slurm has it
 	Test       time.Duration // its checks
 	Forget     time.Duration // how long a released node may stand in Slurm's list
 	KillGrace  time.Duration // for jobs that are ended at the drain's limit
-	Inspection time.Duration // of a machine
-	Quarantine time.Duration // then a machine is inspected again by itself
+	Inspection time.Duration // between two signs of life of an inspection
+	Quarantine time.Duration // then a machine is inspected again by itself; doubles with every failure in a row
+	Rest       time.Duration // between two looks at a free machine
 }
 
-// DefaultLimits are those of nodes on this host.
-func DefaultLimits() Limits {
+// LocalLimits are those of nodes on this host.
+func LocalLimits() Limits {
 	return Limits{
 		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: time.Minute, Forget: 10 * time.Second,
-		KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second,
+		KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
+	}
+}
+
+// MetalLimits are those of whole machines, whose firmware may think for minutes before it asks for anything.
+func MetalLimits() Limits {
+	return Limits{
+		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: time.Minute, Forget: 10 * time.Second,
+		KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
 	}
 }
 
@@ -66,9 +101,15 @@ func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger)
 }
 
 func (w World) sweep(ctx context.Context, log *slog.Logger) error {
-	refs, err := w.Substrate.List(ctx)
-	if err != nil {
-		return err
+	remains := map[substrate.Ref]substrate.Substrate{}
+	for _, ground := range w.Grounds {
+		refs, err := ground.Substrate.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			remains[ref] = ground.Substrate
+		}
 	}
 	commons, err := w.Commons.ListCommons(ctx)
 	if err != nil {
@@ -92,12 +133,12 @@ func (w World) sweep(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	for _, ref := range refs {
+	for ref, driver := range remains {
 		if boot, wanted := boots[ref.Node]; wanted && ref.Boot >= boot {
 			continue
 		}
 		log.Warn("remove a node that nobody wants", "node", ref.Node, "boot", ref.Boot)
-		if err := w.Substrate.Remove(ctx, ref); err != nil {
+		if err := driver.Remove(ctx, ref); err != nil {
 			log.Error("cannot remove it", "node", ref.Node, "error", err)
 		}
 	}

@@ -44,8 +44,8 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		if err != nil {
 			return err
 		}
-		if self.Boot != who.Boot || self.Phase == store.Gone {
-			return errRefused
+		if err := wanted(ctx, tx, self, who); err != nil {
+			return err
 		}
 		cluster, err := tx.Cluster(ctx, self.Cluster)
 		if err != nil {
@@ -73,15 +73,15 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		}
 		c = protocol.Config{
 			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
-			Self:       peer(self, sizes[self.MachineID], now),
+			Self:       peer(cluster, self, sizes[self.MachineID], now),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
-			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(1, substrate.GatewaySlot).String()},
+			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && sizes[n.MachineID].Substrate == "metal"
 			if n.Phase != store.Failed && n.Phase != store.Releasing {
-				c.Peers = append(c.Peers, peer(n, sizes[n.MachineID], now))
+				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], now))
 			}
 		}
 		for i, q := range cluster.Spec.Queues {
@@ -97,10 +97,10 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 	return c, err
 }
 
-func peer(n store.Node, m store.Machine, now time.Time) protocol.Peer {
+func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protocol.Peer {
 	draining := n.Desired == store.Absent
 	return protocol.Peer{
-		Name: n.Name, Address: address(n), MAC: substrate.MAC(1, n.Slot).String(), Role: n.Role, Queue: n.Queue,
+		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}

@@ -49,6 +49,8 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("POST "+joinPath, m.join)
 	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
 	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
+	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
+	mux.HandleFunc("POST /agent/v1/findings", m.known(m.findings))
 	return mux
 }
 
@@ -72,12 +74,12 @@ func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errRefused.Error(), http.StatusForbidden)
 		return
 	}
-	reply, err := m.admit(r.Context(), request, who, renewal)
+	reply, err := m.admit(r, request, who, renewal)
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) admit(ctx context.Context, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply, error) {
-	now := time.Now()
+func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply, error) {
+	ctx, now := r.Context(), time.Now()
 	reply := protocol.JoinReply{NotAfter: now.Add(identity.CertificateLife).UTC()}
 	var fingerprint string
 	var err error
@@ -86,17 +88,14 @@ func (m *Monitor) admit(ctx context.Context, request protocol.JoinRequest, who i
 	}
 	err = m.db.Update(ctx, func(tx *store.Tx) error {
 		node, err := tx.Node(ctx, who.Node)
+		if errors.Is(err, store.ErrNotFound) {
+			return m.admitInspection(ctx, tx, who, fingerprint, r)
+		}
 		if err != nil {
 			return err
 		}
-		if renewal {
-			if node.Boot != who.Boot || node.Phase == store.Gone {
-				return errRefused
-			}
-		} else if used, err := tx.UseToken(ctx, who.Node, who.Boot, fingerprint); err != nil {
+		if err := m.admitNode(ctx, tx, node, who, fingerprint, renewal, r); err != nil {
 			return err
-		} else if !used {
-			return errRefused
 		}
 		tx.Wake(store.NodeKind, node.ID)
 		cluster, err := tx.Cluster(ctx, node.Cluster)
@@ -107,7 +106,47 @@ func (m *Monitor) admit(ctx context.Context, request protocol.JoinRequest, who i
 		reply.HostCertificate, err = m.authority.CertifyHost(request.HostKey, names, now)
 		return err
 	})
+	if errors.Is(err, errRefused) {
+		m.log.Warn("refused an agent", "node", who.Node, "boot", who.Boot, "why", err)
+	}
 	return reply, err
+}
+
+// admitNode lets the agent of a node's boot in: the first time by the boot's token, later by its certificate.
+func (m *Monitor) admitNode(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
+	if node.Phase == store.Gone || node.Boot != who.Boot {
+		return errRefused
+	}
+	if err := from(ctx, tx, node.MachineID, r); err != nil {
+		return err
+	}
+	if renewal {
+		return nil
+	}
+	used, err := tx.UseToken(ctx, who.Node, who.Boot, fingerprint)
+	if err == nil && !used {
+		err = errRefused
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.MarkBoot(ctx, node.ID, who.Boot, protocol.StepAgent, "")
+	return err
+}
+
+// wanted refuses the agent of a boot that is over, or is told to end.
+func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent) error {
+	if node.Boot != who.Boot || node.Phase == store.Gone {
+		return errRefused
+	}
+	boot, err := tx.BootOf(ctx, node.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // of a node on this host
+		return nil
+	case err == nil && boot.Ending:
+		return errRefused
+	}
+	return err
 }
 
 // caller is the agent that the client certificate names.

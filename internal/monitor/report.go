@@ -30,8 +30,8 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if err != nil {
 			return err
 		}
-		if node.Boot != who.Boot || node.Phase == store.Gone {
-			return errRefused
+		if err := wanted(ctx, tx, node, who); err != nil {
+			return err
 		}
 		cluster, err := tx.Cluster(ctx, node.Cluster)
 		if err != nil {

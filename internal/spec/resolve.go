@@ -11,6 +11,7 @@ type Defaults struct {
 	Site      string
 	Image     string
 	Class     string // of queues
+	Metal     string // of queues whose nodes are whole machines
 	HeadClass string
 }
 
@@ -33,6 +34,11 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	}
 	c.Isolation = or(c.Isolation, defaultIsolation)
 	c.Image = pick("image", c.Image, d.Image)
+	c.Boot = or(c.Boot, BootMemory)
+	class := d.Class
+	if c.Isolation == IsolationMetal {
+		class = d.Metal
+	}
 	var head Head
 	if c.Head != nil {
 		head = *c.Head
@@ -47,7 +53,7 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	c.Queues = slices.Clone(c.Queues) // the caller keeps its own
 	for i := range c.Queues {
 		q := &c.Queues[i]
-		q.Class = pick(fmt.Sprintf("queues[%d].class", i), q.Class, d.Class)
+		q.Class = pick(fmt.Sprintf("queues[%d].class", i), q.Class, class)
 		q.Placement = or(q.Placement, defaultPlacement)
 		if q.Nodes != nil && q.Min == nil && q.Max == nil {
 			q.Min, q.Max, q.Nodes = new(*q.Nodes), new(*q.Nodes), nil

@@ -9,6 +9,7 @@ type Cluster struct {
 	Site      []string  `json:"site,omitempty"` // one name or a list in order of preference
 	Isolation string    `json:"isolation,omitempty"`
 	Image     string    `json:"image,omitempty"`
+	Boot      string    `json:"boot,omitempty"`
 	Nodes     int       `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
 	Head      *Head     `json:"head,omitempty"`
 	Queues    []Queue   `json:"queues,omitempty"`
@@ -81,6 +82,14 @@ type Burst struct {
 	To  string `json:"to,omitempty"`
 	Max int    `json:"max,omitempty"`
 }
+
+// Values of isolation and boot that mean something elsewhere.
+const (
+	IsolationMetal = "metal"
+	IsolationLocal = "local"
+	BootMemory     = "memory"
+	BootDisk       = "disk"
+)
 
 // MainQueue is the queue that the shorthand `nodes: N` stands for.
 const MainQueue = "main"

@@ -55,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 	if err != nil || !due {
 		return nil, err
 	}
-	err = s.quietly(ctx, func(tx *Tx) (err error) {
+	err = s.Quietly(ctx, func(tx *Tx) (err error) {
 		claims, err = list(ctx, tx, scan, `
 			UPDATE `+string(kind)+` SET owner = $1, fence = fence + 1, lease_until = now_ms() + $2
 			WHERE id IN (SELECT id FROM `+string(kind)+`
@@ -81,7 +81,7 @@ func (s *Store) due(ctx context.Context, kind Kind) (found bool, err error) {
 // Renew prolongs every claim that owner still holds. It returns how many those are.
 func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int64, error) {
 	var held int64
-	err := s.quietly(ctx, func(tx *Tx) error {
+	err := s.Quietly(ctx, func(tx *Tx) error {
 		held = 0
 		for _, kind := range kinds {
 			n, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`, ttl.Milliseconds(), owner)
@@ -98,7 +98,7 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 // Forsake ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
 // ends all, which is only for the sole controller of a database, at its start: whoever held them is dead.
 func (s *Store) Forsake(ctx context.Context, owner string) error {
-	return s.quietly(ctx, func(tx *Tx) error {
+	return s.Quietly(ctx, func(tx *Tx) error {
 		for _, kind := range kinds {
 			_, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
 			if err != nil {
@@ -175,7 +175,7 @@ func (s *Store) giveWakes(ctx context.Context, wakes []wake) error {
 		return nil
 	}
 	slices.SortFunc(wakes, func(a, b wake) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
-	return s.quietly(ctx, func(tx *Tx) error {
+	return s.Quietly(ctx, func(tx *Tx) error {
 		for _, w := range slices.Compact(wakes) {
 			if _, err := tx.exec(ctx, `UPDATE `+string(w.kind)+` SET `+woken+` WHERE id = $1`, w.id); err != nil {
 				return fmt.Errorf("wake %s %s: %w", w.kind, w.id, err)

@@ -24,6 +24,7 @@ type Cluster struct {
 	DrainFor   time.Duration
 	MungeKey   []byte // secret
 	Receipt    *Receipt
+	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
 	CreatedAt  time.Time
 	CreatedBy  string
@@ -36,13 +37,13 @@ type Receipt struct {
 	At       time.Time `json:"at"`       // when nothing was left
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, short, created_at, created_by, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, created_at, created_by, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key string
 	var at, created, drain int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Short, &created, &c.CreatedBy}
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &created, &c.CreatedBy}
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
 	}
@@ -62,6 +63,29 @@ func scanCluster(r scanner) (Cluster, error) {
 	return c, nil
 }
 
+// maxSegment is the last segment number: it has two bytes in a MAC.
+const maxSegment = 1<<16 - 1
+
+// freeSegment is the lowest number that no living cluster has. Of two transactions that choose the same, the index
+// lets one pass, and the other runs again.
+func (tx *Tx) freeSegment(ctx context.Context) (int, error) {
+	scan := func(r scanner) (n int, err error) { return n, r.Scan(&n) }
+	used, err := list(ctx, tx, scan, `SELECT segment FROM cluster WHERE phase <> 'deleted' AND segment > 0 ORDER BY segment`)
+	if err != nil {
+		return 0, fmt.Errorf("find a free segment: %w", err)
+	}
+	free := 1
+	for _, n := range used {
+		if n == free {
+			free++
+		}
+	}
+	if free > maxSegment {
+		return 0, fmt.Errorf("all %d segments are in use", maxSegment)
+	}
+	return free, nil
+}
+
 // AddCluster stores a new cluster in phase pending, generation 1. ErrExists if the project has one of that name.
 func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	document, err := json.Marshal(c.Spec)
@@ -72,10 +96,14 @@ func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, created_at, created_by, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, now_ms(), $8, $9, now_ms(), now_ms())`,
-		c.ID, c.Project, c.Name, string(document), c.Image, string(Present), string(key), c.CreatedBy, string(Pending))
-	if taken(err) {
+	segment, err := tx.freeSegment(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
+		c.ID, c.Project, c.Name, string(document), c.Image, string(Present), string(key), segment, c.CreatedBy, string(Pending))
+	if taken(err) && !lostRace(err) {
 		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, ErrExists)
 	}
 	if err != nil {

@@ -3,8 +3,12 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 )
 
@@ -19,6 +23,21 @@ type Machine struct {
 	HolderName  string // "cluster/node", for people
 	HolderBoot  int64  // boots that the holder has begun
 	Suspect     string // why the last node on it failed; "" once an inspection has passed
+	Boot        int64  // number of its last boot for an inspection
+	BootAt      time.Time
+	Tries       int  // boots of the inspection that goes on
+	Failures    int  // inspections failed in a row
+	Dirty       bool // its disks may hold a tenant's data
+	Release     *Release
+}
+
+// Release is the receipt of the last time that a machine was given back.
+type Release struct {
+	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
+	At    time.Time         `json:"at" doc:"when it was proved"`
+	Power string            `json:"power" doc:"how the memory was cleared"`
+	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
+	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
 }
 
 // Free says that the machine can be given away now.
@@ -27,39 +46,120 @@ func (m Machine) Free() bool {
 }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
+	m.network, m.macs, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
 
 const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id `
 
 func scanMachine(r scanner) (Machine, error) {
 	var m Machine
-	var facts string
-	var at, inspected int64
-	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect}
+	var facts, macs, power, release string
+	var at, inspected, booted int64
+	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
+		&m.Network, &macs, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
 	}
-	m.PhaseAt = instant(at)
+	m.PhaseAt, m.BootAt = instant(at), instant(booted)
 	m.ToInspect = m.Inspections > inspected
-	if err := json.Unmarshal([]byte(facts), &m.Facts); err != nil {
-		return m, fmt.Errorf("facts of machine %s: %w", m.Name, err)
+	if release == "" {
+		release = "null"
+	}
+	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs),
+		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release))
+	if err != nil {
+		return m, fmt.Errorf("row of machine %s: %w", m.Name, err)
 	}
 	return m, nil
 }
 
-// AddMachine enrols a machine. ErrExists if the name is taken.
+// AddMachine enrols a machine. ErrExists if the name or a MAC is taken.
 func (tx *Tx) AddMachine(ctx context.Context, m inventory.Machine) error {
-	facts, err := json.Marshal(m.Facts)
-	if err != nil {
+	facts, err1 := json.Marshal(m.Facts)
+	macs, err2 := json.Marshal(slices.Concat([]string{}, m.MACs))
+	power, err3 := json.Marshal(m.Power)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, desired, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), now_ms())`, m.ID, m.Name, m.Substrate, string(facts), string(ForService), string(Enrolled))
+	_, err := tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, power, desired, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), now_ms())`,
+		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(power), string(ForService), string(Enrolled))
 	if taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, ErrExists)
 	}
+	for i, mac := range m.MACs {
+		if err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO nic (mac, machine_id, position) VALUES ($1, $2, $3)`, mac, m.ID, i)
+		}
+		if taken(err) {
+			return fmt.Errorf("machine %s: MAC %s is another machine's: %w", m.Name, mac, ErrExists)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("add machine %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// MachineWith finds the machine that has a MAC.
+func (tx *Tx) MachineWith(ctx context.Context, mac string) (Machine, error) {
+	return one(ctx, tx, scanMachine, `SELECT `+machineColumns+machineTables+`WHERE m.id = (SELECT machine_id FROM nic WHERE mac = $1)`, mac)
+}
+
+// OwnerOf is the ID of the machine that has a MAC on a network; "" if there is none.
+func (tx *Tx) OwnerOf(ctx context.Context, network, mac string) (string, error) {
+	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
+	id, err := one(ctx, tx, scan, `SELECT m.id FROM nic JOIN machine m ON m.id = nic.machine_id WHERE nic.mac = $1 AND m.network = $2`, mac, network)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return id, err
+}
+
+// StartInspection numbers the next boot of a machine for an inspection; again says that one of the same inspection failed.
+func (tx *Tx) StartInspection(ctx context.Context, id string, again bool) error {
+	_, err := tx.exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1 ELSE 1 END WHERE id = $1`, id, flag(again))
+	if err != nil {
+		return fmt.Errorf("start an inspection of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// FailInspection counts an inspection that failed.
+func (tx *Tx) FailInspection(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE machine SET failures = failures + 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("count a failure of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// SoilMachine notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
+func (tx *Tx) SoilMachine(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id); err != nil {
+		return fmt.Errorf("note that machine %s is in use: %w", id, err)
+	}
+	return nil
+}
+
+// LastHolder is the node that had a machine last: "cluster/node", "" if none had.
+func (tx *Tx) LastHolder(ctx context.Context, machine string) (string, error) {
+	scan := func(r scanner) (name string, err error) { return name, r.Scan(&name) }
+	name, err := one(ctx, tx, scan, `SELECT c.name || '/' || n.name FROM node n JOIN cluster c ON c.id = n.cluster_id
+		WHERE n.machine = $1 AND n.phase = 'gone' ORDER BY n.phase_at DESC, n.id LIMIT 1`, machine)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return name, err
+}
+
+// SaveRelease keeps the receipt of a machine that was given back; it is clean only if the receipt says so.
+func (tx *Tx) SaveRelease(ctx context.Context, id string, r Release) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), flag(!r.Clean), id); err != nil {
+		return fmt.Errorf("save the release of machine %s: %w", id, err)
 	}
 	return nil
 }
@@ -113,16 +213,22 @@ func (tx *Tx) SaveFacts(ctx context.Context, id string, number int64, f inventor
 	if err != nil {
 		return err
 	}
-	if _, err := tx.exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '' WHERE id = $3`, string(facts), number, id); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`, string(facts), number, id); err != nil {
 		return fmt.Errorf("save facts of machine %s: %w", id, err)
 	}
 	return nil
 }
 
-// ForgetMachine frees the name of a machine that has left the inventory; its events keep the name.
+// ForgetMachine frees the name, the MACs and the addresses of a machine that has left the inventory; its events keep the name.
 func (tx *Tx) ForgetMachine(ctx context.Context, id string) error {
-	if _, err := tx.exec(ctx, `UPDATE machine SET name = name || '@' || id WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("forget machine %s: %w", id, err)
+	for _, statement := range []string{
+		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
+		`DELETE FROM nic WHERE machine_id = $1`,
+		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
+	} {
+		if _, err := tx.exec(ctx, statement, id); err != nil {
+			return fmt.Errorf("forget machine %s: %w", id, err)
+		}
 	}
 	return nil
 }

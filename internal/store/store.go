@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -192,7 +193,7 @@ const tries = 20
 // loser runs again and sees it taken.
 func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 	var done *Tx
-	err := s.quietly(ctx, func(tx *Tx) error {
+	err := s.Quietly(ctx, func(tx *Tx) error {
 		done = tx
 		return f(tx)
 	})
@@ -206,8 +207,8 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 	return nil
 }
 
-// quietly is Update without telling anyone: claims and leases are nobody's news.
-func (s *Store) quietly(ctx context.Context, f func(*Tx) error) error {
+// Quietly is Update without telling anyone: claims and leases are nobody's news.
+func (s *Store) Quietly(ctx context.Context, f func(*Tx) error) error {
 	var err error
 	for range tries {
 		if err = s.once(ctx, f); !lostRace(err) {
@@ -233,12 +234,15 @@ func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
 	return raw.Commit()
 }
 
+// races are the constraints that hold when two transactions reach for the same thing.
+var races = []string{"node_machine_id_key", "cluster_segment"}
+
 // lostRace says that the same transaction may well succeed when run again.
 func lostRace(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		const serialization, deadlock, unique = "40001", "40P01", "23505"
-		return pg.Code == serialization || pg.Code == deadlock || pg.Code == unique && pg.ConstraintName == "node_machine_id_key"
+		return pg.Code == serialization || pg.Code == deadlock || pg.Code == unique && slices.Contains(races, pg.ConstraintName)
 	}
 	return false
 }

@@ -36,6 +36,7 @@ type Node struct {
 	BootFile  []byte // content of protocol.BootFile
 	// ServesHome says that the node serves /home over the network, to nodes that are not on the head's host.
 	ServesHome bool
+	Disk       bool // its root is on the machine's own disk, where the machine is a whole one
 }
 
 // Observation is what the driver sees now. The zero value means: nothing of this node is there.

@@ -1,6 +1,9 @@
 package protocol
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // What a machine that boots from the network and the controller say to each other before there is an agent. The
 // kernel's command line, as written by the boot script, starts it:
@@ -17,6 +20,14 @@ import "time"
 //
 // Nothing that these answer is secret. The proof of a boot is the lower-case hex SHA-256 of its token: it shows that
 // the sender has the token without telling it.
+
+// AgentPort is where controllers listen for agents on a network of machines.
+const AgentPort = 7421
+
+// Endpoint is where agents find a controller that has this address on their network.
+func Endpoint(controller netip.Addr) string {
+	return "https://" + netip.AddrPortFrom(controller, AgentPort).String()
+}
 
 // Paths of the boot services.
 const (

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+)
+
+// Boot is what a machine boots now, and how far it is. A machine that has none is to be off.
+type Boot struct {
+	MachineID string
+	Subject   string        // ID of the node, or of the machine itself for an inspection
+	Number    int64         // of the subject's boots
+	Image     string        // digest
+	File      protocol.Boot // without its token
+	Disk      bool          // the root is on the machine's disk
+	Erase     bool          // an inspection that erases first
+	PoweredAt time.Time     // when it was switched on; zero: not yet
+	Scripts   int           // times that its boot script was handed out
+	JoinedKey string        // of an inspection's agent
+	Ending    bool          // its agent is told to end
+	Step      protocol.BootStep
+	Detail    string
+	HeardAt   time.Time // last sign of life, or when one was asked for
+	Findings  *protocol.Findings
+}
+
+// Inspection says that the boot is one of the machine itself.
+func (b Boot) Inspection() bool { return b.Subject == b.MachineID }
+
+const bootColumns = `machine_id, subject, number, image, file, disk, erase, powered_at, scripts, joined_key, ending, step, detail, heard_at, findings`
+
+func scanBoot(r scanner) (Boot, error) {
+	var b Boot
+	var file, findings string
+	var powered, heard int64
+	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, &heard, &findings)
+	if err != nil {
+		return b, err
+	}
+	b.HeardAt = instant(heard)
+	if powered > 0 {
+		b.PoweredAt = instant(powered)
+	}
+	if findings != "" {
+		b.Findings = new(protocol.Findings)
+		if err := json.Unmarshal([]byte(findings), b.Findings); err != nil {
+			return b, fmt.Errorf("findings of machine %s: %w", b.MachineID, err)
+		}
+	}
+	return b, json.Unmarshal([]byte(file), &b.File)
+}
+
+// BootOn finds what a machine boots; ErrNotFound if nothing.
+func (tx *Tx) BootOn(ctx context.Context, machine string) (Boot, error) {
+	return one(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot WHERE machine_id = $1`, machine)
+}
+
+// BootOf finds the boot of a subject; ErrNotFound if there is none.
+func (tx *Tx) BootOf(ctx context.Context, subject string) (Boot, error) {
+	return one(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot WHERE subject = $1`, subject)
+}
+
+// Boots lists all.
+func (tx *Tx) Boots(ctx context.Context) ([]Boot, error) {
+	boots, err := list(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot ORDER BY machine_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list boots: %w", err)
+	}
+	return boots, nil
+}
+
+// BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
+// nothing, if the subject has begun a later boot already.
+func (tx *Tx) BeginBoot(ctx context.Context, b Boot) (bool, error) {
+	file, err := json.Marshal(b.File)
+	if err != nil {
+		return false, err
+	}
+	if _, err := tx.exec(ctx, `DELETE FROM boot WHERE (machine_id = $1 OR subject = $2) AND NOT (subject = $2 AND number > $3)`, b.MachineID, b.Subject, b.Number); err != nil {
+		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
+	}
+	n, err := tx.exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms()) ON CONFLICT DO NOTHING`, b.MachineID, b.Subject, b.Number, b.Image, string(file), flag(b.Disk), flag(b.Erase))
+	if err != nil {
+		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
+	}
+	return n == 1, nil
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// MarkBoot notes that the boot has reached a step: a sign of life. It reports false if the subject is at another boot.
+func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
+	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, heard_at = now_ms(),
+			powered_at = CASE WHEN $3 = 'power' THEN now_ms() ELSE powered_at END, scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
+		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
+	if err != nil {
+		return false, fmt.Errorf("note how far %s is: %w", subject, err)
+	}
+	return n == 1, nil
+}
+
+// UseInspectionToken is UseToken for the boot of an inspection.
+func (tx *Tx) UseInspectionToken(ctx context.Context, machine string, number int64, key string) (bool, error) {
+	n, err := tx.exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step = 'agent', detail = ''
+		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
+	if err != nil {
+		return false, fmt.Errorf("join the inspection of %s: %w", machine, err)
+	}
+	return n == 1, nil
+}
+
+// SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot.
+func (tx *Tx) SaveFindings(ctx context.Context, machine string, number int64, f protocol.Findings) (bool, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending = 0`, machine, number, string(text))
+	if err != nil {
+		return false, fmt.Errorf("save the findings of %s: %w", machine, err)
+	}
+	return n == 1, nil
+}
+
+// EndBoot tells the agent of a boot, or of any older one, to end.
+func (tx *Tx) EndBoot(ctx context.Context, subject string, number int64) error {
+	if _, err := tx.exec(ctx, `UPDATE boot SET ending = 1 WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
+		return fmt.Errorf("end the boot of %s: %w", subject, err)
+	}
+	return nil
+}
+
+// DropBoot forgets a boot, or any older one, of a machine that was seen to be off.
+func (tx *Tx) DropBoot(ctx context.Context, subject string, number int64) error {
+	if _, err := tx.exec(ctx, `DELETE FROM boot WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
+		return fmt.Errorf("drop the boot of %s: %w", subject, err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"muster/internal/inventory"
+)
+
+// PutNetwork adds a network or changes it.
+func (tx *Tx) PutNetwork(ctx context.Context, n inventory.Network) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO network (name, description) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET description = excluded.description`, n.Name, string(text))
+	if err != nil {
+		return fmt.Errorf("put network %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+func scanNetwork(r scanner) (inventory.Network, error) {
+	var n inventory.Network
+	var text string
+	if err := r.Scan(&text); err != nil {
+		return n, err
+	}
+	return n, json.Unmarshal([]byte(text), &n)
+}
+
+// Networks lists all networks by name.
+func (tx *Tx) Networks(ctx context.Context) ([]inventory.Network, error) {
+	networks, err := list(ctx, tx, scanNetwork, `SELECT description FROM network ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list networks: %w", err)
+	}
+	return networks, nil
+}
+
+// Network finds a network.
+func (tx *Tx) Network(ctx context.Context, name string) (inventory.Network, error) {
+	n, err := one(ctx, tx, scanNetwork, `SELECT description FROM network WHERE name = $1`, name)
+	if err != nil {
+		return n, fmt.Errorf("network %s: %w", name, err)
+	}
+	return n, nil
+}
+
+// NetworksOf lists the networks of the machines that a cluster's nodes are on.
+func (tx *Tx) NetworksOf(ctx context.Context, cluster string) ([]inventory.Network, error) {
+	networks, err := list(ctx, tx, scanNetwork, `SELECT description FROM network WHERE name IN (
+			SELECT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1) ORDER BY name`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list networks of cluster %s: %w", cluster, err)
+	}
+	return networks, nil
+}
+
+// RemoveNetwork forgets a network, its leases, and the strangers seen on it. ErrNotFound if there is none; it must have no machines.
+func (tx *Tx) RemoveNetwork(ctx context.Context, name string) error {
+	n, err := tx.exec(ctx, `DELETE FROM network WHERE name = $1`, name)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM lease WHERE network = $1`, name)
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM stranger WHERE network = $1`, name)
+	}
+	if err != nil {
+		return fmt.Errorf("remove network %s: %w", name, err)
+	}
+	return nil
+}
+
+// Lease is an address that a MAC has on a network.
+type Lease struct {
+	Network string
+	Address netip.Addr
+	MAC     string
+	Expires time.Time // zero: never
+}
+
+func number(a netip.Addr) int64 {
+	b := a.As4()
+	return int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
+}
+
+func addressOf(n int64) netip.Addr {
+	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+const leaseColumns = `network, address, mac, expires`
+
+func scanLease(r scanner) (Lease, error) {
+	var l Lease
+	var address, expires int64
+	err := r.Scan(&l.Network, &address, &l.MAC, &expires)
+	l.Address = addressOf(address)
+	if expires > 0 {
+		l.Expires = instant(expires)
+	}
+	return l, err
+}
+
+// LeaseOf finds the lease of a MAC, over or not.
+func (tx *Tx) LeaseOf(ctx context.Context, network, mac string) (Lease, error) {
+	return one(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND mac = $2`, network, mac)
+}
+
+// LeaseAt finds the lease of an address, over or not.
+func (tx *Tx) LeaseAt(ctx context.Context, network string, address netip.Addr) (Lease, error) {
+	return one(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND address = $2`, network, number(address))
+}
+
+// HighestLease is the highest address ever given on a network; the zero Addr if none was.
+func (tx *Tx) HighestLease(ctx context.Context, network string) (netip.Addr, error) {
+	var highest int64
+	err := tx.row(ctx, `SELECT COALESCE(MAX(address), 0) FROM lease WHERE network = $1`, network).Scan(&highest)
+	if err != nil || highest == 0 {
+		return netip.Addr{}, err
+	}
+	return addressOf(highest), nil
+}
+
+// ExpiredLeases lists addresses whose leases are over, the longest so first.
+func (tx *Tx) ExpiredLeases(ctx context.Context, network string, limit int) ([]netip.Addr, error) {
+	scan := func(r scanner) (netip.Addr, error) {
+		var n int64
+		err := r.Scan(&n)
+		return addressOf(n), err
+	}
+	return list(ctx, tx, scan, `SELECT address FROM lease WHERE network = $1 AND expires > 0 AND expires < now_ms() ORDER BY expires LIMIT $2`, network, limit)
+}
+
+// PutLease gives an address to a MAC for a time, 0 for ever, in place of whatever both had before. The caller has seen
+// that the address is free.
+func (tx *Tx) PutLease(ctx context.Context, l Lease, length time.Duration) error {
+	_, err := tx.exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address <> $3`, l.Network, l.MAC, number(l.Address))
+	if err == nil {
+		_, err = tx.exec(ctx, `INSERT INTO lease (network, address, mac, expires)
+			VALUES ($1, $2, $3, CASE WHEN CAST($4 AS BIGINT) > 0 THEN now_ms() + CAST($4 AS BIGINT) ELSE 0 END)
+			ON CONFLICT (network, address) DO UPDATE SET mac = excluded.mac, expires = excluded.expires`, l.Network, number(l.Address), l.MAC, length.Milliseconds())
+	}
+	if err != nil {
+		return fmt.Errorf("lease %s to %s: %w", l.Address, l.MAC, err)
+	}
+	return nil
+}
+
+// DropLease ends a lease that was given for a time; an enrolled machine's stays.
+func (tx *Tx) DropLease(ctx context.Context, network, mac string, address netip.Addr) error {
+	_, err := tx.exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address = $3 AND expires > 0`, network, mac, number(address))
+	if err != nil {
+		return fmt.Errorf("drop the lease of %s: %w", mac, err)
+	}
+	return nil
+}
+
+// Stranger is a machine that asked to boot and that nobody has enrolled.
+type Stranger struct {
+	MAC       string
+	Network   string
+	MACs      []string
+	Facts     inventory.Facts
+	FirstSeen time.Time
+	LastSeen  time.Time
+}
+
+// strangers is how many are remembered; the ones seen longest ago make room.
+const strangers = 1000
+
+// SeeStranger notes that an unknown machine asked for something. It reports whether it is new.
+func (tx *Tx) SeeStranger(ctx context.Context, network, mac string) (bool, error) {
+	n, err := tx.exec(ctx, `UPDATE stranger SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
+	if err == nil && n == 0 {
+		_, err = tx.exec(ctx, `INSERT INTO stranger (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`, mac, network)
+		if err == nil {
+			_, err = tx.exec(ctx, `DELETE FROM stranger WHERE mac NOT IN (SELECT mac FROM stranger ORDER BY last_seen DESC LIMIT $1)`, strangers)
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("note unknown machine %s: %w", mac, err)
+	}
+	return n == 0, nil
+}
+
+// DescribeStranger notes what an unknown machine says of itself.
+func (tx *Tx) DescribeStranger(ctx context.Context, mac string, macs []string, facts inventory.Facts) error {
+	all, err1 := json.Marshal(macs)
+	text, err2 := json.Marshal(facts)
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("describe %s: %w, %w", mac, err1, err2)
+	}
+	if _, err := tx.exec(ctx, `UPDATE stranger SET macs = $1, facts = $2, last_seen = now_ms() WHERE mac = $3`, string(all), string(text), mac); err != nil {
+		return fmt.Errorf("note unknown machine %s: %w", mac, err)
+	}
+	return nil
+}
+
+// Strangers lists the unknown machines, the last seen first.
+func (tx *Tx) Strangers(ctx context.Context) ([]Stranger, error) {
+	scan := func(r scanner) (Stranger, error) {
+		var s Stranger
+		var macs, facts string
+		var first, last int64
+		if err := r.Scan(&s.MAC, &s.Network, &macs, &facts, &first, &last); err != nil {
+			return s, err
+		}
+		s.FirstSeen, s.LastSeen = instant(first), instant(last)
+		if err := json.Unmarshal([]byte(macs), &s.MACs); err != nil {
+			return s, err
+		}
+		return s, json.Unmarshal([]byte(facts), &s.Facts)
+	}
+	all, err := list(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM stranger ORDER BY last_seen DESC, mac`)
+	if err != nil {
+		return nil, fmt.Errorf("list unknown machines: %w", err)
+	}
+	return all, nil
+}
+
+// ForgetStranger is for one that was enrolled.
+func (tx *Tx) ForgetStranger(ctx context.Context, mac string) error {
+	if _, err := tx.exec(ctx, `DELETE FROM stranger WHERE mac = $1`, mac); err != nil {
+		return fmt.Errorf("forget unknown machine %s: %w", mac, err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package metal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/power"
+	"muster/internal/inventory"
+)
+
+// Inspection is one boot of a machine for its own sake.
+type Inspection struct {
+	Machine inventory.Machine
+	Number  int64 // of the machine's boots
+	Image   string
+	Erase   bool
+	File    protocol.Boot
+}
+
+// Progress is how far an inspection is.
+type Progress struct {
+	Findings *protocol.Findings // of an inspection that is over; the machine is off
+	Doing    string             // else what it does or waits for
+	Stuck    string             // why it cannot go on by itself; "" if it can
+}
+
+// Inspect takes an inspection as far as it goes without waiting; call again until it is over.
+func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
+	m, err := d.config.Ledger.Machine(ctx, i.Machine.Name)
+	if err != nil {
+		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+	}
+	i.File.Duty = protocol.Inspect
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File})
+	if err != nil {
+		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+	}
+	p := Progress{Doing: describe(b)}
+	if b.Step == protocol.StepProblem {
+		p.Stuck = b.Detail
+	}
+	if b.Findings == nil || !b.Findings.Done {
+		return p, nil
+	}
+	if err := d.end(ctx, b); err != nil {
+		return p, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
+	}
+	return Progress{Findings: b.Findings}, nil
+}
+
+// describe says what a boot is at, for a person.
+func describe(b Boot) string {
+	switch {
+	case b.Findings != nil && b.Findings.Doing != "":
+		return b.Findings.Doing
+	case b.Detail != "":
+		return b.Detail
+	}
+	return "is switched on"
+}
+
+// Rest makes a machine that nobody uses be off. It says what it found if the machine was not.
+func (d *Driver) Rest(ctx context.Context, machine inventory.Machine) (found string, err error) {
+	m, err := d.config.Ledger.Machine(ctx, machine.Name)
+	if err != nil {
+		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
+	}
+	control, err := d.config.Power(m)
+	if err != nil {
+		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
+	}
+	state, err := control.State(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look at the power of machine %s: %w", machine.Name, err)
+	}
+	now, err := d.config.Ledger.BootOn(ctx, m.ID)
+	switch {
+	case err == nil && now.Subject != m.ID:
+		return "", nil // a node has begun in this very moment
+	case err != nil && !errors.Is(err, ErrNone):
+		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
+	case state == power.On:
+		if err := d.switchOff(ctx, control, m); err != nil {
+			return "", fmt.Errorf("machine %s is on and nobody uses it: %w", machine.Name, err)
+		}
+		found = "was on and nobody used it; is switched off"
+	}
+	return found, d.config.Ledger.Drop(ctx, m.ID, math.MaxInt64)
+}

@@ -1,0 +1,285 @@
+// Package metal makes nodes exist on whole machines: it switches a machine off, says what it is to boot, and switches it
+// on. What happens between is the machine's own way through netboot and its first stage to the agent.
+//
+// What enters: a node's boot, or an inspection. What leaves: commands to power controls, and what was seen of them. The
+// driver keeps nothing itself: what a machine is to boot stands in the Ledger, so that any replica can answer the
+// machine and go on with the work. A machine that is switched on stands in the Ledger before it is.
+package metal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/power"
+	"muster/internal/inventory"
+	"muster/internal/substrate"
+)
+
+// Machine is a machine with what is needed to reach it.
+type Machine struct {
+	inventory.Machine
+	On      inventory.Network // that it boots from
+	Address netip.Addr        // its lease there; zero if it never had one
+}
+
+// Boot is what a machine is to boot.
+type Boot struct {
+	Machine string        // ID
+	Subject string        // ID of the node, or of the machine itself for an inspection
+	Number  int64         // of the subject's boots; they only grow
+	Image   string        // digest
+	File    protocol.Boot // without its token
+	Disk    bool
+	Erase   bool
+
+	Powered  time.Time // when it was switched on; zero: not yet
+	Joined   bool      // its agent has come
+	Step     protocol.BootStep
+	Detail   string
+	Findings *protocol.Findings
+}
+
+// Ledger keeps the driver's state. ErrNone is returned for what is not there.
+type Ledger interface {
+	// Machine finds a machine by name.
+	Machine(ctx context.Context, name string) (Machine, error)
+	// MachineOf finds the machine of a boot.
+	MachineOf(ctx context.Context, b Boot) (Machine, error)
+	// BootOn is what a machine boots now, BootOf the boot of a subject.
+	BootOn(ctx context.Context, machine string) (Boot, error)
+	BootOf(ctx context.Context, subject string) (Boot, error)
+	// Begin makes b what its machine boots. substrate.ErrStale if the subject has begun a later boot.
+	Begin(ctx context.Context, b Boot) error
+	// Powered notes that the machine was switched on for the boot.
+	Powered(ctx context.Context, b Boot) error
+	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
+	End(ctx context.Context, subject string, number int64) error
+	Drop(ctx context.Context, subject string, number int64) error
+	// Nodes lists the boots of nodes.
+	Nodes(ctx context.Context) ([]substrate.Ref, error)
+}
+
+// ErrNone says that the ledger has no such entry.
+var ErrNone = errors.New("no such entry")
+
+// Config is what the driver works with.
+type Config struct {
+	Ledger Ledger
+	Power  func(Machine) (power.Driver, error)
+}
+
+// Driver is the substrate of whole machines. It implements substrate.Substrate.
+type Driver struct {
+	config Config
+}
+
+// New makes a driver.
+func New(c Config) *Driver { return &Driver{c} }
+
+// Timing of power.
+const (
+	offWithin = 20 * time.Second       // a machine that was switched off must be seen off within
+	offLooks  = 300 * time.Millisecond // between two looks
+	onAgain   = 15 * time.Second       // a machine that is off this long after it was switched on is switched on again
+	endsBy    = 20 * time.Second       // an agent that was told to end has this long where there is no other way off
+)
+
+// Ensure makes a machine run this boot of a node. It returns once the machine was switched on for it; until its agent
+// joins, calling again switches a machine that is still, or again, off on once more.
+func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
+	m, err := d.config.Ledger.Machine(ctx, n.Machine)
+	if err != nil {
+		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
+	}
+	b := Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, Disk: n.Disk}
+	if err := json.Unmarshal(n.BootFile, &b.File); err != nil {
+		return fmt.Errorf("boot %d of node %s: its boot file: %w", n.Boot, n.Node, err)
+	}
+	if _, err := d.boot(ctx, m, b); err != nil {
+		return fmt.Errorf("boot %d of node %s: machine %s: %w", n.Boot, n.Node, m.Name, err)
+	}
+	return nil
+}
+
+// boot takes a machine to a boot and returns what the ledger says of it.
+func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
+	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
+	control, err := d.config.Power(m)
+	if err != nil {
+		return b, err
+	}
+	now, err := d.config.Ledger.BootOn(ctx, m.ID)
+	if err != nil && !errors.Is(err, ErrNone) {
+		return b, err
+	}
+	if err == nil && now.Subject == b.Subject && now.Number == b.Number {
+		return now, d.keepOn(ctx, control, now)
+	}
+	if err := d.switchOff(ctx, control, m); err != nil {
+		return b, err
+	}
+	if err := d.config.Ledger.Begin(ctx, b); err != nil {
+		return b, err
+	}
+	return b, d.switchOn(ctx, control, b)
+}
+
+// keepOn switches on what should be on: a controller may have died between two steps, a machine may not have woken.
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, b Boot) error {
+	if b.Joined || !b.Powered.IsZero() && time.Since(b.Powered) < onAgain {
+		return nil
+	}
+	state, err := control.State(ctx)
+	if err != nil {
+		return fmt.Errorf("look at its power: %w", err)
+	}
+	if state == power.On && !b.Powered.IsZero() {
+		return nil
+	}
+	return d.switchOn(ctx, control, b)
+}
+
+func (d *Driver) switchOn(ctx context.Context, control power.Driver, b Boot) error {
+	if err := control.BootFromNetwork(ctx); err != nil && !errors.Is(err, power.ErrUnsupported) {
+		return fmt.Errorf("make it boot from the network: %w", err)
+	}
+	if err := control.On(ctx); err != nil {
+		return fmt.Errorf("switch it on: %w", err)
+	}
+	return d.config.Ledger.Powered(ctx, b)
+}
+
+// switchOff returns when the machine was seen off, which also means that its memory lost what was in it. One that only
+// its agent can switch off is asked to end.
+func (d *Driver) switchOff(ctx context.Context, control power.Driver, m Machine) error {
+	end := time.Now().Add(offWithin)
+	asked := false
+	for {
+		state, err := control.State(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look at its power: %w", err)
+		case state == power.Off:
+			return nil
+		case state == power.Unknown && !asked:
+			return d.endUnseen(ctx, m)
+		case time.Now().After(end):
+			return errors.New("it was switched off and is still on")
+		}
+		if !asked {
+			if err := control.Off(ctx); errors.Is(err, power.ErrUnsupported) {
+				if err := d.askToEnd(ctx, m); err != nil {
+					return err
+				}
+				end = time.Now().Add(endsBy)
+			} else if err != nil {
+				return fmt.Errorf("switch it off: %w", err)
+			}
+			asked = true
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(offLooks):
+		}
+	}
+}
+
+// endUnseen is for a machine whose power nobody can tell: if nothing of ours ever ran there, it is taken for off.
+func (d *Driver) endUnseen(ctx context.Context, m Machine) error {
+	b, err := d.config.Ledger.BootOn(ctx, m.ID)
+	if errors.Is(err, ErrNone) || err == nil && !b.Joined {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.New("nobody can tell whether it is off: its power control does not say, and it has no address")
+}
+
+func (d *Driver) askToEnd(ctx context.Context, m Machine) error {
+	b, err := d.config.Ledger.BootOn(ctx, m.ID)
+	if errors.Is(err, ErrNone) {
+		return errors.New("it is on, not by Muster's doing, and its power control cannot switch it off: do so by hand")
+	}
+	if err != nil {
+		return err
+	}
+	return d.config.Ledger.End(ctx, b.Subject, b.Number)
+}
+
+// Observe looks at the machine of a node.
+func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+	b, err := d.config.Ledger.BootOf(ctx, r.Node)
+	if errors.Is(err, ErrNone) {
+		return substrate.Observation{}, nil
+	}
+	if err != nil {
+		return substrate.Observation{}, fmt.Errorf("look at node %s: %w", r.Node, err)
+	}
+	seen := substrate.Observation{Present: true, Boot: b.Number, Limits: substrate.Limits{CPU: "the machine's", Memory: "the machine's"}}
+	m, err := d.config.Ledger.MachineOf(ctx, b)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: %w", r.Node, err)
+	}
+	control, err := d.config.Power(m)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: machine %s: %w", r.Node, m.Name, err)
+	}
+	state, err := control.State(ctx)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: the power of machine %s: %w", r.Node, m.Name, err)
+	}
+	seen.Running = state != power.Off
+	if !seen.Running {
+		seen.Detail = "machine " + m.Name + " is off"
+	}
+	return seen, nil
+}
+
+// Remove ends the node: its machine was seen off when it returns. What it left on disks is for the next inspection to
+// erase. A machine on which the node's agent never came is given up even if its power cannot be told.
+func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
+	b, err := d.config.Ledger.BootOf(ctx, r.Node)
+	if errors.Is(err, ErrNone) || err == nil && r.Boot > 0 && b.Number > r.Boot {
+		return nil
+	}
+	if err == nil {
+		err = d.end(ctx, b)
+	}
+	if err != nil {
+		return fmt.Errorf("end node %s: %w", r.Node, err)
+	}
+	return nil
+}
+
+// end switches a boot's machine off and forgets the boot.
+func (d *Driver) end(ctx context.Context, b Boot) error {
+	m, err := d.config.Ledger.MachineOf(ctx, b)
+	if err != nil {
+		return err
+	}
+	control, err := d.config.Power(m)
+	if err == nil {
+		err = d.switchOff(ctx, control, m)
+	}
+	if err != nil && b.Joined {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	// Without an agent nothing of the node ran: whatever the machine does, the next inspection finds out.
+	return d.config.Ledger.Drop(ctx, b.Subject, b.Number)
+}
+
+// List names the nodes that machines boot.
+func (d *Driver) List(ctx context.Context) ([]substrate.Ref, error) {
+	refs, err := d.config.Ledger.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes on machines: %w", err)
+	}
+	return refs, nil
+}
