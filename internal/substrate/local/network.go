@@ -109,8 +109,9 @@ func plug(cluster, own string, n substrate.Node) error {
 		if err != nil {
 			return err
 		}
-		// The bridge knows where the node is, and sends it what is for it only.
-		if err := enslave(links, port, bridge, map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false}); err != nil {
+		// The bridge knows where the node is, and sends it what is for it alone: no broadcast, hence no ARP.
+		if err := enslave(links, port, bridge, map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false,
+			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false}); err != nil {
 			return err
 		}
 		link, err := links.LinkByName(port)

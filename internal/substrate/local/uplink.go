@@ -19,7 +19,8 @@ import (
 // An uplink is a cable, a pair of veth ends of one name: one is a port of the cluster's bridge, the other one of the
 // bridge that the uplink names, where other clusters' cables end too, and machines. What keeps clusters apart there is
 // that nobody ever asks who has an address: each cluster's MACs are its own, every node is told its neighbours', and
-// neither end lets a broadcast through.
+// neither end lets a broadcast of nodes or machines through. (Those of a bridge's own host pass, which is how the kernel
+// means that; a cluster's bridge makes none and gives none to its nodes.)
 
 const uplinkPrefix = "u-"
 
