@@ -1,0 +1,156 @@
+package power
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/internal/netns"
+)
+
+// Exit statuses of a site's program that mean something.
+const (
+	exitUnsupported = 3
+	exitCredentials = 4
+)
+
+const (
+	maxOutput = 4096 // bytes that are kept of what a program says; the rest is read and dropped
+	// afterKill is how long a program's pipes are read after its end, in case something that it started holds them.
+	afterKill = 500 * time.Millisecond
+)
+
+// program switches a machine by a site's own program. It is run without a shell as PROGRAM ARGS… state|on|off|boot-network,
+// inside the network namespace of the machine's network.
+type program struct {
+	dir, file   string
+	args        []string
+	environment []string
+	credentials string
+	namespace   string
+}
+
+func newProgram(dir string, control Control, t Target) (program, error) {
+	if dir == "" {
+		return program{}, errors.New("command: this site has no directory of power commands")
+	}
+	return program{
+		dir: dir, file: filepath.Join(dir, control.Program), args: control.Args,
+		environment: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+			"MUSTER_MACHINE=" + t.Machine, "MUSTER_MACS=" + strings.Join(t.MACs, " "),
+		},
+		credentials: t.Power.Credentials, namespace: t.Network.Namespace,
+	}, nil
+}
+
+// State of a program that cannot tell is Unknown: there is nobody to ask.
+func (p program) State(ctx context.Context) (State, error) {
+	out, err := p.run(ctx, "state")
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		return Unknown, nil
+	case err != nil:
+		return Unknown, err
+	case strings.TrimSpace(out) == string(On):
+		return On, nil
+	case strings.TrimSpace(out) == string(Off):
+		return Off, nil
+	}
+	return Unknown, errors.New("what it printed for state is neither on nor off")
+}
+
+func (p program) On(ctx context.Context) error  { return p.do(ctx, "on") }
+func (p program) Off(ctx context.Context) error { return p.do(ctx, "off") }
+
+func (p program) BootFromNetwork(ctx context.Context) error { return p.do(ctx, "boot-network") }
+
+func (p program) do(ctx context.Context, what string) error {
+	_, err := p.run(ctx, what)
+	return err
+}
+
+// run runs the program once. It may be killed at any time, with all processes of its group.
+func (p program) run(ctx context.Context, what string) (string, error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
+	var who credentials
+	if p.credentials != "" {
+		var err error
+		if who, err = readCredentials(p.credentials); err != nil {
+			return "", err
+		}
+	}
+	var out, complaint bounce
+	c := exec.CommandContext(ctx, p.file, append(slices.Clone(p.args), what)...)
+	c.Dir, c.Env, c.Stdout, c.Stderr, c.WaitDelay = "/", p.environment, &out, &complaint, afterKill
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	if who.password != nil {
+		c.Stdin = strings.NewReader(who.line() + "\n")
+	}
+	if err := netns.Do(p.namespace, c.Start); err != nil {
+		return "", err
+	}
+	err := c.Wait()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return out.kept.String(), nil
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("killed: %w", ctx.Err())
+	case !errors.As(err, &exit):
+		return "", err
+	case exit.ExitCode() == exitUnsupported:
+		return "", ErrUnsupported
+	case exit.ExitCode() == exitCredentials:
+		return "", fmt.Errorf("%w: %s", ErrCredentials, orNothing(who.redact(complaint.kept.String())))
+	}
+	return "", fmt.Errorf("%s: %s", exit, orNothing(who.redact(complaint.kept.String())))
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "it said nothing"
+	}
+	return "it said: " + text
+}
+
+// check says whether only root decides what is run: the program belongs to root in a directory of root's, and nobody else
+// may write either. It is asked before each run.
+func (p program) check() error {
+	for _, path := range []string{p.dir, p.file} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		switch mode, owner := info.Mode(), info.Sys().(*syscall.Stat_t).Uid; {
+		case path == p.file && !mode.IsRegular():
+			return fmt.Errorf("%s is no plain file", path)
+		case owner != 0:
+			return fmt.Errorf("%s belongs to user %d; it must belong to root: chown root %s", path, owner, path)
+		case mode.Perm()&0o022 != 0:
+			return fmt.Errorf("%s has mode %04o; nobody but root may write it: chmod go-w %s", path, mode.Perm(), path)
+		case path == p.file && mode.Perm()&0o111 == 0:
+			return fmt.Errorf("%s is not executable: chmod +x %s", path, path)
+		}
+	}
+	return nil
+}
+
+// bounce keeps the first maxOutput bytes that are written to it and takes the rest without a word.
+type bounce struct{ kept bytes.Buffer }
+
+func (b *bounce) Write(p []byte) (int, error) {
+	b.kept.Write(p[:min(len(p), maxOutput-b.kept.Len())])
+	return len(p), nil
+}
