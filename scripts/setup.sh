@@ -20,6 +20,7 @@ if [[ ${1:-run} == test ]]; then
         [libc6-dev]=/usr/include/stdio.h
         [python3-venv]='/usr/share/doc/python3-venv'
         [tcpdump]=/usr/bin/tcpdump
+        [openipmi]=/usr/bin/ipmi_sim
     )
 fi
 
@@ -53,9 +54,9 @@ if ((${#missing[@]})); then
     rm -f "$log"
 fi
 
-if [[ ${1:-run} == test && ! -x build/venv/bin/schemathesis ]]; then
-    echo "setup: installing schemathesis into build/venv"
+if [[ ${1:-run} == test && ! ( -x build/venv/bin/schemathesis && -x build/venv/bin/sushy-emulator ) ]]; then
+    echo "setup: installing schemathesis and sushy-tools into build/venv"
     python3=/usr/bin/python3
     "$python3" -m venv build/venv
-    build/venv/bin/pip install --quiet --disable-pip-version-check schemathesis==4.32.5
+    build/venv/bin/pip install --quiet --disable-pip-version-check schemathesis==4.32.5 sushy-tools==2.2.0
 fi
