@@ -29,7 +29,7 @@ func (images) Image(name string) (admission.Image, error) {
 	if name != "debian12-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}
-	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64"}, nil
+	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64", Boots: true}, nil
 }
 
 // desk is admission over a database with machines in given phases.

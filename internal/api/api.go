@@ -111,6 +111,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerAccess(api)
 	a.registerEvents(api)
 	a.registerMachines(api)
+	a.registerNetworks(api)
 	a.registerCatalogue(api)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()

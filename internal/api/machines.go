@@ -2,13 +2,10 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/admission"
-	"muster/internal/inventory"
 	"muster/internal/store"
 )
 
@@ -79,56 +76,6 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 		m, err := tx.Machine(ctx, in.Machine)
 		out.Body = a.machineView(m)
 		return err
-	})
-	return out, a.tell(err, nil)
-}
-
-// addMachines enrols parts of the controller's own host as machines of substrate local. They share its CPUs.
-func (a *API) addMachines(ctx context.Context, in *struct {
-	Body struct {
-		Substrate string `json:"substrate" enum:"local" doc:"local: a machine that is made of Linux namespaces on the controller's host"`
-		Name      string `json:"name,omitempty" doc:"of the only machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
-		Count     int    `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1"`
-		CPUs      int    `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on it may use; 0: all of the host's"`
-		MemoryMiB int    `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on it may use; 0: 4096, or the host's if that is less"`
-	}
-}) (*struct{ Body List[Machine] }, error) {
-	b := in.Body
-	if b.Name != "" && b.Count > 1 {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
-	}
-	out := &struct{ Body List[Machine] }{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		out.Body.Items = []Machine{}
-		machines, err := tx.Machines(ctx)
-		if err != nil {
-			return err
-		}
-		used := map[string]bool{}
-		for _, m := range machines {
-			used[m.Name] = true
-		}
-		for number := 1; len(out.Body.Items) < b.Count; number++ {
-			name := b.Name
-			if name == "" {
-				name = fmt.Sprintf("local-%d", number)
-				if used[name] {
-					continue
-				}
-			}
-			id := admission.NewID("m")
-			facts := inventory.Facts{CPUs: b.CPUs, MemoryMiB: b.MemoryMiB}
-			if err := tx.AddMachine(ctx, inventory.Machine{ID: id, Name: name, Substrate: b.Substrate, Facts: facts}); err != nil {
-				return err
-			}
-			tx.Log(store.Event{Type: "machine.enrolled", Machine: name, Text: "enrolled by " + identityOf(ctx)})
-			m, err := tx.Machine(ctx, id)
-			if err != nil {
-				return err
-			}
-			out.Body.Items = append(out.Body.Items, a.machineView(m))
-		}
-		return nil
 	})
 	return out, a.tell(err, nil)
 }

@@ -54,6 +54,11 @@ type Node struct {
 type Machine struct {
 	Name      string          `json:"name"`
 	Substrate string          `json:"substrate"`
+	Network   string          `json:"network,omitempty" doc:"that it boots from"`
+	MACs      []string        `json:"macs,omitempty"`
+	Power     string          `json:"power,omitempty" doc:"how it is switched"`
+	Release   *store.Release  `json:"release,omitempty" doc:"proof of the last time that it was given back"`
+	Desired   store.Desired   `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
 	Phase     store.Phase     `json:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined,removed"`
 	Reason    string          `json:"reason,omitempty"`
 	Since     time.Time       `json:"since"`
@@ -139,7 +144,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 }
 
 func (a *API) machineView(m store.Machine) Machine {
-	view := Machine{Name: m.Name, Substrate: m.Substrate, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
+	view := Machine{Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, Power: m.Power.Control, Release: m.Release, Desired: m.Desired, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Has(m.Machine) {
 			view.Classes = append(view.Classes, class.Name)

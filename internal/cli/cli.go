@@ -61,8 +61,10 @@ func verbs() []verb {
 
 		{"serve", forOperators, (*app).serve},
 		{"machines", forOperators, (*app).machines},
+		{"networks", forOperators, (*app).networks},
 		{"classes", forOperators, (*app).classes},
 		{"images", forOperators, (*app).images},
+		{"rack", forOperators, (*app).rack},
 
 		{"whoami", forOthers, (*app).whoami},
 		{"version", forOthers, (*app).version},

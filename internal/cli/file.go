@@ -25,22 +25,30 @@ func fileFlag(c *cobra.Command) *string {
 
 // readFile reads and checks a cluster file, so that what is wrong in it is told without a controller.
 func (a *app) readFile(path string) (clusterFile, error) {
-	f := clusterFile{name: path}
-	var err error
-	switch path {
-	case "":
-		return f, usage("no cluster file: give one with -f FILE, or -f - for standard input")
-	case "-":
-		f.name = "stdin"
-		f.text, err = io.ReadAll(a.in)
-	default:
-		f.text, err = os.ReadFile(path)
+	if path == "" {
+		return clusterFile{}, usage("no cluster file: give one with -f FILE, or -f - for standard input")
 	}
-	if err != nil {
-		return f, usageError{fmt.Errorf("read the cluster file: %w", err)}
+	var f clusterFile
+	var err error
+	if f.name, f.text, err = a.readText("the cluster file", path); err != nil {
+		return f, err
 	}
 	f.doc, err = spec.Parse(f.name, f.text)
 	return f, err
+}
+
+// readText reads a file that a user names, "-" for standard input, with the name that messages give it.
+func (a *app) readText(what, path string) (name string, text []byte, err error) {
+	if name = path; path == "-" {
+		name = "stdin"
+		text, err = io.ReadAll(a.in)
+	} else {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return name, nil, usageError{fmt.Errorf("read %s: %w", what, err)}
+	}
+	return name, text, nil
 }
 
 // shorthand is the file that NAME --nodes N stands for. What is wrong with it has no place in a file.

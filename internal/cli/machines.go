@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/store"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -20,7 +22,7 @@ inspected again. One that fails goes into quarantine, says why, and comes back b
 		Example: `  muster machines add --local 4 --wait
   muster machines list
   muster machines maintain local-3`,
-	}, a.machinesList(), a.machinesGet(), a.machinesAdd(), a.machinesInspect(), a.machinesMaintain(), a.machinesFree(), a.machinesRemove())
+	}, a.machinesList(), a.machinesGet(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesFree(), a.machinesRemove())
 }
 
 func (a *app) machinesList() *cobra.Command {
@@ -38,11 +40,14 @@ func (a *app) machinesList() *cobra.Command {
 
 func (a *app) printMachines(machines []api.Machine) {
 	if len(machines) == 0 {
-		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host")
+		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host, `muster machines import` whole ones")
 		return
 	}
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
 	for _, m := range machines {
+		if m.Desired != store.ForService && m.Phase != store.Maintenance {
+			m.Reason = "is to leave service; " + m.Reason
+		}
 		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","), m.Reason)
 	}
 	t.print(a.out)
@@ -101,6 +106,9 @@ func (a *app) printMachine(m api.Machine) {
 	add("reason", m.Reason)
 	add("node", m.Node)
 	add("classes", strings.Join(m.Classes, ", "))
+	add("network", m.Network)
+	add("macs", strings.Join(m.MACs, ", "))
+	add("power", m.Power)
 	add("host", m.Facts.Host)
 	add("arch", m.Facts.Arch)
 	add("cpu", m.Facts.CPUModel)
@@ -113,5 +121,69 @@ func (a *app) printMachine(m api.Machine) {
 	for _, n := range m.Facts.NUMA {
 		add("numa "+strconv.Itoa(n.ID), fmt.Sprintf("cpus %s, %s", n.CPUs, bytesSize(int64(n.MemoryMiB)<<20)))
 	}
+	a.addParts(add, m)
 	t.print(a.out)
+}
+
+// addParts tells what a whole machine is made of, and how it was given back the last time.
+func (a *app) addParts(add func(name, value string), m api.Machine) {
+	f := m.Facts
+	add("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
+	add("firmware", f.System.Firmware)
+	for _, d := range f.DIMMs {
+		add("memory "+d.Slot, strings.TrimSpace(bytesSize(int64(d.SizeMiB)<<20)+" "+d.Speed))
+	}
+	for _, d := range f.Disks {
+		add("disk "+d.Name, strings.Join(strings.Fields(fmt.Sprintf("%d GB %s %s %s %s", d.SizeGB, d.Kind, d.Model, d.Serial, d.Health)), " "))
+	}
+	for _, n := range f.NICs {
+		link := "down"
+		if n.Up {
+			link = "up"
+			if n.SpeedMbps > 0 {
+				link = fmt.Sprintf("%d Mb/s", n.SpeedMbps)
+			}
+		}
+		add("nic "+n.Name, strings.Join(strings.Fields(n.MAC+" "+n.Driver+" "+link), " "))
+	}
+	for _, d := range f.Devices {
+		add(d.Kind+" "+d.PCI, strings.TrimSpace(d.Vendor+":"+d.ID+" "+d.Name))
+	}
+	if f.TriadGBs > 0 {
+		add("memory bandwidth", fmt.Sprintf("%.1f GB/s (STREAM triad)", f.TriadGBs))
+	}
+	if r := m.Release; r != nil {
+		add("last release", fmt.Sprintf("from %s at %s; power %s", r.From, r.At.UTC().Format(time.DateTime), r.Power))
+		for _, d := range r.Disks {
+			state := "verified: " + d.Verified
+			if !d.OK {
+				state = "NOT ERASED: " + d.Error
+			}
+			add("  "+d.Disk, d.Method+", "+state)
+		}
+	}
+}
+
+func (a *app) machinesUnknown() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "unknown",
+		Short: "List machines that asked to boot and are not enrolled",
+		Long: `List the machines that asked to boot from a network and that nobody has enrolled, with what they say they are. Nothing of it is
+proved. ` + "`muster machines add`" + ` enrols one by its MAC.`,
+		Example: `  muster machines unknown
+  muster machines add r1n3 --mac 52:54:00:12:34:58 --power wol`,
+		Args: cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/unknown-machines", func(machines []api.UnknownMachine) {
+		if len(machines) == 0 {
+			a.say("no unknown machine has asked to boot")
+			return
+		}
+		t := newTable("MAC", "NETWORK", "LAST SEEN", "CPUS", "MEMORY", "SYSTEM", "SERIAL")
+		for _, m := range machines {
+			like := api.Machine{Facts: m.Facts}
+			t.row(m.MAC, m.Network, age(m.LastSeen), cpus(like), memory(like), m.Facts.System.Product, m.Facts.System.Serial)
+		}
+		t.print(a.out)
+	})
 }

@@ -15,22 +15,46 @@ import (
 
 func (a *app) machinesAdd() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "add --local N",
+		Use:   "add {--local N | NAME --mac MAC --power CONTROL}",
 		Short: "Enrol machines",
 		Long: `Enrol machines. --local N makes N of the controller's own host: each carries one node as Linux namespaces at native speed.
-They share the host's CPUs and memory; --cpus and --memory limit what a node on one of them may use.`,
+They share the host's CPUs and memory; --cpus and --memory limit what a node on one of them may use.
+
+NAME with --mac and --power enrols a whole machine, which boots over the network. Its power is switched by
+
+  wol                          Wake-on-LAN: it can be woken, and is switched off by its own agent
+  ipmi://HOST[:PORT]           a BMC that speaks IPMI 2.0 (lanplus)
+  redfish://HOST[:PORT][/redfish/v1/Systems/ID][?certificate=sha256:HEX]
+                               a BMC that speaks Redfish; the fingerprint trusts a certificate that no authority signed
+  command:PROGRAM[?arg=A&…]    a program of the site's in power.d of the data directory
+
+The BMC's user and password stand in a file on the controller's host that only root can read, as user:password, and are named
+by --credentials file:/PATH, or env:NAME. ` + "`muster machines import`" + ` enrols many at once.`,
 		Example: `  muster machines add --local 4 --wait
-  muster machines add --local 2 --cpus 2 --memory 4GiB`,
-		Args: cobra.NoArgs,
+  muster machines add --local 2 --cpus 2 --memory 4GiB
+  muster machines add r1n1 --mac 52:54:00:12:34:56 --power wol
+  muster machines add r1n2 --mac 52:54:00:12:34:57 --power ipmi://10.0.9.2 --credentials file:/etc/muster/bmc --wait`,
+		Args: cobra.MaximumNArgs(1),
 	}
+	var whole api.NewMachine
+	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
+	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
+	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: file:/PATH or env:NAME")
+	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")
 	count := c.Flags().Int("local", 0, "make `N` machines of the controller's host")
 	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")
 	size := c.Flags().String("memory", "", "memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
 	output := formatFlag(c)
-	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		if *count < 1 {
-			return usage("say how many: --local N, with N from 1")
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		switch {
+		case len(args) == 1 && *count == 0 && len(whole.MACs) > 0 && whole.Power != "":
+			whole.Name = args[0]
+			return a.enrol(ctx, []api.NewMachine{whole}, waits, output)
+		case len(args) == 1 || len(whole.MACs) > 0 || whole.Power != "":
+			return usage("a whole machine needs a name, --mac and --power, and no --local")
+		case *count < 1:
+			return usage("say what to enrol: --local N with N from 1, or a whole machine's NAME with --mac and --power")
 		}
 		mebibytes, err := parseMemory(*size)
 		if err != nil {

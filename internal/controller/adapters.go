@@ -2,13 +2,18 @@ package controller
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
 	"muster/internal/admission"
+	"muster/internal/agent/protocol"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/substrate/local"
@@ -22,7 +27,7 @@ type imageFinder struct{ store *images.Store }
 func (f imageFinder) Image(name string) (admission.Image, error) {
 	image, err := f.store.Get(name)
 	if err == nil {
-		return admission.Image{Name: image.Name, Digest: image.Digest, Arch: image.Arch}, nil
+		return admission.Image{Name: image.Name, Digest: image.Digest, Arch: image.Arch, Boots: image.Kernel != nil}, nil
 	}
 	all, listed := f.store.List()
 	if listed != nil {
@@ -41,30 +46,30 @@ func (f imageFinder) Image(name string) (admission.Image, error) {
 }
 
 func (f imageFinder) squashfs(digest string) (string, error) {
-	all, err := f.store.List()
+	image, err := findImage(f.store, digest)
+	return image.Squashfs(), err
+}
+
+func findImage(store *images.Store, digest string) (images.Image, error) {
+	all, err := store.List()
 	for _, image := range all {
 		if image.Digest == digest {
-			return image.Squashfs(), nil
+			return image, nil
 		}
 	}
 	if err == nil {
 		err = fmt.Errorf("image %s is not in the image store", digest)
 	}
-	return "", err
+	return images.Image{}, err
 }
-
-// inspector looks at the machines of this host.
-type inspector struct{ local *local.Driver }
 
 // defaultMemory is what a local machine has if its enrolment did not say: enough for a small MPI job, little enough for
 // several machines on one host.
 const defaultMemory = 4096 // MiB
 
-func (i inspector) Inspect(ctx context.Context, m inventory.Machine) (inventory.Facts, error) {
-	if m.Substrate != "local" {
-		return inventory.Facts{}, fmt.Errorf("machines of substrate %q cannot be inspected here", m.Substrate)
-	}
-	host, err := i.local.Inspect(ctx, m.Name)
+// inspectLocal finds what a part of this host is.
+func inspectLocal(ctx context.Context, driver *local.Driver, m inventory.Machine) (inventory.Facts, error) {
+	host, err := driver.Inspect(ctx, m.Name)
 	if err != nil {
 		return inventory.Facts{}, err
 	}
@@ -102,4 +107,18 @@ func cpuList(cpus []int) string {
 		i = j + 1
 	}
 	return strings.Join(parts, ",")
+}
+
+// blobOf describes a file by its content.
+func blobOf(path string) (protocol.Blob, error) {
+	var b protocol.Blob
+	file, err := os.Open(path)
+	if err != nil {
+		return b, err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	b.Size, err = io.Copy(hash, file)
+	b.Digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
+	return b, err
 }

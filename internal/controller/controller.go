@@ -28,6 +28,7 @@ import (
 	"muster/internal/monitor"
 	"muster/internal/store"
 	"muster/internal/substrate/local"
+	"muster/internal/substrate/metal"
 )
 
 // Config is what `muster serve` was told.
@@ -148,11 +149,18 @@ func (k *controller) openAuthority(ctx context.Context) error {
 }
 
 func (k *controller) run(ctx context.Context) error {
+	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands())})
 	world := lifecycle.World{
-		DB: k.db, Substrate: k.local, Commons: k.local, Inspector: inspector{k.local}, Admission: k.admission, Authority: k.authority,
-		Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.DefaultLimits(),
+		DB: k.db, Commons: k.local, Admission: k.admission, Authority: k.authority,
+		Grounds: map[string]lifecycle.Ground{
+			"local": {
+				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.LocalLimits(),
+			},
+			"metal": {Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits()},
+		},
 	}
 	watch := monitor.New(k.db, k.authority, k.Log)
+	yard := newYard(k, watch)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log}
 	handler, err := users.Handler()
 	if err != nil {
@@ -174,6 +182,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
+	group.Go(func() error { return yard.serve(ctx) })
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
 	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
 	if k.Ready != nil {
@@ -182,6 +191,15 @@ func (k *controller) run(ctx context.Context) error {
 	err = group.Wait()
 	k.Log.Info("muster has stopped; nodes go on running")
 	return err
+}
+
+// metalLimits are the limits of whole machines, as the site file sets them.
+func (k *controller) metalLimits() lifecycle.Limits {
+	limits := lifecycle.MetalLimits()
+	if boot := k.admission.Catalogue.BootWithin; boot > 0 {
+		limits.Boot, limits.Inspection = boot, boot
+	}
+	return limits
 }
 
 // serve answers on a listener until ctx ends; then it gives running requests a moment and cuts the rest.

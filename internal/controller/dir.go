@@ -23,6 +23,8 @@ import (
 //	images/           environment images by name and digest
 //	local/            state of the nodes on this host
 //	sockets/          where agents on this host reach the controllers
+//	power.d/          a site's own programs that switch machines
+//	ipxe/             a site's own iPXE files, before those of the system
 type dir string
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
@@ -30,6 +32,7 @@ func (d dir) database() string        { return d.path("muster.db") }
 func (d dir) images() string          { return d.path("images") }
 func (d dir) local() string           { return d.path("local") }
 func (d dir) sockets() string         { return d.path("sockets") }
+func (d dir) commands() string        { return d.path("power.d") }
 
 func (d dir) make() error {
 	for _, path := range []string{string(d), d.sockets()} {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -18,6 +19,8 @@ type Catalogue struct {
 	Metal   string // of queues that name none but want whole machines: the first class that selects them; "" if none does
 	Head    string // class of head nodes
 	Classes []Class
+	// BootWithin is how long a whole machine may be silent on its way up; 0: the default.
+	BootWithin time.Duration
 }
 
 // siteFile is site.yaml as it is written.
@@ -29,6 +32,9 @@ type siteFile struct {
 		Class   string `yaml:"class"`
 		Head    string `yaml:"head_class"`
 	} `yaml:"defaults"`
+	Limits struct {
+		Boot string `yaml:"boot"`
+	} `yaml:"limits"`
 	Classes []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
@@ -68,6 +74,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		return Catalogue{}, err
 	}
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
+	if file.Limits.Boot != "" {
+		within, err := time.ParseDuration(file.Limits.Boot)
+		if err != nil || within < 10*time.Second || within > 24*time.Hour {
+			return c, fmt.Errorf("limits.boot: %q; write the time that a machine may be silent on its way up, from 10s to 24h, for example 8m", file.Limits.Boot)
+		}
+		c.BootWithin = within
+	}
 	for i, written := range file.Classes {
 		class := Class{Name: written.Name}
 		if written.Name == "" || len(written.Select) == 0 {

@@ -32,7 +32,7 @@ func TestBadConditionsSayWhatWouldWork(t *testing.T) {
 		"cpus ~ 6":     "cpus is a number; compare it with",
 		"cpus >= many": `"many" is no whole number`,
 		"arch > amd64": "arch is a text; compare it with",
-		"sockets = 2":  "there are name, substrate",
+		"colour = 2":   "there are name, substrate",
 	} {
 		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)

@@ -101,12 +101,22 @@ func flag(b bool) int {
 // MarkBoot notes that the boot has reached a step: a sign of life. It reports false if the subject is at another boot.
 func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
 	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, heard_at = now_ms(),
-			powered_at = CASE WHEN $3 = 'power' THEN now_ms() ELSE powered_at END, scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
+			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
 	if err != nil {
 		return false, fmt.Errorf("note how far %s is: %w", subject, err)
 	}
 	return n == 1, nil
+}
+
+// PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
+func (tx *Tx) PowerBoot(ctx context.Context, subject string, number int64) error {
+	_, err := tx.exec(ctx, `UPDATE boot SET powered_at = now_ms(), step = CASE WHEN step = '' THEN 'power' ELSE step END,
+		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
+	if err != nil {
+		return fmt.Errorf("note that the machine of %s is on: %w", subject, err)
+	}
+	return nil
 }
 
 // UseInspectionToken is UseToken for the boot of an inspection.

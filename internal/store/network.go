@@ -203,7 +203,7 @@ func (tx *Tx) DescribeStranger(ctx context.Context, mac string, macs []string, f
 	return nil
 }
 
-// Strangers lists the unknown machines, the last seen first.
+// Strangers lists the unknown machines by MAC.
 func (tx *Tx) Strangers(ctx context.Context) ([]Stranger, error) {
 	scan := func(r scanner) (Stranger, error) {
 		var s Stranger
@@ -218,7 +218,7 @@ func (tx *Tx) Strangers(ctx context.Context) ([]Stranger, error) {
 		}
 		return s, json.Unmarshal([]byte(facts), &s.Facts)
 	}
-	all, err := list(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM stranger ORDER BY last_seen DESC, mac`)
+	all, err := list(ctx, tx, scan, `SELECT mac, network, macs, facts, first_seen, last_seen FROM stranger ORDER BY mac`)
 	if err != nil {
 		return nil, fmt.Errorf("list unknown machines: %w", err)
 	}

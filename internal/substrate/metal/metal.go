@@ -46,10 +46,8 @@ type Boot struct {
 
 // Ledger keeps the driver's state. ErrNone is returned for what is not there.
 type Ledger interface {
-	// Machine finds a machine by name.
-	Machine(ctx context.Context, name string) (Machine, error)
-	// MachineOf finds the machine of a boot.
-	MachineOf(ctx context.Context, b Boot) (Machine, error)
+	// Machine finds a machine by name or ID.
+	Machine(ctx context.Context, ref string) (Machine, error)
 	// BootOn is what a machine boots now, BootOf the boot of a subject.
 	BootOn(ctx context.Context, machine string) (Boot, error)
 	BootOf(ctx context.Context, subject string) (Boot, error)
@@ -223,7 +221,7 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 		return substrate.Observation{}, fmt.Errorf("look at node %s: %w", r.Node, err)
 	}
 	seen := substrate.Observation{Present: true, Boot: b.Number, Limits: substrate.Limits{CPU: "the machine's", Memory: "the machine's"}}
-	m, err := d.config.Ledger.MachineOf(ctx, b)
+	m, err := d.config.Ledger.Machine(ctx, b.Machine)
 	if err != nil {
 		return seen, fmt.Errorf("look at node %s: %w", r.Node, err)
 	}
@@ -260,7 +258,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 
 // end switches a boot's machine off and forgets the boot.
 func (d *Driver) end(ctx context.Context, b Boot) error {
-	m, err := d.config.Ledger.MachineOf(ctx, b)
+	m, err := d.config.Ledger.Machine(ctx, b.Machine)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"muster/internal/admission"
+	"muster/internal/environment/power"
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// NewMachine is a whole machine to enrol.
+type NewMachine struct {
+	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
+	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
+	Power       string   `json:"power" maxLength:"1000" doc:"how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM"`
+	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: file:/PATH or env:NAME"`
+}
+
+type enrolment struct {
+	Body struct {
+		Substrate string       `json:"substrate" enum:"local,metal" doc:"local: machines made of Linux namespaces on the controller's host; metal: whole machines"`
+		Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
+		Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
+		CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`
+		MemoryMiB int          `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on a local machine may use; 0: 4096, or the host's if that is less"`
+		Machines  []NewMachine `json:"machines,omitempty" maxItems:"10000" doc:"whole machines: all are enrolled, or none"`
+	}
+}
+
+// addMachines enrols machines.
+func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body List[Machine] }, error) {
+	b := in.Body
+	switch {
+	case b.Name != "" && b.Count > 1:
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
+	case b.Substrate == "local" && len(b.Machines) > 0:
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: local machines are not listed", "give count, or substrate metal")
+	case b.Substrate == "metal" && len(b.Machines) == 0:
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
+	}
+	out := &struct{ Body List[Machine] }{}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		out.Body.Items = []Machine{}
+		machines, err := a.newMachines(ctx, tx, in)
+		if err != nil {
+			return err
+		}
+		for _, m := range machines {
+			m.ID = admission.NewID("m")
+			if err := tx.AddMachine(ctx, m); err != nil {
+				return err
+			}
+			tx.Log(store.Event{Type: "machine.enrolled", Machine: m.Name, Text: "enrolled by " + identityOf(ctx)})
+			stored, err := tx.Machine(ctx, m.ID)
+			if err != nil {
+				return err
+			}
+			out.Body.Items = append(out.Body.Items, a.machineView(stored))
+		}
+		return nil
+	})
+	return out, a.tell(err, nil)
+}
+
+// newMachines is what a request asks to enrol.
+func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]inventory.Machine, error) {
+	b := in.Body
+	if b.Substrate == "metal" {
+		return wholeMachines(ctx, tx, b.Machines)
+	}
+	known, err := tx.Machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, m := range known {
+		used[m.Name] = true
+	}
+	var machines []inventory.Machine
+	for number := 1; len(machines) < b.Count; number++ {
+		name := b.Name
+		if name == "" {
+			name = fmt.Sprintf("local-%d", number)
+			if used[name] {
+				continue
+			}
+		}
+		machines = append(machines, inventory.Machine{Name: name, Substrate: b.Substrate, Facts: inventory.Facts{CPUs: b.CPUs, MemoryMiB: b.MemoryMiB}})
+	}
+	return machines, nil
+}
+
+// wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
+func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inventory.Machine, error) {
+	var machines []inventory.Machine
+	var wrong spec.Diagnostics
+	names, macs := map[string]string{}, map[string]string{}
+	for i, n := range list {
+		path := fmt.Sprintf("machines[%d]", i)
+		bad := func(field, text, hint string) {
+			wrong = append(wrong, spec.Diagnostic{Code: spec.CodeBadValue, Path: path + "." + field, Text: text, Hint: hint})
+		}
+		m := inventory.Machine{Name: n.Name, Substrate: "metal", Network: n.Network, Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
+		if other, twice := names[n.Name]; twice {
+			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
+		}
+		names[n.Name] = path
+		if _, err := tx.Network(ctx, n.Network); isNotFound(err) {
+			bad("network", fmt.Sprintf("there is no network %q", n.Network), "`muster networks list` shows those there are; `muster networks add` makes one")
+		} else if err != nil {
+			return nil, err
+		}
+		for j, text := range n.MACs {
+			mac, err := net.ParseMAC(text)
+			field := fmt.Sprintf("macs[%d]", j)
+			switch {
+			case err != nil || len(mac) != 6:
+				bad(field, fmt.Sprintf("%q is no MAC", text), "write six pairs of hex digits, as in 52:54:00:12:34:56")
+				continue
+			case mac[0]&1 == 1:
+				bad(field, fmt.Sprintf("%s is a group address", mac), "give the NIC's own")
+			case macs[mac.String()] != "":
+				bad(field, fmt.Sprintf("%s is listed twice, here and for %s", mac, macs[mac.String()]), "a MAC belongs to one machine")
+			}
+			macs[mac.String()] = path
+			m.MACs = append(m.MACs, mac.String())
+			if err := tx.ForgetStranger(ctx, mac.String()); err != nil {
+				return nil, err
+			}
+		}
+		if err := power.Validate(m.Power); err != nil {
+			bad("power", err.Error(), "`muster machines add --help` shows the kinds")
+		}
+		machines = append(machines, m)
+	}
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	return machines, nil
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) networks() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "networks",
+		Short: "See and declare the networks that machines boot from",
+		Long: `Whole machines boot over a network that the controller's host is on too: there it gives them addresses, boot files and images,
+and their agents find it. Networks of a virtual rack are declared by ` + "`muster rack up`" + `.`,
+		Example: `  muster networks list
+  muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode own --first 10.78.1.0 --last 10.78.9.255`,
+	}, a.networksList(), a.networksAdd(), a.networksRemove())
+}
+
+func (a *app) networksList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List networks",
+		Long:    `List the networks that machines boot from, and who gives addresses there.`,
+		Example: `  muster networks list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/networks", a.printNetworks)
+}
+
+func (a *app) printNetworks(networks []api.Network) {
+	if len(networks) == 0 {
+		a.say("there are no networks; `muster networks add` declares one, `muster rack up` makes a virtual one")
+		return
+	}
+	t := newTable("NAME", "INTERFACE", "ADDRESS", "DHCP", "FIRST", "LAST", "UNKNOWN MACHINES")
+	for _, n := range networks {
+		t.row(n.Name, n.Interface, n.Address, n.Mode, n.First, n.Last, n.Unknown)
+	}
+	t.print(a.out)
+}
+
+func (a *app) networksAdd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Declare a network that machines boot from, or change it",
+		Long: `Declare a network that machines boot from. The interface is one of the controller's host, with the address already on it; where
+clusters shall have nodes on that host and on machines, it must be a bridge.
+
+With --mode own, Muster is the segment's DHCP server and gives the addresses from --first to --last. With --mode proxy the site
+has one, and Muster only adds what to boot. With --mode off the site's server names Muster's boot files itself.
+
+With --unknown enrol, machines that nobody has enrolled boot the inspector and are offered by ` + "`muster machines unknown`" + `; with ignore
+they get no answer.`,
+		Example: `  muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode own --first 10.78.1.0 --last 10.78.9.255
+  muster networks add boot --interface br-boot --address 192.0.2.7/24 --mode proxy --unknown enrol`,
+		Args: cobra.ExactArgs(1),
+	}
+	var n api.Network
+	c.Flags().StringVar(&n.Interface, "interface", "", "the `INTERFACE` of the controller's host")
+	c.Flags().StringVar(&n.Address, "address", "", "the controller's own `ADDRESS/BITS` there")
+	c.Flags().StringVar(&n.Mode, "mode", "own", "who gives addresses, the `MODE`: own, proxy or off")
+	c.Flags().StringVar(&n.First, "first", "", "the first `ADDRESS` to give to machines")
+	c.Flags().StringVar(&n.Last, "last", "", "the last `ADDRESS` to give to machines")
+	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
+	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what becomes of unknown machines, the `WAY`: ignore or enrol")
+	c.Flags().StringVar(&n.Namespace, "namespace", "", "the `PATH` of the network namespace that the interface is in")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if n.Interface == "" || n.Address == "" {
+			return usage("--interface and --address are needed")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		request := change(http.MethodPut, networkPath(args[0]), n)
+		request.key = ""
+		var stored api.Network
+		raw, err := controller.do(ctx, request, &stored)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printNetworks([]api.Network{stored}) })
+	})
+	return c
+}
+
+func (a *app) networksRemove() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Remove a network that no machine boots from",
+		Long:    `Remove a network. Its machines must have left the inventory; the addresses that were given there are forgotten.`,
+		Example: `  muster networks remove boot`,
+		Args:    cobra.ExactArgs(1),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		request := change(http.MethodDelete, networkPath(args[0]), nil)
+		request.key = ""
+		if _, err := controller.do(ctx, request, nil); err != nil {
+			return err
+		}
+		a.say("network %s is removed", args[0])
+		return nil
+	})
+	return c
+}
+
+func networkPath(name string) string { return fmt.Sprintf("/v1/networks/%s", url.PathEscape(name)) }

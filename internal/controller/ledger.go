@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+	"muster/internal/substrate/metal"
+)
+
+// ledger is the store as the metal driver asks for it.
+type ledger struct{ db *store.Store }
+
+func (l ledger) Machine(ctx context.Context, name string) (metal.Machine, error) {
+	var found metal.Machine
+	err := l.db.View(ctx, func(tx *store.Tx) error {
+		m, err := tx.Machine(ctx, name)
+		if err != nil {
+			return err
+		}
+		found.Machine = m.Machine
+		if found.On, err = tx.Network(ctx, m.Network); err != nil {
+			return fmt.Errorf("machine %s: %w", m.Name, err)
+		}
+		found.Address, err = addressOf(ctx, tx, m)
+		return err
+	})
+	return found, err
+}
+
+// addressOf is the address that a machine has on its network; the zero Addr if it never had one.
+func addressOf(ctx context.Context, tx *store.Tx, m store.Machine) (netip.Addr, error) {
+	for _, mac := range m.MACs {
+		lease, err := tx.LeaseOf(ctx, m.Network, mac)
+		if err == nil {
+			return lease.Address, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return netip.Addr{}, err
+		}
+	}
+	return netip.Addr{}, nil
+}
+
+func (l ledger) BootOn(ctx context.Context, machine string) (metal.Boot, error) {
+	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOn(ctx, machine) })
+}
+
+func (l ledger) BootOf(ctx context.Context, subject string) (metal.Boot, error) {
+	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOf(ctx, subject) })
+}
+
+func (l ledger) boot(ctx context.Context, find func(*store.Tx) (store.Boot, error)) (metal.Boot, error) {
+	var boot store.Boot
+	err := l.db.View(ctx, func(tx *store.Tx) (err error) {
+		boot, err = find(tx)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = metal.ErrNone
+	}
+	return metal.Boot{
+		Machine: boot.MachineID, Subject: boot.Subject, Number: boot.Number, Image: boot.Image, File: boot.File, Disk: boot.Disk, Erase: boot.Erase,
+		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail, Findings: boot.Findings,
+	}, err
+}
+
+func (l ledger) Begin(ctx context.Context, b metal.Boot) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		begun, err := tx.BeginBoot(ctx, store.Boot{
+			MachineID: b.Machine, Subject: b.Subject, Number: b.Number, Image: b.Image, File: b.File, Disk: b.Disk, Erase: b.Erase,
+		})
+		if err == nil && !begun {
+			err = substrate.ErrStale
+		}
+		return err
+	})
+}
+
+func (l ledger) Powered(ctx context.Context, b metal.Boot) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.PowerBoot(ctx, b.Subject, b.Number) })
+}
+
+func (l ledger) End(ctx context.Context, subject string, number int64) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.EndBoot(ctx, subject, number) })
+}
+
+func (l ledger) Drop(ctx context.Context, subject string, number int64) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.DropBoot(ctx, subject, number) })
+}
+
+func (l ledger) Nodes(ctx context.Context) ([]substrate.Ref, error) {
+	var refs []substrate.Ref
+	err := l.db.View(ctx, func(tx *store.Tx) error {
+		boots, err := tx.Boots(ctx)
+		if err != nil {
+			return err
+		}
+		for _, b := range boots {
+			if b.Inspection() {
+				continue
+			}
+			node, err := tx.Node(ctx, b.Subject)
+			if err != nil {
+				return err
+			}
+			refs = append(refs, substrate.Ref{Cluster: node.Cluster, Node: node.ID, Boot: b.Number})
+		}
+		return nil
+	})
+	return refs, err
+}

@@ -1,0 +1,193 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/images"
+	"muster/internal/environment/initramfs"
+	"muster/internal/environment/netboot"
+	"muster/internal/inventory"
+	"muster/internal/monitor"
+	"muster/internal/netns"
+	"muster/internal/store"
+)
+
+// yard is where machines are: it runs the boot services and the agents' door on every network there is, and follows when
+// networks come, change and go.
+type yard struct {
+	*controller
+	watch *monitor.Monitor
+	boots *monitor.Boots
+	files bootFiles
+	init  func() ([]byte, error) // the first stage, packed once, when the first network needs it
+}
+
+func newYard(k *controller, watch *monitor.Monitor) *yard {
+	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) { return blobOf(k.Binary) })}
+	return &yard{
+		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
+		boots: &monitor.Boots{DB: k.db, Authority: k.authority, Images: files},
+	}
+}
+
+// networkLooks is how often changes of the networks are looked for that another replica made; serviceRetry is how long
+// the services of a network rest after they failed.
+const (
+	networkLooks = 2 * time.Second
+	serviceRetry = 2 * time.Second
+)
+
+// service is what runs for one network.
+type service struct {
+	network inventory.Network
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+func (s service) end() {
+	s.stop()
+	<-s.done
+}
+
+// serve runs until ctx ends. A network whose services fail is told of and tried again; the others go on.
+func (y *yard) serve(ctx context.Context) error {
+	running := map[string]service{}
+	defer func() {
+		for _, s := range running {
+			s.end()
+		}
+	}()
+	for {
+		changed := y.db.Changed()
+		err := y.follow(ctx, running)
+		if err != nil && ctx.Err() == nil {
+			y.Log.Error("cannot look for networks", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-time.After(networkLooks):
+		}
+	}
+}
+
+// follow makes what runs be what the store has.
+func (y *yard) follow(ctx context.Context, running map[string]service) error {
+	var networks []inventory.Network
+	err := y.db.View(ctx, func(tx *store.Tx) (err error) {
+		networks, err = tx.Networks(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	wanted := map[string]inventory.Network{}
+	for _, n := range networks {
+		wanted[n.Name] = n
+	}
+	for name, s := range running {
+		if wanted[name] != s.network {
+			s.end()
+			delete(running, name)
+		}
+	}
+	for name, n := range wanted {
+		if _, runs := running[name]; runs {
+			continue
+		}
+		within, stop := context.WithCancel(ctx)
+		s := service{n, stop, make(chan struct{})}
+		running[name] = s
+		go func() {
+			defer close(s.done)
+			y.keep(within, n)
+		}()
+	}
+	return nil
+}
+
+// keep serves one network until ctx ends.
+func (y *yard) keep(ctx context.Context, n inventory.Network) {
+	said := ""
+	for ctx.Err() == nil {
+		if err := y.network(ctx, n); err != nil && ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			y.Log.Error("machines of a network are not served", "network", n.Name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(serviceRetry):
+		}
+	}
+}
+
+// network runs the boot services and the agents' door of one network.
+func (y *yard) network(ctx context.Context, n inventory.Network) error {
+	init, err := y.init()
+	if err != nil {
+		return err
+	}
+	plain, err := netns.Listen(n.Namespace, "tcp", strings.TrimPrefix(protocol.Endpoint(n.Address.Addr()), "https://"))
+	if err != nil {
+		return fmt.Errorf("listen for agents: %w", err)
+	}
+	config, err := y.authority.ServerTLS(time.Now())
+	if err != nil {
+		return errors.Join(err, plain.Close())
+	}
+	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve(ctx, tlsListener(plain, config), y.watch.Handler()) })
+	group.Go(func() error {
+		return netboot.Serve(ctx, netboot.Config{
+			Network: n, House: y.boots, Blobs: y.files, Init: init, Log: y.Log,
+			Firmware: []string{filepath.Join(y.Data, "ipxe"), "/usr/lib/ipxe"},
+		})
+	})
+	return group.Wait()
+}
+
+// bootFiles are the images as machines that boot are told of them.
+type bootFiles struct {
+	images *images.Store
+	binary string                        // path of this program
+	agent  func() (protocol.Blob, error) // the same
+}
+
+func (f bootFiles) Inspector() (string, error) {
+	image, err := f.images.Get(inspectorImage)
+	return image.Digest, err
+}
+
+func (f bootFiles) BootFiles(digest string) (monitor.BootFiles, error) {
+	image, err := findImage(f.images, digest)
+	if err != nil {
+		return monitor.BootFiles{}, err
+	}
+	if image.Kernel == nil || image.Drivers == nil {
+		return monitor.BootFiles{}, fmt.Errorf("image %s has no kernel", image.Name)
+	}
+	agent, err := f.agent()
+	return monitor.BootFiles{
+		Root: protocol.Blob{Digest: image.Digest, Size: image.Size}, Agent: agent, Kernel: image.Kernel.Digest, Drivers: image.Drivers.Digest,
+	}, err
+}
+
+// Blob opens the file of a digest: of an image, or this program, which becomes the agent.
+func (f bootFiles) Blob(digest string) (netboot.Blob, error) {
+	if agent, err := f.agent(); err == nil && digest == agent.Digest {
+		return os.Open(f.binary)
+	}
+	return f.images.Blob(digest)
+}
