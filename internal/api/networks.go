@@ -86,8 +86,8 @@ func (a *API) listNetworks(ctx context.Context, in *page) (*listOutput[Network],
 }
 
 func (a *API) putNetwork(ctx context.Context, in *struct {
-	networkRef
-	Body Network
+	Network string `path:"network" doc:"name" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+	Body    Network
 }) (*struct{ Body Network }, error) {
 	n := inventory.Network{
 		Name: in.Network, Namespace: in.Body.Namespace, Interface: in.Body.Interface,
