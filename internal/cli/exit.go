@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/environment/images"
+	"muster/internal/rack"
 	"muster/internal/spec"
 )
 
@@ -70,8 +71,10 @@ func exitOf(err error) int {
 		return codes(problem.Code)
 	case errors.As(err, &misuse), errors.As(err, &wrong), errors.Is(err, images.ErrName), errors.Is(err, images.ErrAmbiguous):
 		return exitInvalid
-	case errors.Is(err, images.ErrNotFound):
+	case errors.Is(err, images.ErrNotFound), errors.Is(err, rack.ErrNoRack), errors.Is(err, rack.ErrNoMachine):
 		return exitNotFound
+	case errors.Is(err, rack.ErrConflict):
+		return exitConflict
 	}
 	return exitOther
 }

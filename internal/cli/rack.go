@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"muster/internal/rack"
+)
+
+func (a *app) rack() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "rack",
+		Short: "Have a virtual rack: QEMU machines to try bare metal on",
+		Long: `A virtual rack is a network of its own with QEMU machines that are off, have disks and BMCs, and boot from the network: what a
+vendor delivers, on one host. Try Muster on it, train on it, and break it: each fault of a real rack is a verb.`,
+		Example: `  muster rack up --machines 4 --firmware mixed --power mixed
+  muster machines import rack.csv
+  muster rack console rack-1 -f
+  muster rack down`,
+	}, append(a.rackSwitches(), a.rackUp(), a.rackDown(), a.rackList(), a.rackConsole(), a.rackRun())...)
+}
+
+// rackFlag gives a command --dir.
+func rackFlag(c *cobra.Command) *string {
+	dir := c.Flags().String("dir", "", "the rack's folder, `DIR` (default: the controller's data directory with -rack added)")
+	_ = c.MarkFlagDirname("dir")
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		if *dir == "" {
+			*dir = dataDir() + "-rack"
+		}
+		*dir, err = filepath.Abs(*dir)
+		return err
+	}
+	return dir
+}
+
+// mebibytes is a size as a flag.
+type mebibytes int
+
+func (m *mebibytes) Set(text string) error {
+	n, err := parseMemory(text)
+	if err != nil || n == 0 {
+		return errors.New("write a whole number with MiB, GiB or TiB, as in 4GiB")
+	}
+	*m = mebibytes(n)
+	return nil
+}
+
+func (m *mebibytes) String() string {
+	if *m%1024 == 0 {
+		return strconv.Itoa(int(*m)/1024) + "GiB"
+	}
+	return strconv.Itoa(int(*m)) + "MiB"
+}
+
+// Type is for the flag's help.
+func (m *mebibytes) Type() string { return "SIZE" }
+
+// shapeFlags gives a command the options that describe a rack. Those that are not given are as the rack in the folder has
+// them, if there is one.
+func shapeFlags(c *cobra.Command) func(dir string) (rack.Shape, error) {
+	s := rack.Shape{MemoryMiB: 2 << 10, DiskMiB: 8 << 10}
+	f := c.Flags()
+	words := func(target *string, name, otherwise, about string, may []string) {
+		f.StringVar(target, name, otherwise, about)
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(may, cobra.ShellCompDirectiveNoFileComp))
+	}
+	f.IntVar(&s.Machines, "machines", 0, "the rack has `N` machines")
+	f.StringVar(&s.Name, "name", "rack", "the `NAME` of the rack's network; machines are NAME-1, NAME-2 …")
+	words(&s.Firmware, "firmware", rack.BIOS, "`WHICH` firmware: bios, uefi, or mixed, which is by turns", rack.Firmwares())
+	words(&s.Power, "power", rack.WoL, "`HOW` machines are switched: wol, ipmi, redfish, or mixed, which is by turns", rack.Powers())
+	f.IntVar(&s.CPUs, "cpus", 2, "`N` CPUs a machine")
+	f.Var((*mebibytes)(&s.MemoryMiB), "memory", "memory of a machine")
+	f.IntVar(&s.Disks, "disks", 1, "`N` disks a machine")
+	f.Var((*mebibytes)(&s.DiskMiB), "disk-size", "size of a disk; what is not written takes no room")
+	words(&s.DiskKind, "disk-kind", rack.Virtio, "`KIND` of the disks: virtio or nvme", rack.DiskKinds())
+	f.IntVar(&s.NICs, "nics", 1, "`N` NICs a machine")
+	words(&s.Accel, "accel", rack.Auto, "`WHAT` runs the machines: kvm, tcg, which is slow and works everywhere, or auto", rack.Accels())
+	return func(dir string) (rack.Shape, error) {
+		is, err := rack.Built(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			if s.Machines == 0 {
+				return s, usage("say how many: --machines N")
+			}
+			return s, misused(s.Validate())
+		}
+		if err != nil {
+			return s, err
+		}
+		given := map[*pflag.Flag]string{}
+		f.Visit(func(flag *pflag.Flag) { given[flag] = flag.Value.String() })
+		s = is
+		for flag, value := range given {
+			if err := flag.Value.Set(value); err != nil {
+				return s, err
+			}
+		}
+		return s, misused(s.Validate())
+	}
+}
+
+// misused makes an error one of usage.
+func misused(err error) error {
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+func (a *app) rackUp() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "up --machines N",
+		Short: "Set up a virtual rack",
+		Long: `Set up a virtual rack of machines that are off, in the background, and write the list of them that ` + "`muster machines import`" + `
+reads. A controller on this host is told of the rack's network. It needs root, and QEMU; /dev/kvm makes it fast.
+
+Again, it changes nothing, but tells the controller and writes the list again. A rack whose process was killed, or whose
+host was restarted, comes back with its machines off and their disks as they were.`,
+		Example: `  muster rack up --machines 4
+  muster rack up --machines 6 --firmware mixed --power mixed --disks 2 --disk-kind nvme
+  muster rack up --machines 2 --memory 1GiB --dir ./lab --name lab --csv lab.csv`,
+		Args: cobra.NoArgs,
+	}
+	dir, shape := rackFlag(c), shapeFlags(c)
+	csv := c.Flags().String("csv", "rack.csv", "the `FILE` to write the list of machines to; rack down removes it")
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		s, err := shape(*dir)
+		if err != nil {
+			return err
+		}
+		self, err := a.self()
+		if err != nil {
+			return fmt.Errorf("find this program, which runs the rack: %w", err)
+		}
+		state, err := rack.Up(ctx, *dir, s, []string{self, "rack", "run", "--dir", *dir})
+		if err != nil {
+			return err
+		}
+		path, err := filepath.Abs(*csv)
+		if err == nil {
+			err = rack.WriteList(*dir, path)
+		}
+		if err != nil {
+			return fmt.Errorf("the rack is up, but the list of its machines cannot be written: %w", err)
+		}
+		a.printRack(state)
+		a.say("`muster machines import %s` enrols them", *csv)
+		return a.announceRack(ctx, *dir, s.Name)
+	})
+	return c
+}
+
+// announceRack tells the controller of a rack's network, if there is a controller.
+func (a *app) announceRack(ctx context.Context, dir, name string) error {
+	network := rack.Network(dir, name)
+	err := a.networkCall(ctx, change(http.MethodPut, "/v1/networks/"+url.PathEscape(name), network))
+	if refused := (*problemError)(nil); errors.As(err, &refused) {
+		return fmt.Errorf("the rack is up, but the controller does not take its network: %w", err)
+	}
+	if err != nil {
+		a.say("no controller was told of its network %s (%s, %s): %v\nonce there is one, `muster rack up` tells it", name, network.Interface, network.Namespace, err)
+	}
+	return nil
+}
+
+// networkCall makes a call once: a rack needs no controller.
+func (a *app) networkCall(ctx context.Context, r call) error {
+	controller, err := a.connect()
+	if err != nil {
+		return err
+	}
+	controller.pauses = nil
+	_, err = controller.do(ctx, r, nil)
+	return err
+}
+
+func (a *app) rackDown() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "down",
+		Short: "Take the virtual rack down, and leave nothing of it",
+		Long: `End all machines of the rack, its BMCs and its network, and remove its files, disks included. A controller on this host is told
+that the network is gone. Without a rack it does nothing.`,
+		Example: `  muster rack down
+  muster rack down --dir ./lab`,
+		Args: cobra.NoArgs,
+	}
+	dir := rackFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		shape, err := rack.Built(*dir)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = a.networkCall(ctx, change(http.MethodDelete, "/v1/networks/"+url.PathEscape(shape.Name), nil))
+		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
+			a.say("the controller keeps network %s: %v", shape.Name, err)
+		}
+		return rack.Down(ctx, *dir)
+	})
+	return c
+}
+
+func (a *app) rackRun() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "run",
+		Hidden:  true,
+		Short:   "Be a rack's process",
+		Long:    `Run the rack that a folder describes, in the foreground, until it is taken down. ` + "`muster rack up`" + ` starts it; nobody types it.`,
+		Example: `  muster rack run --dir /var/lib/muster-rack`,
+		Args:    cobra.NoArgs,
+	}
+	dir := rackFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		return rack.Run(ctx, *dir, slog.New(slog.NewTextHandler(a.err, nil)))
+	})
+	return c
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/rack"
+)
+
+func (a *app) rackList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the machines of the virtual rack",
+		Long:    `List the rack's machines as somebody in front of it would see them: on or off, since when, how each is switched, and its faults.`,
+		Example: `  muster rack list
+  muster rack list -o json`,
+		Args: cobra.NoArgs,
+	}
+	dir, output := rackFlag(c), formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		state, err := rack.Look(ctx, *dir)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, must(json.Marshal(state)), func() { a.printRack(state) })
+	})
+	return c
+}
+
+func (a *app) printRack(state rack.State) {
+	t := newTable("NAME", "STATE", "FOR", "FIRMWARE", "POWER", "BMC", "MAC", "FAULTS")
+	for _, m := range state.Machines {
+		since, bmc := "", ""
+		if m.Since != nil {
+			since = age(*m.Since)
+		}
+		if m.BMC.IsValid() {
+			bmc = m.BMC.String()
+		}
+		t.row(m.Name, m.State, since, m.Firmware, m.Power, bmc, strings.Join(m.MACs, " "), strings.Join(m.Faults, " "))
+	}
+	t.print(a.out)
+}
+
+func (a *app) rackConsole() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "console NAME",
+		Short: "Show what a machine of the virtual rack writes to its console",
+		Long: `Print what a machine has written to its serial console since it was switched on last, whether it is on or not. With -f it goes
+on, also when the machine is switched off and on again, until it is interrupted.`,
+		Example: `  muster rack console rack-1
+  muster rack console rack-1 -f`,
+		Args: cobra.ExactArgs(1),
+	}
+	dir := rackFlag(c)
+	c.ValidArgsFunction = completeRack(dir, 1)
+	follow := c.Flags().BoolP("follow", "f", false, "go on until interrupted")
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		return rack.Console(ctx, *dir, args[0], *follow, &plainText{to: a.out})
+	})
+	return c
+}
+
+// plainText writes what a machine's console says without what would move the cursor or clear the screen, as firmware does:
+// control characters, and escape sequences (ECMA-48, section 5.4).
+type plainText struct {
+	to    io.Writer
+	state escapeState
+}
+
+type escapeState int
+
+const (
+	inText escapeState = iota
+	afterEscape
+	inSequence
+)
+
+func (p *plainText) Write(text []byte) (int, error) {
+	kept := make([]byte, 0, len(text))
+	for _, b := range text {
+		switch {
+		case b == 0x1b:
+			p.state = afterEscape
+		case p.state == afterEscape && b == '[':
+			p.state = inSequence
+		case p.state == afterEscape, p.state == inSequence && b >= '@' && b <= '~':
+			p.state = inText
+		case p.state == inText && (b >= ' ' && b != 0x7f || b == '\n' || b == '\t'):
+			kept = append(kept, b)
+		}
+	}
+	if _, err := p.to.Write(kept); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// completeRack completes the names of the machines of a rack, in the first so many arguments.
+func completeRack(dir *string, arguments int) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= arguments || c.PreRunE(c, args) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		shape, err := rack.Built(*dir)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, m := range shape.Plan() {
+			names = append(names, m.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// rackSwitches are the verbs that do something to machines by hand.
+func (a *app) rackSwitches() []*cobra.Command {
+	var after mebibytes = 32
+	corrupt := a.rackSwitch(rack.Corrupt, "One byte of what machines fetch by HTTP arrives flipped", `Flip one byte of everything large that machines fetch by HTTP, from now on, checksums of TCP made to fit: the byte --after so
+many of the connection's answer. What is shorter arrives whole, so that with the default a kernel does and a root
+filesystem does not. It is as a broken switch does it.`, &after)
+	corrupt.Flags().Var(&after, "after", "where in an answer the byte is")
+	return []*cobra.Command{
+		a.rackSwitch(rack.On, "Press the power button of machines that are off", `Switch machines on by hand, as somebody in front of the rack would. Those that are on stay so.`, nil),
+		a.rackSwitch(rack.Off, "Hold the power button of machines until they are off", `Switch machines off by hand, without asking their systems. Those that are off stay so.`, nil),
+		a.rackSwitch(rack.Kill, "Machines drop dead", `Let machines lose their power in the midst of whatever they do. They can be switched on again.`, nil),
+		a.rackSwitch(rack.Hang, "Machines stop computing, with power", `Stop the CPUs of machines: they have power and do nothing, as after a crash of the system. A reset, or switching off and on,
+ends it, and so does muster rack heal.`, nil),
+		a.rackSwitch(rack.NoPower, "Switching machines on has no effect", `From now on switching machines on has no effect: their BMCs answer as ever, and magic packets are heard, but no power comes.`, nil),
+		a.rackSwitch(rack.NoDHCP, "DHCP packets of machines get lost", `From now on packets between machines and DHCP servers get lost. All others arrive.`, nil),
+		a.rackSwitch(rack.Slow, "The network of machines is slow", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
+		corrupt,
+		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, slow and corrupt. They stay on, or off.`, nil),
+	}
+}
+
+// rackSwitch is one of them. after is for corrupt.
+func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Command {
+	c := &cobra.Command{
+		Use: what + " NAME...", Short: short, Long: long,
+		Example: fmt.Sprintf("  muster rack %s rack-1\n  muster rack %s rack-1 rack-2", what, what),
+		Args:    cobra.MinimumNArgs(1),
+	}
+	dir := rackFlag(c)
+	c.ValidArgsFunction = completeRack(dir, 1<<10)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		offset := int64(0)
+		if after != nil {
+			offset = int64(*after) << 20
+		}
+		for _, name := range args {
+			m, err := rack.Do(ctx, *dir, name, what, offset)
+			if err != nil {
+				return err
+			}
+			text := fmt.Sprintf("%s is %s", m.Name, m.State)
+			if len(m.Faults) > 0 {
+				text += "; faults: " + strings.Join(m.Faults, ", ")
+			}
+			fmt.Fprintln(a.out, text)
+		}
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,79 @@
+package rack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// consoleFile holds what a machine has written to its serial line since it was switched on last; the time before is in a
+// file beside it, which ends in .1.
+func consoleFile(machineDir string) string { return filepath.Join(machineDir, "console.log") }
+
+// Console writes what a machine has written to its serial line since it was switched on last, off or not. With follow it
+// goes on, through the next times too, until ctx ends.
+func Console(ctx context.Context, dir, name string, follow bool, w io.Writer) error {
+	shape, err := readShape(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w in %s", ErrNoRack, dir)
+	}
+	if err != nil {
+		return err
+	}
+	known := false
+	for _, m := range shape.Plan() {
+		known = known || m.Name == name
+	}
+	if !known {
+		return fmt.Errorf("%s: %w", name, ErrNoMachine)
+	}
+	path := consoleFile(machineDir(dir, name))
+	for {
+		if err := copyConsole(ctx, path, follow, w); err != nil || !follow {
+			return err
+		}
+		if !pause(ctx) {
+			return nil
+		}
+	}
+}
+
+// copyConsole copies one file, with follow until another is in its place. A machine that never was on has none.
+func copyConsole(ctx context.Context, path string, follow bool, w io.Writer) error {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	mine, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	for {
+		there, err := os.Stat(path) // before reading, so that nothing of the end is missed
+		replaced := err != nil || !os.SameFile(mine, there)
+		if _, err := io.Copy(w, file); err != nil {
+			return err
+		}
+		if !follow || replaced || !pause(ctx) {
+			return nil
+		}
+	}
+}
+
+// pause returns false when ctx has ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(100 * time.Millisecond):
+		return true
+	}
+}

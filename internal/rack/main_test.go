@@ -1,0 +1,28 @@
+package rack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// asRack makes this test program a rack's process, as `muster rack run` is.
+const asRack = "be-the-rack-in"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == asRack {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err := Run(ctx, os.Args[2], slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,195 @@
+package rack
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/netns"
+)
+
+const bridgeName = "br0"
+
+// address is the controller's on the bridge.
+func address() netip.Prefix { return netip.MustParsePrefix("10.78.0.1/16") }
+
+// address6 lets the controller send router advertisements.
+func address6() netip.Prefix { return netip.MustParsePrefix("fd78::1/64") }
+
+// makeNetwork makes the rack's network namespace: the bridge that the machines' NICs hang on, and the addresses of BMCs,
+// which machines do not reach.
+func makeNetwork(path string, machines []Machine) error {
+	err := netns.New(path, func() error {
+		return connected(func(links *netlink.Handle) error {
+			if err := makeBridge(links); err != nil {
+				return err
+			}
+			lo, err := links.LinkByName("lo")
+			if err != nil {
+				return err
+			}
+			for _, m := range machines {
+				if !m.BMC.IsValid() {
+					continue
+				}
+				if err := links.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(m.BMC, 32))}); err != nil {
+					return fmt.Errorf("address of the BMC of %s: %w", m.Name, err)
+				}
+			}
+			return links.LinkSetUp(lo)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("the rack's network: %w", err)
+	}
+	return nil
+}
+
+// makeBridge makes the bridge; the spanning tree is off, which is the kernel's default, so ports forward at once. All
+// interfaces that come later are ports, and keep quiet on their own account.
+func makeBridge(links *netlink.Handle) error {
+	attributes := netlink.NewLinkAttrs()
+	// A bridge without an address of its own has that of one of its ports, which come and go.
+	attributes.Name, attributes.HardwareAddr = bridgeName, net.HardwareAddr{0x02, 0, 10, 78, 0, 1}
+	if err := links.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)}); err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address())}); err != nil {
+		return fmt.Errorf("address of the bridge: %w", err)
+	}
+	if err := links.LinkSetUp(bridge); err != nil {
+		return err
+	}
+	for _, disable := range []struct{ of, value string }{{bridgeName, "0"}, {"default", "1"}} {
+		err := os.WriteFile("/proc/sys/net/ipv6/conf/"+disable.of+"/disable_ipv6", []byte(disable.value), 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // a host without IPv6
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// Duplicate detection would keep the address tentative for a second, and there is nobody else.
+	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address6()), Flags: unix.IFA_F_NODAD}); err != nil {
+		return fmt.Errorf("IPv6 address of the bridge: %w", err)
+	}
+	return nil
+}
+
+// removeNetwork ends the namespace at path, if there is one. The kernel keeps it for as long as sockets in it are open.
+func removeNetwork(path string) error {
+	for {
+		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			break // nothing is mounted there
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// tap makes a network interface on the bridge whose other end is the file. The interface lasts as long as the file is
+// open, in whichever process. Frames have the header of virtio-net, so offloads work (Linux, Documentation/networking/tuntap).
+// queue is how many frames wait for the reader at most.
+func tap(namespace, name string, queue int) (*os.File, error) {
+	var file *os.File
+	err := netns.Do(namespace, func() error {
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		request, err := unix.NewIfreq(name)
+		if err == nil {
+			request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+			err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+		}
+		if err == nil {
+			err = connected(func(links *netlink.Handle) error { return plug(links, name, queue) })
+		}
+		if err != nil {
+			unix.Close(fd)
+			return err
+		}
+		file = os.NewFile(uintptr(fd), filepath.Join("/dev/net/tun", name))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tap %s: %w", name, err)
+	}
+	return file, nil
+}
+
+func plug(links *netlink.Handle, name string, queue int) error {
+	port, err := links.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	return errors.Join(links.LinkSetTxQLen(port, queue), links.LinkSetMaster(port, bridge), links.LinkSetUp(port))
+}
+
+// usualQueue is the kernel's own for taps.
+const usualQueue = 1000
+
+// States of a bridge's port (Linux, include/uapi/linux/if_bridge.h).
+const (
+	portDisabled   = 0
+	portForwarding = 3
+)
+
+// setPort lets a port of the bridge forward, or not, and forgets which addresses are behind it. A disabled port drops
+// all it hears, after those who listen to it with a packet socket have heard it.
+func setPort(namespace, name string, state uint8) error {
+	err := netns.Do(namespace, func() error {
+		port, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+		message := nl.NewIfInfomsg(unix.AF_BRIDGE)
+		message.Index = int32(port.Index)
+		request.AddData(message)
+		info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+		info.AddRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state))
+		info.AddRtAttr(nl.IFLA_BRPORT_FLUSH, nil)
+		request.AddData(info)
+		_, err = request.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("port %s: %w", name, err)
+	}
+	return nil
+}
+
+func connected(do func(*netlink.Handle) error) error {
+	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return do(links)
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

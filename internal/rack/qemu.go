@@ -1,0 +1,166 @@
+package rack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// qemu is the emulator; Debian's package qemu-system-x86.
+const qemu = "qemu-system-x86_64"
+
+// Firmware of UEFI machines; Debian's package ovmf. Each machine has its own copy of the variables.
+const (
+	ovmfCode = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+	ovmfVars = "/usr/share/OVMF/OVMF_VARS_4M.fd"
+)
+
+// order is what a machine's firmware tries first; the other comes second.
+type order string
+
+const (
+	netFirst  order = "network"
+	diskFirst order = "disk"
+)
+
+// virtual is a machine about to start.
+type virtual struct {
+	Machine
+	shape Shape
+	accel []string // QEMU's options
+	first order
+	disks []string // files, raw
+	vars  string   // file of UEFI variables
+	// Of QEMU's process: the monitor's socket, and the NICs' taps.
+	monitor int
+	taps    []int
+	console string // file
+}
+
+// arguments are QEMU's. A guest's reboot is one, and a guest that powers off ends the process. Nothing in them is secret.
+func (v virtual) arguments() []string {
+	args := []string{
+		"-name", v.Name, "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none",
+		"-machine", "q35,graphics=off", // the BIOS writes to the serial line then
+	}
+	args = append(args, v.accel...)
+	args = append(args,
+		"-smp", strconv.Itoa(v.shape.CPUs), "-m", strconv.Itoa(v.shape.MemoryMiB),
+		"-chardev", fmt.Sprintf("socket,id=monitor,fd=%d", v.monitor), "-mon", "chardev=monitor,mode=control",
+		"-chardev", "file,id=console,append=on,path="+escape(v.console), "-serial", "chardev:console",
+		"-smbios", fmt.Sprintf("type=1,manufacturer=Muster,product=rack,serial=%s", v.Name),
+		"-smbios", fmt.Sprintf("type=17,loc_pfx=DIMM,manufacturer=Muster,serial=%s", v.Name),
+		"-object", "rng-random,id=random,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=random",
+	)
+	if v.Firmware == UEFI {
+		args = append(args,
+			"-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+ovmfCode,
+			"-drive", "if=pflash,unit=1,format=raw,file="+escape(v.vars))
+	}
+	nics, disks := 1, 1+len(v.taps) // index of the first of each in the order of booting
+	if v.first == diskFirst {
+		nics, disks = 1+len(v.disks), 1
+	}
+	for i, fd := range v.taps {
+		args = append(args,
+			"-netdev", fmt.Sprintf("tap,id=nic%d,fd=%d", i, fd),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=nic%d,mac=%s,bootindex=%d", i, v.MACs[i], nics+i))
+	}
+	device := "virtio-blk-pci"
+	if v.shape.DiskKind == NVMe {
+		device = "nvme"
+	}
+	for i, path := range v.disks {
+		// Blocks of zeroes take no room. Flushes need not reach the host's disk: no rack outlives its host.
+		args = append(args,
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file=%s", i, escape(path)),
+			"-device", fmt.Sprintf("%s,drive=disk%d,serial=%s,bootindex=%d", device, i, diskSerial(v.Machine, i), disks+i))
+	}
+	return args
+}
+
+// diskSerial fits into the 20 characters that both kinds of disk have for it.
+func diskSerial(m Machine, i int) string {
+	serial := fmt.Sprintf("%s-d%d", m.Name, i)
+	return serial[max(0, len(serial)-20):]
+}
+
+// escape doubles commas, which end a value in QEMU's options.
+func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
+
+// accelerators are QEMU's options for each kind, in the order of preference. Hosts that are virtual themselves may offer
+// capabilities that QEMU then fails on, so the host's CPU comes without them.
+func accelerators(kind string) [][]string {
+	kvm := [][]string{{"-accel", "kvm", "-cpu", "host,arch-capabilities=off"}, {"-accel", "kvm", "-cpu", "qemu64"}}
+	tcg := [][]string{{"-accel", "tcg", "-cpu", "qemu64"}}
+	switch kind {
+	case KVM:
+		return kvm
+	case TCG:
+		return tcg
+	}
+	return append(kvm, tcg...)
+}
+
+// accelerate chooses the first options with which a machine really runs here.
+func accelerate(ctx context.Context, kind string) ([]string, error) {
+	var failed []string
+	for _, options := range accelerators(kind) {
+		if options[1] == KVM && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
+			failed = append(failed, "/dev/kvm is not there, or not for this user")
+			continue
+		}
+		err := try(ctx, options)
+		if err == nil {
+			return options, nil
+		}
+		failed = append(failed, err.Error())
+	}
+	return nil, fmt.Errorf("no machine runs with --accel %s: %s", kind, strings.Join(slices.Compact(failed), "; "))
+}
+
+// try starts a machine without anything and waits for its BIOS's first word, which proves that it runs.
+func try(ctx context.Context, options []string) error {
+	patience := time.Second
+	if options[1] == TCG {
+		patience = 20 * time.Second // there is nothing else to try
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	args := append([]string{"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio"}, options...)
+	c := exec.CommandContext(ctx, qemu, args...)
+	said, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%s is not installed; on Debian: apt-get install qemu-system-x86 ovmf ipxe-qemu", qemu)
+	} else if err != nil {
+		return err
+	}
+	_, err = said.Read(make([]byte, 1))
+	cancel()
+	_ = c.Wait() // it was killed
+	if err != nil {
+		return fmt.Errorf("%s %s: no sign of life", options[1], options[3])
+	}
+	return nil
+}
+
+// sparse makes a file of that size which takes no room yet; one that is there is kept.
+func sparse(path string, mebibytes int) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Truncate(int64(mebibytes) << 20)
+}

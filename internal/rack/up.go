@@ -1,0 +1,243 @@
+package rack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// longestSocket is what the kernel takes as the path of a socket (unix(7)).
+const longestSocket = 107
+
+// Up makes sure that a rack of that shape is up in dir, in a process of its own that command runs: `muster rack run`. A
+// rack that is up already stays as it is; one of another shape is ErrConflict.
+func Up(ctx context.Context, dir string, shape Shape, command []string) (State, error) {
+	if err := shape.Validate(); err != nil {
+		return State{}, err
+	}
+	if len(filepath.Join(dir, socketFile)) > longestSocket {
+		return State{}, fmt.Errorf("%s: the path of the rack's folder is too long; use one of at most %d characters", dir, longestSocket-len(socketFile)-1)
+	}
+	state, err := Look(ctx, dir)
+	switch {
+	case err == nil:
+		return state, differs(state.Shape, shape)
+	case !errors.Is(err, ErrNoRack):
+		return State{}, err
+	}
+	anew, err := writeShape(dir, shape)
+	if err != nil {
+		return State{}, err
+	}
+	state, err = launch(ctx, dir, command)
+	if err != nil && anew {
+		err = errors.Join(err, Down(context.WithoutCancel(ctx), dir)) // nothing of it is worth keeping
+	}
+	return state, err
+}
+
+// Built is the shape of the rack in dir, whether its process runs or not; os.ErrNotExist if there is none.
+func Built(dir string) (Shape, error) { return readShape(dir) }
+
+// differs says in what a rack is not the one asked for.
+func differs(is, want Shape) error {
+	if is == want {
+		return nil
+	}
+	var a, b map[string]any
+	for shape, into := range map[Shape]*map[string]any{is: &a, want: &b} {
+		text, err := json.Marshal(shape)
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var differences []string
+	for _, key := range []string{"name", "machines", "firmware", "power", "cpus", "memory_mib", "disks", "disk_mib", "disk_kind", "nics", "accel"} {
+		if a[key] != b[key] {
+			differences = append(differences, fmt.Sprintf("%s is %v, not %v", key, a[key], b[key]))
+		}
+	}
+	return fmt.Errorf("%w: the rack that is there is another: %s", ErrConflict, strings.Join(differences, ", "))
+}
+
+// writeShape makes the rack's folder. One that is there must be empty, or left by a rack of the same shape, which then is
+// not anew.
+func writeShape(dir string, shape Shape) (anew bool, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return false, err
+	}
+	if is, err := readShape(dir); err == nil {
+		return false, differs(is, shape)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return false, err
+	}
+	if len(there) > 0 {
+		return false, fmt.Errorf("%w: %s is no rack's folder: it holds %s", ErrConflict, dir, there[0].Name())
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return false, err
+	}
+	text, err := json.MarshalIndent(shape, "", "  ")
+	if err != nil {
+		return false, err
+	}
+	return true, os.WriteFile(filepath.Join(dir, shapeFile), append(text, '\n'), 0o600)
+}
+
+// launch starts the rack's process and waits until it answers. If it does not, the last line of its log says why.
+func launch(ctx context.Context, dir string, command []string) (State, error) {
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return State{}, err
+	}
+	defer log.Close()
+	c := exec.Command(command[0], command[1:]...)
+	c.Dir, c.Stdout, c.Stderr = dir, log, log
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir} // whatever secret the caller's holds is not the rack's
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return State{}, fmt.Errorf("start the rack: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Wait() // the log says more
+	}()
+	const pause = 20 * time.Millisecond
+	for {
+		state, err := Look(ctx, dir)
+		if err == nil || !errors.Is(err, ErrNoRack) {
+			return state, err
+		}
+		select {
+		case <-ended:
+			return State{}, fmt.Errorf("the rack did not come up: %s", lastLine(dir))
+		case <-ctx.Done():
+			_ = c.Process.Kill() // it may have ended
+			return State{}, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func lastLine(dir string) string {
+	path := filepath.Join(dir, logFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return strings.TrimPrefix(string(lines[len(lines)-1]), "error: ")
+}
+
+// downPatience is how long a rack may take to end; that of its machines needs a fraction of a second each.
+const downPatience = 30 * time.Second
+
+// Down takes the rack in dir down, and everything that it has made: machines, disks, network, files, its folder. Without
+// a rack it does nothing.
+func Down(ctx context.Context, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, shapeFile)); errors.Is(err, os.ErrNotExist) {
+		return nil // somebody else's folder
+	}
+	if err := ask(ctx, dir, "POST", "/end", nil, &struct{}{}); err != nil && !errors.Is(err, ErrNoRack) {
+		return err
+	}
+	for deadline := time.Now().Add(downPatience); ; {
+		held, err := holdLock(dir)
+		if err == nil {
+			defer held.Close()
+			break
+		}
+		if !errors.Is(err, errHeld) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the rack in %s does not end; %s says more", dir, filepath.Join(dir, logFile))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return remove(dir)
+}
+
+// remove clears a folder that no process holds any more. The shape goes last but for the folder: until then this can be
+// repeated.
+func remove(dir string) error {
+	if err := removeNetwork(filepath.Join(dir, netnsFile)); err != nil {
+		return err
+	}
+	if err := removeLists(dir); err != nil {
+		return err
+	}
+	for _, name := range []string{machinesDir, socketFile, listsFile, csvFile, credentialsFile, certificateFile, logFile, shapeFile, lockFile} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) {
+		return err // what else is in it is not the rack's
+	}
+	return nil
+}
+
+// WriteList writes the list of the rack's machines, for `machines import`, to another file too. Down removes that file,
+// unless somebody has changed it.
+func WriteList(dir, path string) error {
+	text, err := os.ReadFile(filepath.Join(dir, csvFile))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, listsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, path)
+	return errors.Join(err, file.Close())
+}
+
+func removeLists(dir string) error {
+	paths, err := os.ReadFile(filepath.Join(dir, listsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ours, err := os.ReadFile(filepath.Join(dir, csvFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for path := range strings.Lines(string(paths)) {
+		path = strings.TrimSuffix(path, "\n")
+		if text, err := os.ReadFile(path); err == nil && bytes.Equal(text, ours) {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
