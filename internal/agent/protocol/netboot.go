@@ -48,6 +48,21 @@ type Plan struct {
 	Keep string `json:"keep,omitempty"` // whose root is on the disk: the node's ID
 }
 
+// NetworkFile is where the init leaves a BootNetwork for the agent.
+const NetworkFile = "/run/muster/network.json"
+
+// BootNetwork is how the init reached the boot services; the agent keeps it so.
+type BootNetwork struct {
+	NIC     string `json:"nic"`               // the kernel's name
+	MAC     string `json:"mac"`               // the NIC's
+	Address string `json:"address"`           // its lease, with prefix length
+	Gateway string `json:"gateway,omitempty"` // address
+	// By says who named the address: "script" for the boot script, whose lease lasts as long as the boot, or "dhcp".
+	By           string `json:"by"`
+	Server       string `json:"server,omitempty"`        // address of the DHCP server
+	LeaseSeconds int    `json:"lease_seconds,omitempty"` // from DHCP
+}
+
 // AgentPath is where the init puts the agent's program in the node's root.
 const AgentPath = "/usr/local/sbin/muster"
 

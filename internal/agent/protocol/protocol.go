@@ -47,7 +47,7 @@ const (
 // Attachment lays the cluster's network over a machine's NIC: a macvlan interface of this MAC and address, without ARP;
 // all neighbours are permanent.
 type Attachment struct {
-	NIC     string `json:"nic"`     // MAC of the NIC that it lies on
+	NIC     string `json:"nic"`     // MAC of the NIC that it lies on; "": the one that the machine booted by
 	MAC     string `json:"mac"`     // the node's on the cluster's network
 	Address string `json:"address"` // the node's, with prefix length
 	Home    string `json:"home"`    // NFS source of /home: "10.77.0.2:/home"; "" where there is none
