@@ -43,6 +43,9 @@ type Config struct {
 	Ready   func(url string) // called once, when requests are answered
 }
 
+// switchAgain is how long a machine may look off after it was switched on.
+const switchAgain = 15 * time.Second
+
 // sweepEvery is how often remains are looked for.
 const sweepEvery = 10 * time.Second
 
@@ -149,7 +152,7 @@ func (k *controller) openAuthority(ctx context.Context) error {
 }
 
 func (k *controller) run(ctx context.Context) error {
-	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands())})
+	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain})
 	world := lifecycle.World{
 		DB: k.db, Commons: k.local, Admission: k.admission, Authority: k.authority,
 		Grounds: map[string]lifecycle.Ground{

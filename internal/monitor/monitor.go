@@ -139,11 +139,12 @@ func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Age
 	if node.Boot != who.Boot || node.Phase == store.Gone {
 		return errRefused
 	}
+	machine, err := tx.Machine(ctx, node.MachineID)
+	if err != nil || machine.Network == "" {
+		return err
+	}
 	boot, err := tx.BootOf(ctx, node.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound): // of a node on this host
-		return nil
-	case err == nil && boot.Ending:
+	if errors.Is(err, store.ErrNotFound) || err == nil && boot.Ending {
 		return errRefused
 	}
 	return err

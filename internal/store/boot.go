@@ -74,21 +74,26 @@ func (tx *Tx) Boots(ctx context.Context) ([]Boot, error) {
 }
 
 // BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
-// nothing, if the subject has begun a later boot already.
+// nothing, if it is not the boot that the subject is at: whoever asks has been overtaken.
 func (tx *Tx) BeginBoot(ctx context.Context, b Boot) (bool, error) {
 	file, err := json.Marshal(b.File)
 	if err != nil {
 		return false, err
 	}
-	if _, err := tx.exec(ctx, `DELETE FROM boot WHERE (machine_id = $1 OR subject = $2) AND NOT (subject = $2 AND number > $3)`, b.MachineID, b.Subject, b.Number); err != nil {
+	var current int64
+	err = tx.row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine WHERE id = $1), -1)`, b.Subject, b.MachineID).Scan(&current)
+	if err != nil || current != b.Number {
+		return false, err
+	}
+	if _, err := tx.exec(ctx, `DELETE FROM boot WHERE machine_id = $1 OR subject = $2`, b.MachineID, b.Subject); err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
-	n, err := tx.exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms()) ON CONFLICT DO NOTHING`, b.MachineID, b.Subject, b.Number, b.Image, string(file), flag(b.Disk), flag(b.Erase))
+	_, err = tx.exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms())`, b.MachineID, b.Subject, b.Number, b.Image, string(file), flag(b.Disk), flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
-	return n == 1, nil
+	return true, nil
 }
 
 func flag(b bool) int {

@@ -45,7 +45,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 	if b.Findings == nil || !b.Findings.Done {
 		return p, nil
 	}
-	if err := d.end(ctx, b); err != nil {
+	if err := d.end(ctx, b, b.Number); err != nil {
 		return p, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
 	return Progress{Findings: b.Findings}, nil
@@ -83,7 +83,7 @@ func (d *Driver) Rest(ctx context.Context, machine inventory.Machine) (found str
 	case err != nil && !errors.Is(err, ErrNone):
 		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
 	case state == power.On:
-		if err := d.switchOff(ctx, control, m); err != nil {
+		if err := d.switchOff(ctx, control, nil); err != nil {
 			return "", fmt.Errorf("machine %s is on and nobody uses it: %w", machine.Name, err)
 		}
 		found = "was on and nobody used it; is switched off"

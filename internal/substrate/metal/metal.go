@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -69,6 +70,7 @@ var ErrNone = errors.New("no such entry")
 type Config struct {
 	Ledger Ledger
 	Power  func(Machine) (power.Driver, error)
+	Again  time.Duration // a machine that is off this long after it was switched on is switched on again
 }
 
 // Driver is the substrate of whole machines. It implements substrate.Substrate.
@@ -81,10 +83,8 @@ func New(c Config) *Driver { return &Driver{c} }
 
 // Timing of power.
 const (
-	offWithin = 20 * time.Second       // a machine that was switched off must be seen off within
+	offWithin = 30 * time.Second       // a machine that was switched off, or told to end, must be seen off within
 	offLooks  = 300 * time.Millisecond // between two looks
-	onAgain   = 15 * time.Second       // a machine that is off this long after it was switched on is switched on again
-	endsBy    = 20 * time.Second       // an agent that was told to end has this long where there is no other way off
 )
 
 // Ensure makes a machine run this boot of a node. It returns once the machine was switched on for it; until its agent
@@ -104,7 +104,8 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	return nil
 }
 
-// boot takes a machine to a boot and returns what the ledger says of it.
+// boot takes a machine to a boot and returns what the ledger says of it. The ledger is asked before the machine is touched:
+// it refuses whoever was fenced out.
 func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
 	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	control, err := d.config.Power(m)
@@ -115,28 +116,28 @@ func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
 	if err != nil && !errors.Is(err, ErrNone) {
 		return b, err
 	}
-	if err == nil && now.Subject == b.Subject && now.Number == b.Number {
+	if err == nil && now.Subject == b.Subject && now.Number == b.Number && !now.Powered.IsZero() {
 		return now, d.keepOn(ctx, control, now)
 	}
-	if err := d.switchOff(ctx, control, m); err != nil {
+	if err := d.config.Ledger.Begin(ctx, b); err != nil {
 		return b, err
 	}
-	if err := d.config.Ledger.Begin(ctx, b); err != nil {
+	if err := d.switchOff(ctx, control, nil); err != nil && !errors.Is(err, errUnseen) {
 		return b, err
 	}
 	return b, d.switchOn(ctx, control, b)
 }
 
-// keepOn switches on what should be on: a controller may have died between two steps, a machine may not have woken.
+// keepOn switches on what should be on: not every machine wakes at the first call.
 func (d *Driver) keepOn(ctx context.Context, control power.Driver, b Boot) error {
-	if b.Joined || !b.Powered.IsZero() && time.Since(b.Powered) < onAgain {
+	if b.Joined || time.Since(b.Powered) < d.config.Again {
 		return nil
 	}
 	state, err := control.State(ctx)
 	if err != nil {
 		return fmt.Errorf("look at its power: %w", err)
 	}
-	if state == power.On && !b.Powered.IsZero() {
+	if state == power.On {
 		return nil
 	}
 	return d.switchOn(ctx, control, b)
@@ -152,9 +153,9 @@ func (d *Driver) switchOn(ctx context.Context, control power.Driver, b Boot) err
 	return d.config.Ledger.Powered(ctx, b)
 }
 
-// switchOff returns when the machine was seen off, which also means that its memory lost what was in it. One that only
-// its agent can switch off is asked to end.
-func (d *Driver) switchOff(ctx context.Context, control power.Driver, m Machine) error {
+// switchOff returns when the machine was seen off, which also means that its memory lost what was in it. Where the power
+// control cannot switch off, the machine's agent does, if it is asked to; ask is nil where it was refused already.
+func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func() error) error {
 	end := time.Now().Add(offWithin)
 	asked := false
 	for {
@@ -164,21 +165,25 @@ func (d *Driver) switchOff(ctx context.Context, control power.Driver, m Machine)
 			return fmt.Errorf("look at its power: %w", err)
 		case state == power.Off:
 			return nil
-		case state == power.Unknown && !asked:
-			return d.endUnseen(ctx, m)
+		case state == power.Unknown:
+			return errUnseen
 		case time.Now().After(end):
 			return errors.New("it was switched off and is still on")
 		}
 		if !asked {
+			asked = true
 			if err := control.Off(ctx); errors.Is(err, power.ErrUnsupported) {
-				if err := d.askToEnd(ctx, m); err != nil {
+				if ask != nil {
+					err = ask()
+				} else {
+					err = nil
+				}
+				if err != nil {
 					return err
 				}
-				end = time.Now().Add(endsBy)
 			} else if err != nil {
 				return fmt.Errorf("switch it off: %w", err)
 			}
-			asked = true
 		}
 		select {
 		case <-ctx.Done():
@@ -188,28 +193,8 @@ func (d *Driver) switchOff(ctx context.Context, control power.Driver, m Machine)
 	}
 }
 
-// endUnseen is for a machine whose power nobody can tell: if nothing of ours ever ran there, it is taken for off.
-func (d *Driver) endUnseen(ctx context.Context, m Machine) error {
-	b, err := d.config.Ledger.BootOn(ctx, m.ID)
-	if errors.Is(err, ErrNone) || err == nil && !b.Joined {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.New("nobody can tell whether it is off: its power control does not say, and it has no address")
-}
-
-func (d *Driver) askToEnd(ctx context.Context, m Machine) error {
-	b, err := d.config.Ledger.BootOn(ctx, m.ID)
-	if errors.Is(err, ErrNone) {
-		return errors.New("it is on, not by Muster's doing, and its power control cannot switch it off: do so by hand")
-	}
-	if err != nil {
-		return err
-	}
-	return d.config.Ledger.End(ctx, b.Subject, b.Number)
-}
+// errUnseen says that nobody can tell whether a machine is off. Before its first boot that is no obstacle.
+var errUnseen = errors.New("nobody can tell whether it is off: its power control does not say, and it has no address yet")
 
 // Observe looks at the machine of a node.
 func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
@@ -247,8 +232,12 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	if errors.Is(err, ErrNone) || err == nil && r.Boot > 0 && b.Number > r.Boot {
 		return nil
 	}
+	upTo := r.Boot
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
 	if err == nil {
-		err = d.end(ctx, b)
+		err = d.end(ctx, b, upTo)
 	}
 	if err != nil {
 		return fmt.Errorf("end node %s: %w", r.Node, err)
@@ -256,21 +245,21 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	return nil
 }
 
-// end switches a boot's machine off and forgets the boot.
-func (d *Driver) end(ctx context.Context, b Boot) error {
+// end switches a boot's machine off and forgets its subject's boots up to a number.
+func (d *Driver) end(ctx context.Context, b Boot, upTo int64) error {
 	m, err := d.config.Ledger.Machine(ctx, b.Machine)
 	if err != nil {
 		return err
 	}
 	control, err := d.config.Power(m)
 	if err == nil {
-		err = d.switchOff(ctx, control, m)
+		err = d.switchOff(ctx, control, func() error { return d.config.Ledger.End(ctx, b.Subject, b.Number) })
 	}
 	if err != nil && b.Joined {
 		return fmt.Errorf("machine %s: %w", m.Name, err)
 	}
 	// Without an agent nothing of the node ran: whatever the machine does, the next inspection finds out.
-	return d.config.Ledger.Drop(ctx, b.Subject, b.Number)
+	return d.config.Ledger.Drop(ctx, b.Subject, upTo)
 }
 
 // List names the nodes that machines boot.

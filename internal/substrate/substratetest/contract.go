@@ -5,8 +5,10 @@
 package substratetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -17,9 +19,9 @@ import (
 // Harness is one driver, fresh for each test, with what the contract cannot do through the interfaces.
 type Harness struct {
 	Substrate substrate.Substrate
-	Commons   substrate.Commons
-	Image     string // a digest that nodes can boot
-	BootFile  []byte // for drivers whose nodes need one to keep running
+	Commons   substrate.Commons // nil: the driver's nodes have no commons of its own
+	Image     string            // a digest that nodes can boot
+	BootFile  []byte            // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
 	Crash func(*testing.T, substrate.Ref)
 	// HalfMake leaves what a controller leaves that was killed in the middle of Ensure.
@@ -40,13 +42,19 @@ var network = substrate.Network{Segment: 1}
 
 // Test runs the contract. harness is called once for each of its parts.
 func Test(t *testing.T, harness func(*testing.T) Harness) {
-	for _, part := range []struct {
-		name string
-		run  func(*testing.T, Harness)
-	}{
+	run := func(name string, part func(*testing.T, Harness)) {
+		t.Run(name, func(t *testing.T) {
+			h := harness(t)
+			if h.Commons == nil {
+				h.Commons = noCommons{}
+			}
+			t.Cleanup(func() { h.sweep(t) })
+			part(t, h)
+		})
+	}
+	for _, part := range []part{
 		{"nothing is there at first", nothingAtFirst},
 		{"Ensure makes a node run once", ensureIsIdempotent},
-		{"Ensure needs the commons", ensureNeedsCommons},
 		{"Ensure replaces an older boot", ensureReplaces},
 		{"Ensure refuses an older boot", ensureRefusesStale},
 		{"Ensure refuses an older boot after the newer one was removed", staleAfterRemove},
@@ -60,16 +68,36 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 		{"Remove takes a half-made node away", removeHalfMade},
 		{"Remove of an older boot leaves the node alone", removeOlder},
 		{"Remove with boot 0 forgets the boots", removeForgets},
+	} {
+		run(part.name, part.run)
+	}
+	if harness(t).Commons == nil {
+		return
+	}
+	for _, part := range []part{
+		{"Ensure needs the commons", ensureNeedsCommons},
 		{"commons live from Ensure to Remove", commonsLife},
 		{"commons stay while a node is there", commonsStay},
 		{"clusters with the same names and addresses", twoClusters},
 	} {
-		t.Run(part.name, func(t *testing.T) {
-			h := harness(t)
-			t.Cleanup(func() { h.sweep(t) })
-			part.run(t, h)
-		})
+		run(part.name, part.run)
 	}
+}
+
+// part is one promise.
+type part struct {
+	name string
+	run  func(*testing.T, Harness)
+}
+
+// noCommons is nothing, for drivers whose nodes share nothing that the driver makes.
+type noCommons struct{}
+
+func (noCommons) EnsureCommons(context.Context, string, substrate.Network) error { return nil }
+func (noCommons) RemoveCommons(context.Context, string) error                    { return nil }
+func (noCommons) ListCommons(context.Context) ([]string, error)                  { return nil, nil }
+func (noCommons) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // sweep ends each part as a cluster ends: nodes, then commons, then nothing is listed.
