@@ -82,7 +82,7 @@ func (s *stage) limit(change func(*lifecycle.Limits)) {
 // run starts engines and agents; they end with the test or when stop is called.
 func (s *stage) run(engines int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{}, engines+1)
+	done := make(chan struct{}, engines+2)
 	for range engines {
 		engine := lifecycle.New(admission.NewID("e"), s.world, slog.New(slog.DiscardHandler))
 		go func() {
@@ -93,6 +93,10 @@ func (s *stage) run(engines int) (stop func()) {
 		}()
 	}
 	go func() { s.cast(ctx); done <- struct{}{} }()
+	go func() {
+		s.world.Sweep(ctx, 300*time.Millisecond, slog.New(slog.DiscardHandler))
+		done <- struct{}{}
+	}()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -100,7 +104,7 @@ func (s *stage) run(engines int) (stop func()) {
 		}
 		stopped = true
 		cancel()
-		for range engines + 1 {
+		for range engines + 2 {
 			<-done
 		}
 	}

@@ -85,6 +85,7 @@ func New(c Config) *Driver { return &Driver{c} }
 const (
 	offWithin = 30 * time.Second       // a machine that was switched off, or told to end, must be seen off within
 	offLooks  = 300 * time.Millisecond // between two looks
+	offAgain  = 2 * time.Second        // between two commands
 )
 
 // Ensure makes a machine run this boot of a node. It returns once the machine was switched on for it; until its agent
@@ -157,7 +158,7 @@ func (d *Driver) switchOn(ctx context.Context, control power.Driver, b Boot) err
 // control cannot switch off, the machine's agent does, if it is asked to; ask is nil where it was refused already.
 func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func() error) error {
 	end := time.Now().Add(offWithin)
-	asked := false
+	var asked time.Time
 	for {
 		state, err := control.State(ctx)
 		switch {
@@ -170,8 +171,8 @@ func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func()
 		case time.Now().After(end):
 			return errors.New("it was switched off and is still on")
 		}
-		if !asked {
-			asked = true
+		if time.Since(asked) > offAgain {
+			asked = time.Now()
 			if err := control.Off(ctx); errors.Is(err, power.ErrUnsupported) {
 				if ask != nil {
 					err = ask()

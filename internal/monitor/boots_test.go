@@ -1,0 +1,268 @@
+package monitor_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/environment/netboot"
+	"muster/internal/inventory"
+	"muster/internal/monitor"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+const known, strange = "52:54:00:00:00:01", "52:54:00:00:00:99"
+
+type oneImage struct{}
+
+func (oneImage) Inspector() (string, error) { return "sha256:1d", nil }
+
+func (oneImage) BootFiles(digest string) (monitor.BootFiles, error) {
+	if digest != "sha256:1d" {
+		return monitor.BootFiles{}, errors.New("no such image")
+	}
+	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce", Drivers: "sha256:d1"}, nil
+}
+
+// yard is a house with one machine on one network of three addresses.
+type yard struct {
+	*testing.T
+	*monitor.Boots
+	machine string
+}
+
+func newYard(t *testing.T, url string, unknown inventory.Unknown) *yard {
+	authority, err := identity.Open(identity.NewRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := &yard{t, &monitor.Boots{DB: storetest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		err := tx.PutNetwork(ctx, inventory.Network{
+			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn, Unknown: unknown,
+			First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.0.12"),
+		})
+		if err != nil {
+			return err
+		}
+		return tx.AddMachine(ctx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot", MACs: []string{known}})
+	})
+	return y
+}
+
+func (y *yard) update(f func(context.Context, *store.Tx) error) {
+	y.Helper()
+	if err := y.DB.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+		y.Fatal(err)
+	}
+}
+
+func mac(text string) net.HardwareAddr {
+	m, err := net.ParseMAC(text)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// ask asks for one address; it gives "" and the error where there is none.
+func (y *yard) ask(text string, commit bool, want string) (string, error) {
+	y.Helper()
+	ask := netboot.Ask{MAC: mac(text), Commit: commit, For: time.Hour}
+	if want != "" {
+		ask.Want = netip.MustParseAddr(want)
+	}
+	granted, err := y.Leases(context.Background(), "boot", []netboot.Ask{ask})
+	if err != nil {
+		y.Fatal(err)
+	}
+	if granted[0].Err != nil {
+		return "", granted[0].Err
+	}
+	return granted[0].Lease.Address.String(), nil
+}
+
+func TestAnAddressIsGivenOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		y := newYard(t, url, inventory.UnknownEnrol)
+		mine, err := y.ask(known, true, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := y.ask(known, false, "10.78.0.12"); again != mine || err != nil {
+			t.Errorf("an enrolled machine's address changed from %s to %s, %v", mine, again, err)
+		}
+		if _, err := y.ask(strange, true, mine); !errors.Is(err, netboot.ErrTaken) {
+			t.Errorf("another machine's address was given: %v", err)
+		}
+		offers := map[string]bool{mine: true}
+		for i := range 2 {
+			address, err := y.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), false, "")
+			if err != nil || offers[address] {
+				t.Errorf("offer %d is %s, %v; offered before: %v", i, address, err, offers)
+			}
+			offers[address] = true
+		}
+		if _, err := y.ask("52:54:00:00:01:77", false, ""); !errors.Is(err, netboot.ErrFull) {
+			t.Errorf("there are three addresses, and a fourth was offered: %v", err)
+		}
+	})
+}
+
+func TestUnknownMachinesGetSilenceWhereTheSiteWantsIt(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownIgnore)
+	if _, err := y.ask(strange, false, ""); !errors.Is(err, netboot.ErrUnknown) {
+		t.Errorf("an address for nobody: %v", err)
+	}
+	if _, err := y.Boot(t.Context(), "boot", mac(strange)); !errors.Is(err, netboot.ErrUnknown) {
+		t.Errorf("a boot for nobody: %v", err)
+	}
+}
+
+func TestADeclinedAddressIsNotGivenAgain(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	first, err := y.ask(strange, true, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decline := func(who string) {
+		asks := []netboot.Ask{{MAC: mac(who), Want: netip.MustParseAddr(first), Decline: true, For: time.Hour}}
+		if _, err := y.Leases(t.Context(), "boot", asks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decline(known) // not its own: nothing happens
+	if again, err := y.ask(strange, true, ""); again != first || err != nil {
+		t.Errorf("somebody else declined my address %s: now it is %s, %v", first, again, err)
+	}
+	decline(strange)
+	if second, err := y.ask(strange, true, ""); second == first || err != nil {
+		t.Errorf("%s was declined and is given again: %v", second, err)
+	}
+}
+
+// begin makes the machine boot something of its own.
+func (y *yard) begin() (number int64, token string) {
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.StartInspection(ctx, y.machine, false); err != nil {
+			return err
+		}
+		m, err := tx.Machine(ctx, y.machine)
+		if err != nil {
+			return err
+		}
+		number = m.Boot
+		begun, err := tx.BeginBoot(ctx, store.Boot{MachineID: y.machine, Subject: y.machine, Number: number, Image: "sha256:1d"})
+		if !begun {
+			return errors.Join(err, errors.New("the boot has not begun"))
+		}
+		return err
+	})
+	return number, y.Authority.Token(y.machine, number)
+}
+
+func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	asks := func() (string, error) {
+		b, err := y.Boot(t.Context(), "boot", mac(known))
+		return b.Token, err
+	}
+	if token, err := asks(); token != "" || !errors.Is(err, netboot.ErrNothing) {
+		t.Errorf("a machine that is to be off got %q, %v", token, err)
+	}
+	number, want := y.begin()
+	if token, err := asks(); token != want || err != nil {
+		t.Errorf("got %q, %v", token, err)
+	}
+	if b, err := y.Boot(t.Context(), "boot", mac(strange)); b.Token != "" || b.Kernel == "" || err != nil {
+		t.Errorf("an unknown machine got %+v, %v", b, err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		used, err := tx.UseInspectionToken(ctx, y.machine, number, "key")
+		if !used {
+			t.Error("the token cannot be used")
+		}
+		return err
+	})
+	if token, err := asks(); token != "" || !errors.Is(err, netboot.ErrNothing) {
+		t.Errorf("a token that was used is given again: %q, %v", token, err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		if used, _ := tx.UseInspectionToken(ctx, y.machine, number, "another key"); used {
+			t.Error("the token was used twice")
+		}
+		return nil
+	})
+}
+
+func TestAScriptIsNotHandedOutForEver(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y.begin()
+	given := 0
+	for range 100 {
+		if _, err := y.Boot(t.Context(), "boot", mac(known)); err == nil {
+			given++
+		}
+		if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: known, Step: protocol.StepScript}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if given > 10 {
+		t.Errorf("handed out %d times", given)
+	}
+}
+
+func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	_, token := y.begin()
+	sum := sha256.Sum256([]byte(token))
+	proof := hex.EncodeToString(sum[:])
+	problem := protocol.BootProgress{MAC: known, Step: protocol.StepProblem, Detail: "root image arrived damaged\x1b[31m\n"}
+	for _, wrong := range []string{"", "00", token} {
+		if err := y.Seen(t.Context(), "boot", problem, wrong); !errors.Is(err, netboot.ErrProof) {
+			t.Errorf("proof %q: %v", wrong, err)
+		}
+	}
+	if err := y.Seen(t.Context(), "boot", problem, proof); err != nil {
+		t.Fatal(err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		b, err := tx.BootOn(ctx, y.machine)
+		if b.Step != protocol.StepProblem || b.Detail != "cannot boot: root image arrived damaged [31m " {
+			t.Errorf("%q %q", b.Step, b.Detail)
+		}
+		return err
+	})
+}
+
+func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
+		t.Fatal(err)
+	}
+	e := protocol.Enrolment{MACs: []string{strange}, Facts: []byte(`{"cpus": 4}`)}
+	if err := y.Enrol(t.Context(), "boot", e); err != nil {
+		t.Fatal(err)
+	}
+	mine := protocol.Enrolment{MACs: []string{known}, Facts: []byte(`{"cpus": 4}`)}
+	if err := y.Enrol(t.Context(), "boot", mine); err != nil {
+		t.Fatal(err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.Strangers(ctx)
+		if len(all) != 1 || all[0].MAC != strange || all[0].Facts.CPUs != 4 || !slices.Equal(all[0].MACs, e.MACs) {
+			t.Errorf("%+v", all)
+		}
+		return err
+	})
+}
