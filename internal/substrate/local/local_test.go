@@ -141,6 +141,25 @@ func TestANodeSeesWhatItWasGiven(t *testing.T) {
 	}
 }
 
+func TestOnlyANodeThatServesHomeMayOpenFilesByHandle(t *testing.T) {
+	w := open(t, site(t))
+	for number, serves := range map[int]bool{1: false, 2: true} {
+		n := node("c1", number, 1, "")
+		n.ServesHome = serves
+		p, _ := w.first(w.up(t, n))
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+		check(t, err)
+		var bounding uint64
+		_, rest, _ := strings.Cut(string(status), "CapBnd:")
+		if _, err := fmt.Sscanf(rest, "%x", &bounding); err != nil {
+			t.Fatal(err)
+		}
+		if may := bounding&(1<<unix.CAP_DAC_READ_SEARCH) != 0; may != serves {
+			t.Errorf("serves /home: %v, capabilities: %x", serves, bounding)
+		}
+	}
+}
+
 func TestTheMemoryLimitEndsTheNode(t *testing.T) {
 	w := open(t, site(t))
 	if !w.cgroups.memory {

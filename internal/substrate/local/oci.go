@@ -93,7 +93,7 @@ func (d *Driver) writeBundle(b boot, n substrate.Node, c commons) error {
 }
 
 func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
-	capabilities := nodeCapabilities()
+	capabilities := nodeCapabilities(n.ServesHome)
 	spec := ociSpec{
 		Version:  "1.0.2",
 		Hostname: n.Name,
@@ -125,15 +125,20 @@ func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
 
 // nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
 // SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of the disk that /home is on by
-// its handle) are what a node would need to reach the host.
-func nodeCapabilities() []string {
-	return []string{
+// its handle) are what a node would need to reach the host. A head that serves /home cannot do without the last one,
+// since an NFS server is asked for files by handle; its agent keeps it from all but that server.
+func nodeCapabilities(servesHome bool) []string {
+	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
 		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // slurmd, sshd and su become users and end their processes
 		"CAP_SYS_CHROOT", "CAP_AUDIT_WRITE", // sshd
 		"CAP_NET_ADMIN",                       // the agent sets permanent neighbours
 		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024
 	}
+	if servesHome {
+		capabilities = append(capabilities, "CAP_DAC_READ_SEARCH")
+	}
+	return capabilities
 }
 
 func (d *Driver) mounts(b boot, c commons, memoryMiB int) []ociMount {
