@@ -40,7 +40,7 @@ var above = map[string][]string{
 	"internal/environment/netboot":     {"internal/agent/protocol", "internal/inventory", "internal/netns"},
 	"internal/environment/power":       {"internal/inventory", "internal/netns"},
 	"internal/environment/identity":    {},
-	"internal/environment/images":      {"internal/kmod"},
+	"internal/environment/images":      {"internal/environment/initramfs", "internal/kmod"},
 	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
 	"internal/environment/initramfs":   {},
 	"internal/kmod":                    {},

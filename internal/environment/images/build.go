@@ -69,6 +69,19 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 	if err := b.install(ctx, r, filepath.Join(work, "recipe"), root, say); err != nil {
 		return none, err
 	}
+	var kernel, drivers *File
+	if r.Kernel != "" {
+		say("packing kernel and drivers")
+		if kernel, drivers, err = takeKernel(ctx, root, image); err != nil {
+			return none, err
+		}
+		if kernel == nil {
+			return none, fmt.Errorf("package %s brought no /boot/vmlinuz-*", r.kernelPackage())
+		}
+		if err := dropKernel(root); err != nil {
+			return none, err
+		}
+	}
 	say("removing what differs between builds, clusters and nodes")
 	if err := scrub(root, r); err != nil {
 		return none, err
@@ -88,6 +101,7 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 	}
 	m.Name, m.Summary, m.Created = r.Name, r.Summary, r.Epoch.UTC()
 	m.Requires, m.Programs, m.Checks = r.Requires, r.Programs, r.Checks
+	m.Kernel, m.Drivers = kernel, drivers
 	if err := errors.Join(m.write(image), os.Rename(image, out)); err != nil {
 		return none, err
 	}
@@ -100,11 +114,17 @@ func (b Builder) install(ctx context.Context, r *Recipe, recipe, root string, sa
 	if err := materialize(r.folder, recipe); err != nil {
 		return err
 	}
+	packages, exclude := r.Debian.Packages, r.Exclude
+	if r.Kernel != "" {
+		// A kernel's package asks for something that makes an initramfs: the smallest there is, which is never run.
+		packages = append(slices.Clone(packages), r.kernelPackage(), "tiny-initramfs")
+		exclude = slices.Concat(exclude, unneededModules(), []string{"/etc/kernel/postinst.d/*"})
+	}
 	args := []string{"mmdebstrap", "--mode=root", "--variant=" + r.Debian.Variant,
-		"--include=" + strings.Join(r.Debian.Packages, ","),
+		"--include=" + strings.Join(packages, ","),
 		"--aptopt=APT::Install-Recommends false",
 	}
-	for _, p := range r.Exclude {
+	for _, p := range exclude {
 		args = append(args, "--dpkgopt=path-exclude="+p)
 	}
 	for _, p := range r.Include {

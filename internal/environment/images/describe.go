@@ -62,6 +62,15 @@ func hash(ctx context.Context, w io.Writer, r io.Reader) (digest string, size in
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), size, err
 }
 
+func hashFile(ctx context.Context, path string) (digest string, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	return hash(ctx, io.Discard, f)
+}
+
 // untilDone makes a long copy end with its context.
 type untilDone struct {
 	ctx context.Context

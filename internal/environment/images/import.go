@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -67,11 +69,17 @@ func fetch(ctx context.Context, source, image string) (Manifest, error) {
 		if err != nil {
 			return m, err
 		}
-		digest, size, err := copySynced(ctx, filepath.Join(source, SquashfsFile), target)
-		if err != nil {
-			return m, err
+		root := File{File: SquashfsFile, Digest: m.Digest, Size: m.Size}
+		for _, f := range append([]*File{&root}, m.bootFiles()...) {
+			digest, size, err := copySynced(ctx, filepath.Join(source, f.File), filepath.Join(image, f.File))
+			if err != nil {
+				return m, err
+			}
+			if err := f.matches(digest, size); err != nil {
+				return m, err
+			}
 		}
-		return m, m.matches(digest, size)
+		return m, nil
 	}
 
 	kind, err := kindOf(source)
@@ -86,7 +94,32 @@ func fetch(ctx context.Context, source, image string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	return describe(ctx, target)
+	m, err := describe(ctx, target)
+	if err != nil {
+		return m, err
+	}
+	m.Kernel, m.Drivers, err = kernelOf(ctx, target, image)
+	return m, err
+}
+
+// kernelOf takes the kernel and its modules out of a squashfs, if it has them.
+func kernelOf(ctx context.Context, squashfs, image string) (kernel, drivers *File, err error) {
+	var listed bytes.Buffer
+	if err := (command{args: []string{"unsquashfs", "-l", squashfs, "boot"}, stdout: &listed}).run(ctx); err != nil {
+		return nil, nil, err
+	}
+	if !strings.Contains(listed.String(), "squashfs-root/boot/vmlinuz-") {
+		return nil, nil, nil
+	}
+	root := filepath.Join(filepath.Dir(image), "root")
+	unpack := command{args: []string{
+		"unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-dest", root, squashfs,
+		"boot", "lib/modules", "usr/lib/modules", "lib/firmware", "usr/lib/firmware",
+	}}
+	if err := unpack.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	return takeKernel(ctx, root, image)
 }
 
 // kindOf tells files by their content, as names lie: "squashfs", "tar", or the program that unpacks to a tar.
@@ -175,8 +208,12 @@ func unpackInto(ctx context.Context, program string, packed io.Reader, pack comm
 func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, error) {
 	final := filepath.Join(s.dir, m.Name, digestHex(m.Digest))
 	sound := false // hashed before the lock is taken: a damaged copy is rare, and replaced below
-	if old, err := ReadManifest(final); err == nil {
-		sound = verify(ctx, final, old) == nil
+	if old, err := ReadManifest(final); err == nil && verify(ctx, final, old) == nil {
+		sound = true
+		m = m.over(old)
+		if err := m.write(image); err != nil {
+			return Image{}, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return Image{}, context.Cause(ctx)
@@ -195,11 +232,10 @@ func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, e
 			return Image{}, err
 		}
 	}
-	switch {
-	case !exists(final):
+	if !exists(final) {
 		err = os.Rename(image, final)
-	case len(m.Checks)+len(m.Programs) > 0: // the same content, but perhaps with better checks
-		err = os.Rename(filepath.Join(image, ManifestFile), filepath.Join(final, ManifestFile))
+	} else {
+		err = renew(image, final)
 	}
 	if err != nil {
 		return Image{}, err
@@ -215,17 +251,47 @@ func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, e
 	return Image{Manifest: m, Dir: final, Latest: true, Added: now}, nil
 }
 
+// over is the manifest of an image that is imported again: what the new one doesn't know stays as it was.
+func (m Manifest) over(old Manifest) Manifest {
+	if len(m.Checks)+len(m.Programs) == 0 {
+		kernel, drivers := m.Kernel, m.Drivers
+		m = old
+		if kernel != nil {
+			m.Kernel, m.Drivers = kernel, drivers
+		}
+	}
+	if m.Kernel == nil {
+		m.Kernel, m.Drivers = old.Kernel, old.Drivers
+	}
+	return m
+}
+
+// renew replaces what stands beside a root filesystem, the manifest last.
+func renew(image, final string) error {
+	for _, name := range []string{KernelFile, DriversFile, ManifestFile} {
+		err := os.Rename(filepath.Join(image, name), filepath.Join(final, name))
+		if err != nil && (name == ManifestFile || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
 func copySynced(ctx context.Context, from, to string) (digest string, size int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return "", 0, err
 	}
 	defer in.Close()
+	return writeHashed(ctx, in, to)
+}
+
+func writeHashed(ctx context.Context, from io.Reader, to string) (digest string, size int64, err error) {
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return "", 0, err
 	}
-	digest, size, err = hash(ctx, out, in)
+	digest, size, err = hash(ctx, out, from)
 	return digest, size, errors.Join(err, out.Sync(), out.Close())
 }
 

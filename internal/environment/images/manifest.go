@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The two files of an image's folder.
+// The files that every image's folder has.
 const (
 	SquashfsFile = "root.squashfs"
 	ManifestFile = "manifest.json"
@@ -34,10 +34,12 @@ type Manifest struct {
 	Format   int               `json:"format"`
 	Name     string            `json:"name"`
 	Summary  string            `json:"summary,omitempty"`
-	Arch     string            `json:"arch,omitempty"` // amd64, arm64; empty: not known
-	Digest   string            `json:"digest"`         // of root.squashfs, "sha256:" and 64 hex digits
-	Size     int64             `json:"size"`           // of root.squashfs, bytes
-	Created  time.Time         `json:"created"`        // the recipe's epoch, or the time written in a foreign squashfs
+	Arch     string            `json:"arch,omitempty"`    // amd64, arm64; empty: not known
+	Digest   string            `json:"digest"`            // of root.squashfs, "sha256:" and 64 hex digits
+	Size     int64             `json:"size"`              // of root.squashfs, bytes
+	Created  time.Time         `json:"created"`           // the recipe's epoch, or the time written in a foreign squashfs
+	Kernel   *File             `json:"kernel,omitempty"`  // what a machine boots; nil: the image is for nodes on their host's kernel
+	Drivers  *File             `json:"drivers,omitempty"` // what its first stage loads; there if and only if there is a kernel
 	Requires Requires          `json:"requires,omitzero"`
 	Programs []string          `json:"programs,omitempty"` // commands that it promises
 	Packages map[string]string `json:"packages,omitempty"` // name → version
@@ -72,6 +74,14 @@ func (m Manifest) validate() error {
 	}
 	if !digestForm.MatchString(m.Digest) {
 		return fmt.Errorf("%w: digest %q is not sha256: and 64 hex digits", ErrCorrupt, m.Digest)
+	}
+	if (m.Kernel == nil) != (m.Drivers == nil) {
+		return fmt.Errorf("%w: kernel and drivers belong together, and it has only one of them", ErrCorrupt)
+	}
+	for _, f := range m.bootFiles() {
+		if f.File != KernelFile && f.File != DriversFile || !digestForm.MatchString(f.Digest) {
+			return fmt.Errorf("%w: file %q with digest %q; it may be %s or %s, with sha256: and 64 hex digits", ErrCorrupt, f.File, f.Digest, KernelFile, DriversFile)
+		}
 	}
 	if err := checkPrograms(m.Programs); err != nil {
 		return err

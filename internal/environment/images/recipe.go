@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ type Recipe struct {
 	Epoch   time.Time `yaml:"epoch"` // no file of the image is dated later, or the digest would tell the build time
 
 	Debian Debian `yaml:"debian"`
+	// Kernel names the package that brings one, as linux-image-$arch, with this machine's architecture. Without it the image is for nodes that share their
+	// host's kernel. Modules that no server needs are left out.
+	Kernel string `yaml:"kernel"`
 
 	Exclude []string `yaml:"exclude"` // paths never unpacked, as dpkg's path-exclude: * matches slashes too
 	Include []string `yaml:"include"` // exceptions to them
@@ -104,6 +108,9 @@ func (r *Recipe) validate() error {
 			return fmt.Errorf("remove and blank: %q is not an absolute path in the image", p)
 		}
 	}
+	if r.Kernel != "" && !programForm.MatchString(r.kernelPackage()) {
+		return fmt.Errorf("kernel: %q is not the name of a package", r.Kernel)
+	}
 	if err := checkPrograms(r.Programs); err != nil {
 		return err
 	}
@@ -114,6 +121,8 @@ func (r *Recipe) validate() error {
 	}
 	return nil
 }
+
+func (r *Recipe) kernelPackage() string { return strings.ReplaceAll(r.Kernel, "$arch", runtime.GOARCH) }
 
 // globs matches paths of the image, written "/var/log/x", against a recipe's Remove list.
 type globs struct{ files, folders []*regexp.Regexp }

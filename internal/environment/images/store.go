@@ -17,6 +17,7 @@ import (
 // Store keeps images in a folder, by name and digest:
 //
 //	NAME/HEX/root.squashfs  NAME/HEX/manifest.json  NAME/latest → HEX
+//	NAME/HEX/vmlinuz  NAME/HEX/drivers.cpio.zst     if it has a kernel
 //
 // A root filesystem never changes once it is there. Any number of processes may share a store.
 type Store struct{ dir string }
@@ -181,27 +182,61 @@ func (s *Store) Verify(ctx context.Context, ref string) error {
 	return nil
 }
 
+// verify hashes all files that the manifest names.
 func verify(ctx context.Context, dir string, m Manifest) error {
-	f, err := os.Open(filepath.Join(dir, SquashfsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	digest, size, err := hash(ctx, io.Discard, f)
-	if err != nil {
-		return err
-	}
-	return m.matches(digest, size)
-}
-
-func (m Manifest) matches(digest string, size int64) error {
-	if digest != m.Digest || size != m.Size {
-		return fmt.Errorf("%w: the manifest says %s, %d bytes; the file is %s, %d bytes", ErrCorrupt, m.Digest, m.Size, digest, size)
+	root := File{File: SquashfsFile, Digest: m.Digest, Size: m.Size}
+	for _, f := range append([]*File{&root}, m.bootFiles()...) {
+		digest, size, err := hashFile(ctx, filepath.Join(dir, f.File))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.matches(digest, size); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (f File) matches(digest string, size int64) error {
+	if digest != f.Digest || size != f.Size {
+		return fmt.Errorf("%w: the manifest says that %s is %s, %d bytes; it is %s, %d bytes", ErrCorrupt, f.File, f.Digest, f.Size, digest, size)
+	}
+	return nil
+}
+
+// Blob opens a root filesystem, a kernel or a driver archive by its digest. os.ErrNotExist.
+func (s *Store) Blob(digest string) (io.ReadSeekCloser, error) {
+	path, err := s.blob(digest)
+	if err != nil {
+		return nil, fmt.Errorf("blob %q: %w", digest, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("blob %s: %w", digest, err)
+	}
+	return f, nil
+}
+
+func (s *Store) blob(digest string) (path string, err error) {
+	if !digestForm.MatchString(digest) {
+		return "", os.ErrNotExist
+	}
+	// Root filesystems, which are asked for most, need no look into manifests.
+	if found, _ := filepath.Glob(filepath.Join(s.dir, "*", digestHex(digest), SquashfsFile)); len(found) > 0 {
+		return found[0], nil
+	}
+	all, err := s.List()
+	for _, i := range all {
+		for _, f := range i.bootFiles() {
+			if f.Digest == digest {
+				return filepath.Join(i.Dir, f.File), nil
+			}
+		}
+	}
+	return "", errors.Join(os.ErrNotExist, err)
 }
 
 // Remove deletes one image. A bare name is enough while the name has one image only; ErrAmbiguous otherwise. When the

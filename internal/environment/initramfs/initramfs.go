@@ -1,0 +1,104 @@
+// Package initramfs packs what a kernel unpacks before it starts its first process: cpio archives in "newc" form,
+// compressed by zstd (see the kernel's Documentation/driver-api/early-userspace/buffer-format.rst).
+//
+// What enters: files, and the program cmd/muster-init, which `make build` puts into the folder built. What leaves:
+// archives. A machine boots two, one behind the other: this program's own first stage and its image's drivers.
+package initramfs
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/u-root/u-root/pkg/cpio"
+)
+
+// ErrNotBuilt says that there is no first stage in this program.
+var ErrNotBuilt = errors.New("this muster was built without its first stage; use `make build`")
+
+//go:embed built
+var built embed.FS
+
+// File is a regular file of an archive.
+type File struct {
+	Name    string // without a leading slash; its folders are made
+	Mode    fs.FileMode
+	Content []byte
+}
+
+// Archive is the first stage: one program, which the kernel starts. The same program gives the same bytes. It takes about
+// a second to pack: keep the answer. ErrNotBuilt.
+func Archive() ([]byte, error) {
+	program, err := fs.ReadFile(built, "built/muster-init")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotBuilt
+	}
+	if err != nil {
+		return nil, fmt.Errorf("first stage: %w", err)
+	}
+	var packed bytes.Buffer
+	packer, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	if err != nil {
+		return nil, fmt.Errorf("first stage: %w", err)
+	}
+	if err := errors.Join(Write(packer, []File{{Name: "init", Mode: 0o755, Content: program}}), packer.Close()); err != nil {
+		return nil, fmt.Errorf("first stage: %w", err)
+	}
+	return packed.Bytes(), nil
+}
+
+// window is how far back the packed bytes refer: the kernel's unpacker allows 8 MiB.
+const window = 8 << 20
+
+// Write writes an archive, not compressed yet. The same files in any order give the same bytes: they are sorted, belong to
+// root and have no time.
+func Write(w io.Writer, files []File) error {
+	records := cpio.Newc.Writer(w)
+	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	var number uint64 // of the inode; without one each file would be a link to the last
+	write := func(r cpio.Record) error {
+		number++
+		r.Ino, r.NLink = number, 1
+		return records.WriteRecord(r)
+	}
+	made := map[string]bool{".": true}
+	for _, f := range files {
+		if !fs.ValidPath(f.Name) || made[f.Name] {
+			return fmt.Errorf("write archive: %q is there twice or not a path in the archive", f.Name)
+		}
+		for _, dir := range parents(f.Name) {
+			if !made[dir] {
+				made[dir] = true
+				if err := write(cpio.Directory(dir, 0o755)); err != nil {
+					return fmt.Errorf("write archive: %w", err)
+				}
+			}
+		}
+		made[f.Name] = true
+		info := cpio.Info{Name: f.Name, Mode: cpio.S_IFREG | uint64(f.Mode.Perm())}
+		if err := write(cpio.StaticRecord(f.Content, info)); err != nil {
+			return fmt.Errorf("write archive: %w", err)
+		}
+	}
+	if err := cpio.WriteTrailer(records); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	return nil
+}
+
+// parents lists the folders above a path, the outermost first.
+func parents(name string) []string {
+	var dirs []string
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		dirs = append(dirs, dir)
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
