@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/api"
 )
 
@@ -40,5 +41,19 @@ func (a *app) printReceipt(c api.Cluster) {
 	t.row("machines returned", strings.Join(c.Receipt.Machines, ", "))
 	t.row("held for", seconds(time.Duration(c.Receipt.Seconds*float64(time.Second))))
 	t.row("proved at", c.Receipt.At.Format(time.RFC3339))
+	for _, r := range c.Receipt.Released {
+		t.row("machine "+r.Machine, "power "+r.Release.Power)
+		for _, d := range r.Release.Disks {
+			t.row("  disk "+d.Disk, erased(d))
+		}
+	}
 	t.print(a.out)
+}
+
+// erased says how a disk was erased, or that it was not.
+func erased(d protocol.Erased) string {
+	if !d.OK {
+		return "NOT ERASED: " + d.Error
+	}
+	return d.Method + "; " + d.Verified
 }

@@ -155,11 +155,7 @@ func (a *app) addParts(add func(name, value string), m api.Machine) {
 	if r := m.Release; r != nil {
 		add("last release", fmt.Sprintf("from %s at %s; power %s", r.From, r.At.UTC().Format(time.DateTime), r.Power))
 		for _, d := range r.Disks {
-			state := "verified: " + d.Verified
-			if !d.OK {
-				state = "NOT ERASED: " + d.Error
-			}
-			add("  "+d.Disk, d.Method+", "+state)
+			add("  disk "+d.Disk, erased(d))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,6 +203,19 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 		if err != nil {
 			return err
 		}
-		return tx.SaveReceipt(ctx, c.ID, store.Receipt{Machines: machines, Seconds: seconds, At: c.now})
+		receipt := store.Receipt{Machines: machines, Seconds: seconds, At: c.now}
+		for _, name := range machines {
+			m, err := tx.Machine(ctx, name)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // it has left the inventory since
+			}
+			if err != nil {
+				return err
+			}
+			if m.Release != nil && m.Release.At.After(c.CreatedAt) && strings.HasPrefix(m.Release.From, c.Name+"/") {
+				receipt.Released = append(receipt.Released, store.Released{Machine: name, Release: *m.Release})
+			}
+		}
+		return tx.SaveReceipt(ctx, c.ID, receipt)
 	})
 }

@@ -32,9 +32,17 @@ type Cluster struct {
 
 // Receipt is the proof of a cluster's end.
 type Receipt struct {
-	Machines []string  `json:"machines"` // every machine that was given back
-	Seconds  float64   `json:"seconds"`  // from creation to the proof
-	At       time.Time `json:"at"`       // when nothing was left
+	Machines []string `json:"machines"` // every machine that was given back
+	// Released is how each whole machine was: switched off, its disks erased and read back.
+	Released []Released `json:"released,omitempty"`
+	Seconds  float64    `json:"seconds"` // from creation to the proof
+	At       time.Time  `json:"at"`      // when nothing was left
+}
+
+// Released is a machine with the receipt of its release.
+type Released struct {
+	Machine string  `json:"machine"`
+	Release Release `json:"release"`
 }
 
 const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, created_at, created_by, ` + lifeColumns
