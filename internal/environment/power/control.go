@@ -151,8 +151,8 @@ func checkHost(host string, brackets bool) error {
 	switch {
 	case host == "":
 		return errors.New("host: missing")
-	case brackets != (err == nil && strings.Contains(host, ":")):
-		return fmt.Errorf("host %q: brackets are for IPv6 addresses, and those need them", host)
+	case brackets != strings.Contains(host, ":"):
+		return errors.New("host: brackets are for IPv6 addresses, and those need them: [fd00::1]")
 	case err != nil && (!hostName.MatchString(host) || len(host) > 253):
 		return fmt.Errorf("host %q is neither a name nor an address", host)
 	}

@@ -4,27 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"time"
 
-	"github.com/bougou/go-ipmi/pkg/client"
 	"github.com/bougou/go-ipmi/pkg/command/chassis"
 	"github.com/bougou/go-ipmi/pkg/types"
 )
 
-// Timing of IPMI. A datagram is repeated until the context ends, since BMCs lose some, above all while they are busy.
-const (
-	ipmiResend  = time.Second
-	ipmiGoodbye = 250 * time.Millisecond // to close the session; a BMC forgets it by itself after a minute
-)
-
-// Limits of RMCP+ (IPMI 2.0, sections 13.20 and 22.30).
+// Limits of RMCP+ (IPMI 2.0, sections 13.20 and 22.30), in bytes.
 const (
 	ipmiMaxUser     = 16
 	ipmiMaxPassword = 20
 )
 
-// bmc switches a machine by IPMI 2.0 over the network (RMCP+).
+// parameterNotSupported is a completion code of the boot options' commands (IPMI 2.0, section 28.12).
+const parameterNotSupported types.CompletionCode = 0x80
+
+// bmc switches a machine by IPMI 2.0 over the network. Each call has a session of its own.
 type bmc struct {
 	control     Control
 	credentials string
@@ -33,8 +27,8 @@ type bmc struct {
 }
 
 func (b bmc) State(ctx context.Context) (state State, err error) {
-	err = b.session(ctx, func(c *client.Client) error {
-		state, err = b.look(ctx, c)
+	err = b.session(ctx, func(s *rmcp) error {
+		state, err = look(ctx, s)
 		return err
 	})
 	return state, err
@@ -50,19 +44,18 @@ func (b bmc) Off(ctx context.Context) error {
 
 // become asks for a state that the machine is not in: some BMCs refuse to do what is done.
 func (b bmc) become(ctx context.Context, wanted State, how chassis.ChassisControl) error {
-	return b.session(ctx, func(c *client.Client) error {
-		state, err := b.look(ctx, c)
+	return b.session(ctx, func(s *rmcp) error {
+		state, err := look(ctx, s)
 		if err != nil || state == wanted {
 			return err
 		}
-		_, err = c.ChassisControl(ctx, how)
-		return err
+		return s.do(ctx, &chassis.ChassisControlRequest{ChassisControl: how}, &chassis.ChassisControlResponse{})
 	})
 }
 
-func (b bmc) look(ctx context.Context, c *client.Client) (State, error) {
-	status, err := c.GetChassisStatus(ctx)
-	switch {
+func look(ctx context.Context, s *rmcp) (State, error) {
+	var status chassis.GetChassisStatusResponse
+	switch err := s.do(ctx, &chassis.GetChassisStatusRequest{}, &status); {
 	case err != nil:
 		return Unknown, err
 	case status.PowerIsOn:
@@ -74,18 +67,25 @@ func (b bmc) look(ctx context.Context, c *client.Client) (State, error) {
 // BootFromNetwork sets the boot flags for the next boot only (IPMI 2.0, table 28-14). They say UEFI or BIOS, too, and
 // have no value for "as before": the machine's last boot decides, or what the flags say already.
 func (b bmc) BootFromNetwork(ctx context.Context) error {
-	return b.session(ctx, func(c *client.Client) error {
-		before := &types.BootOptionParam_BootFlags{}
-		if err := c.GetSystemBootOptionsParamFor(ctx, before); err != nil && !refused(err) {
+	return b.session(ctx, func(s *rmcp) error {
+		var before types.BootOptionParam_BootFlags
+		var answer chassis.GetSystemBootOptionsParamResponse
+		err := s.do(ctx, &chassis.GetSystemBootOptionsParamRequest{ParamSelector: types.BootOptionParamSelector_BootFlags}, &answer)
+		if err != nil && !refused(err) {
 			return err
+		}
+		if before.Unpack(answer.ParamData) != nil {
+			before = types.BootOptionParam_BootFlags{} // as good as none
 		}
 		// Without this a BMC forgets the flags when no power command follows within a minute. Not all BMCs have it.
-		keep := &types.BootOptionParam_BMCBootFlagValidBitClear{DontClearOnCommandReceivedTimeout: true}
-		if err := c.SetSystemBootOptionsParamFor(ctx, keep); err != nil && !refused(err) {
+		err = setBoot(ctx, s, &types.BootOptionParam_BMCBootFlagValidBitClear{DontClearOnCommandReceivedTimeout: true})
+		if err != nil && !refused(err) {
 			return err
 		}
-		mode := types.BIOSBootType(b.uefi || before.BootFlagsValid && bool(before.BIOSBootType))
-		err := c.SetBootDevice(ctx, types.BootDeviceSelectorForcePXE, mode, false)
+		err = setBoot(ctx, s, &types.BootOptionParam_BootFlags{
+			BootFlagsValid: true, BootDeviceSelector: types.BootDeviceSelectorForcePXE,
+			BIOSBootType: types.BIOSBootType(b.uefi || before.BootFlagsValid && bool(before.BIOSBootType)),
+		})
 		if code, ok := completion(err); ok && (code == types.CodeInvalidCommand || code == parameterNotSupported) {
 			return ErrUnsupported
 		}
@@ -93,8 +93,54 @@ func (b bmc) BootFromNetwork(ctx context.Context) error {
 	})
 }
 
-// parameterNotSupported is a completion code of the boot options' commands (IPMI 2.0, table 28-13).
-const parameterNotSupported types.CompletionCode = 0x80
+func setBoot(ctx context.Context, s *rmcp, option types.BootOptionParameter) error {
+	selector, _, _ := option.BootOptionParameter()
+	return s.do(ctx, &chassis.SetSystemBootOptionsParamRequest{ParamSelector: selector, ParamData: option.Pack()}, &chassis.SetSystemBootOptionsParamResponse{})
+}
+
+// session runs do in a session. Suite 17 (SHA-256) is tried first, suite 3 (SHA-1) if the BMC has no better.
+func (b bmc) session(ctx context.Context, do func(*rmcp) error) error {
+	who, err := readCredentials(b.credentials)
+	if err != nil {
+		return err
+	}
+	if len(who.user) > ipmiMaxUser || len(who.password()) > ipmiMaxPassword {
+		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", ErrCredentials, b.credentials, ipmiMaxUser, ipmiMaxPassword)
+	}
+	connection, err := dial(ctx, b.namespace, "udp", b.control.Host, b.control.Port)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	s, err := openRMCP(ctx, connection, who, types.CipherSuiteID17)
+	if errors.Is(err, errSuite) {
+		s, err = openRMCP(ctx, connection, who, types.CipherSuiteID3)
+	}
+	if err == nil {
+		defer s.close()
+		err = do(s)
+	}
+	return explainIPMI(err)
+}
+
+// explainIPMI tells errors of credentials from others.
+func explainIPMI(err error) error {
+	var status *types.RmcpStatusError
+	if errors.As(err, &status) {
+		switch status.StatusCode() {
+		case types.RmcpStatusCodeInvalidIntegrityCheckValue:
+			return fmt.Errorf("%w: the BMC refuses the password", ErrCredentials)
+		case types.RmcpStatusCodeUnauthorizedName, types.RmcpStatusCodeInvalidNameLength:
+			return fmt.Errorf("%w: the BMC does not know the user", ErrCredentials)
+		case types.RmcpStatusCodeInvalidRole, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel:
+			return fmt.Errorf("%w: the BMC does not let the user be an operator", ErrCredentials)
+		}
+	}
+	if code, _ := completion(err); code == types.CodeInsufficientPrivilege {
+		return fmt.Errorf("%w: the BMC does not let the user do that", ErrCredentials)
+	}
+	return err
+}
 
 // refused says that the BMC answered, and what it said was no.
 func refused(err error) bool {
@@ -109,110 +155,3 @@ func completion(err error) (types.CompletionCode, bool) {
 	}
 	return response.CompletionCode(), true
 }
-
-// session runs do in a session of its own. Suite 17 (SHA-256) is tried first, suite 3 (SHA-1) if the BMC has no better.
-func (b bmc) session(ctx context.Context, do func(*client.Client) error) error {
-	who, err := readCredentials(b.credentials)
-	if err != nil {
-		return err
-	}
-	if len(who.user) > ipmiMaxUser || len(who.password()) > ipmiMaxPassword {
-		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", ErrCredentials, b.credentials, ipmiMaxUser, ipmiMaxPassword)
-	}
-	err = b.sessionWith(ctx, who, types.CipherSuiteID17, do)
-	if errors.Is(err, errSuite) {
-		err = b.sessionWith(ctx, who, types.CipherSuiteID3, do)
-	}
-	if code, ok := completion(err); ok && code == types.CodeInsufficientPrivilege {
-		return fmt.Errorf("%w: the user lacks the privilege: %w", ErrCredentials, err)
-	}
-	return err
-}
-
-func (b bmc) sessionWith(ctx context.Context, who credentials, suite types.CipherSuiteID, do func(*client.Client) error) error {
-	connection, err := dial(ctx, b.namespace, "udp", b.control.Host, b.control.Port)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	c, err := client.NewClient(b.control.Host, int(b.control.Port), who.user, who.password())
-	if err != nil {
-		return err
-	}
-	c.WithUDPProxy(dialled{connection}).WithTimeout(ipmiResend).WithRetry(int(patience / ipmiResend)).
-		WithCipherSuiteID(suite).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
-	if err := login(ctx, c, suite); err != nil {
-		return err
-	}
-	defer func() {
-		// A reader that the end of the context left behind holds the client's lock until its time is up.
-		connection.SetReadDeadline(time.Now())
-		goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), ipmiGoodbye)
-		defer cancel()
-		c.Close(goodbye)
-	}()
-	return do(c)
-}
-
-// errSuite says that the BMC lacks the cipher suite that was asked for.
-var errSuite = errors.New("no such cipher suite")
-
-// login opens an RMCP+ session (IPMI 2.0, section 13.15). The client's own Connect does the same, but hides from its
-// caller what was refused, and starts a goroutine to keep the session.
-func login(ctx context.Context, c *client.Client, suite types.CipherSuiteID) error {
-	opened, err := c.OpenSession(ctx)
-	if status, ok := rmcpStatus(err); ok && unknownSuite(status) || errors.Is(err, types.ErrUnpackedDataTooShort) {
-		return fmt.Errorf("open session: %w: %w", errSuite, err) // some BMCs end their refusal after the status, which the library takes for too short
-	}
-	if err == nil {
-		auth, integrity, encryption, _ := types.GetCipherSuiteAlgorithms(suite)
-		if types.AuthAlg(opened.AuthAlg) != auth || types.IntegrityAlg(opened.IntegrityAlg) != integrity || types.CryptAlg(opened.CryptAlg) != encryption {
-			return errors.New("open session: the BMC answers with other algorithms than it was asked for")
-		}
-		_, err = c.RAKPMessage1(ctx)
-	}
-	if err == nil {
-		_, err = c.RAKPMessage3(ctx)
-	}
-	if err == nil {
-		_, err = c.SetSessionPrivilegeLevel(ctx, types.PrivilegeLevelOperator)
-	}
-	status, _ := rmcpStatus(err)
-	code, _ := completion(err)
-	switch {
-	case errors.Is(err, client.ErrRAKPAuthentication), status == types.RmcpStatusCodeInvalidIntegrityCheckValue:
-		return fmt.Errorf("%w: the BMC refuses the password", ErrCredentials)
-	case status == types.RmcpStatusCodeUnauthorizedName, status == types.RmcpStatusCodeInvalidNameLength:
-		return fmt.Errorf("%w: the BMC does not know the user", ErrCredentials)
-	case status == types.RmcpStatusCodeInvalidRole, status == types.RmcpStatusCodeUnauthorizedRoleOfPriLevel,
-		code == types.CodeSetSessionPrivilegeLevelLevelNotAvailable, code == types.CodeSetSessionPrivilegeLevelExceedsLimit:
-		return fmt.Errorf("%w: the BMC does not let the user be an operator", ErrCredentials)
-	case err != nil:
-		return fmt.Errorf("open session: %w", err)
-	}
-	return nil
-}
-
-func rmcpStatus(err error) (types.RmcpStatusCode, bool) {
-	var status *types.RmcpStatusError
-	if !errors.As(err, &status) {
-		return 0, false
-	}
-	return status.StatusCode(), true
-}
-
-// unknownSuite says that a session failed because the BMC lacks the cipher suite, or a part of it.
-func unknownSuite(status types.RmcpStatusCode) bool {
-	switch status {
-	case types.RmcpStatusCodeInvalidAuthAlg, types.RmcpStatusCodeInvalidIntegrityAlg, types.RmcpStatusCodeInvalidConfidentAlg,
-		types.RmcpStatusCodeNoMatchingAuthPayload, types.RmcpStatusCodeNoMatchingIntegrityPayload,
-		types.RmcpStatusCodeNoCipherSuiteMatch, types.RmcpStatusCodeIllegalParameter:
-		return true
-	}
-	return false
-}
-
-// dialled gives the client a socket that is in the right namespace already.
-type dialled struct{ connection net.Conn }
-
-func (d dialled) Dial(string, string) (net.Conn, error) { return d.connection, nil }

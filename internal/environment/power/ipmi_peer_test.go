@@ -15,7 +15,6 @@ import (
 	"github.com/bougou/go-ipmi/pkg/bmc"
 	"github.com/bougou/go-ipmi/pkg/hal/mock"
 	"github.com/bougou/go-ipmi/pkg/server"
-	"github.com/bougou/go-ipmi/pkg/transport/udp"
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"muster/internal/environment/power"
@@ -29,7 +28,7 @@ const _ = uint(20 - len(password))
 func goIPMIPeer(t *testing.T) peer {
 	space := namespace(t)
 	machine := mock.New()
-	goIPMI(t, space, "127.0.0.1:623", machine)
+	goIPMI(t, space, "127.0.0.1:623", machine, nil)
 	return peer{
 		target: target(space, "ipmi://127.0.0.1", secretFile(t, user+":"+password)),
 		dead:   target(silent(t, space), "ipmi://127.0.0.2", secretFile(t, user+":"+password)),
@@ -47,8 +46,9 @@ func goIPMIPeer(t *testing.T) peer {
 	}
 }
 
-// goIPMI serves a machine at an address of a namespace.
-func goIPMI(t *testing.T, space, address string, machine *mock.HAL, suites ...types.CipherSuiteID) {
+// goIPMI serves a machine at an address of a namespace and returns the address. meddle, if there is one, changes what is
+// sent.
+func goIPMI(t *testing.T, space, address string, machine *mock.HAL, meddle func([]byte) []byte, suites ...types.CipherSuiteID) string {
 	t.Helper()
 	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte{1}, machine)
 	u, err := b.Users.Add(2, user)
@@ -68,13 +68,14 @@ func goIPMI(t *testing.T, space, address string, machine *mock.HAL, suites ...ty
 	if len(suites) == 0 {
 		suites = []types.CipherSuiteID{types.CipherSuiteID3, types.CipherSuiteID17}
 	}
-	s := server.NewServer(b, udp.Wrap(socket.(*net.UDPConn)), server.WithCipherSuites(suites))
+	s := server.NewServer(b, meddler{socket.(*net.UDPConn), meddle}, server.WithCipherSuites(suites))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(context.Background()) }()
 	t.Cleanup(func() {
 		s.Close()
 		<-done
 	})
+	return socket.LocalAddr().String()
 }
 
 // silent holds port 623 of 127.0.0.2 and never answers, so that not even the kernel does.

@@ -1,10 +1,12 @@
 package power_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -47,6 +49,7 @@ type bmcService struct {
 	version int
 	boot    map[string]string
 	asked   []string // methods and paths
+	refused int      // PATCHes
 }
 
 const systemPath = "/redfish/v1/Systems/Self"
@@ -77,6 +80,7 @@ func (b *bmcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.show(w)
 	case "PATCH " + systemPath:
 		if b.settings != "" {
+			b.refused++
 			refuse(w, http.StatusBadRequest, "The property Boot is a read only property and cannot be assigned a value.")
 			return
 		}
@@ -122,9 +126,11 @@ func (b *bmcService) patch(w http.ResponseWriter, r *http.Request, body []byte) 
 	given := r.Header.Get("If-Match")
 	switch {
 	case given == "" && b.ifMatch != 0:
+		b.refused++
 		refuse(w, b.ifMatch, "The request did not provide the required precondition, such as an If-Match or If-None-Match header.")
 		return
 	case given != "" && given != b.etag(""):
+		b.refused++
 		refuse(w, http.StatusPreconditionFailed, "The ETag supplied did not match the ETag required to change this resource.")
 		return
 	}
@@ -264,12 +270,39 @@ main()`, "--config", "config", "--fake", "-i", "127.0.0.1", "-p", "8000", "--ssl
 	p := peer{
 		target: target(space, control, secretFile(t, user+":"+password)),
 		dead:   target(space, "redfish://"+silentTCP(t, space), secretFile(t, user+":"+password)),
-		// It keeps the override in its system, which the next State reads; there is nothing to see beside it.
-		boots: func() error { return nil },
+		boots:  func() error { return sushyBootsByPXE(space) },
 	}
 	d := open(t, power.Opener{}, p.target)
 	answers(t, func() error { _, err := d.State(t.Context()); return err })
 	return p
+}
+
+// sushyBootsByPXE asks the emulator without the driver. It knows no override for one boot only.
+func sushyBootsByPXE(space string) error {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return netns.Dial(ctx, space, network, address)
+		},
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true,
+	}
+	request, err := http.NewRequest(http.MethodGet, "https://127.0.0.1:8000/redfish/v1/Systems/27946b59-9e44-4fa7-8e91-f3527a1ef094", nil)
+	if err != nil {
+		return err
+	}
+	request.SetBasicAuth(user, password)
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var system struct {
+		Boot struct{ BootSourceOverrideTarget string }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&system); err != nil || system.Boot.BootSourceOverrideTarget != "Pxe" {
+		return fmt.Errorf("the emulator's machine boots from %q: %w", system.Boot.BootSourceOverrideTarget, err)
+	}
+	return nil
 }
 
 // selfSigned writes cert.pem and key.pem of a service and returns the certificate's pin.

@@ -1,0 +1,124 @@
+package power
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const hunter = "hunter2:%d\\n"
+
+func TestCredentialsCannotBePrinted(t *testing.T) {
+	c, err := parseCredentials("admin:" + hunter)
+	if err != nil || c.user != "admin" || c.password() != hunter {
+		t.Fatal(c.user, err)
+	}
+	nested := struct {
+		hidden credentials
+		Shown  *credentials
+		all    []any
+	}{c, &c, []any{c, &c}}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%T"} {
+		fmt.Fprintf(&out, verb+verb+verb, c, &c, nested)
+	}
+	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(h).Info("it", "c", c, "p", &c, "nested", nested)
+	}
+	text, err := json.Marshal([]any{c, &c, map[string]any{"c": c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(text)
+	if strings.Contains(out.String(), "hunter2") || strings.Contains(out.String(), fmt.Sprintf("%x", "hunter2")) {
+		t.Error(out.String())
+	}
+}
+
+func TestAFileOfCredentials(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MUSTER_TEST_BMC", "admin:"+hunter)
+	t.Setenv("MUSTER_TEST_BMC_BAD", hunter+"\n")
+	cases := map[string]string{ // reference → what the error says; "": none
+		"file:" + file("good", "admin:"+hunter, 0o600):           "",
+		"file:" + file("newline", "admin:"+hunter+"\r\n", 0o400): "",
+		"file:" + file("group", "admin:"+hunter, 0o640):          "",
+		"env:MUSTER_TEST_BMC":                                    "",
+		"env:MUSTER_TEST_BMC_BAD":                                "",
+		"env:MUSTER_TEST_NONE":                                   "no variable MUSTER_TEST_NONE",
+		"file:" + filepath.Join(dir, "none"):                     "no such file",
+		"file:" + file("world", "admin:"+hunter, 0o604):          "chmod 0600",
+		"file:" + file("writable", "admin:"+hunter, 0o620):       "chmod 0600",
+		"file:" + dir:                                              "no regular file",
+		"file:" + pipe:                                             "no regular file",
+		"file:" + file("empty", "", 0o600):                         "one line user:password",
+		"file:" + file("nobody", ":"+hunter, 0o600):                "one line user:password",
+		"file:" + file("bare", "admin", 0o600):                     "one line user:password",
+		"file:" + file("two", "admin:"+hunter+"\nb:c", 0o600):      "more than one line",
+		"file:" + file("zero", "admin:\x00", 0o600):                "control character",
+		"file:" + file("big", strings.Repeat(hunter, 1000), 0o600): "bytes",
+		"":     "one line",
+		hunter: "use file:/PATH or env:NAME",
+	}
+	if os.Geteuid() == 0 {
+		stranger := file("stranger", "admin:"+hunter, 0o600)
+		if err := os.Chown(stranger, 4242, 0); err != nil {
+			t.Fatal(err)
+		}
+		cases["file:"+stranger] = "belongs to user 4242"
+	}
+	delete(cases, "") // "" is the absence of credentials, which nobody reads
+	for reference, why := range cases {
+		_, err := readCredentials(reference)
+		switch {
+		case why == "" && err != nil:
+			t.Errorf("%s: %v", reference, err)
+		case why != "" && (!errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), why)):
+			t.Errorf("%s: %v; it should say %q", reference, err, why)
+		case err != nil && strings.Contains(err.Error(), "hunter2"):
+			t.Errorf("%s: the error tells the password: %v", reference, err)
+		}
+	}
+}
+
+// FuzzCredentials: of whatever a file holds, nothing but a whole line of user and password is taken, and no error nor
+// text from outside tells the password.
+func FuzzCredentials(f *testing.F) {
+	for _, seed := range []string{"admin:hunter2", "admin:hunter2\n", "admin:a:b\r\n", ":", "a:", "a\nb:c", "\x00:\x00", "a:\xff\xfe", "é:ü"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseCredentials(text)
+		if err != nil {
+			return
+		}
+		if c.user == "" || c.password() == "" || strings.ContainsAny(c.line(), "\r\n\x00") || c.line() != strings.TrimRight(text, "\r\n") {
+			t.Errorf("%q became %q", text, c.line())
+		}
+		const long = 8 // shorter ones are words of their own
+		if said := c.redact("it said " + c.password() + " and " + c.line()); len(c.password()) > long && strings.Contains(said, c.password()) {
+			t.Errorf("%q tells the password", said)
+		}
+	})
+}
