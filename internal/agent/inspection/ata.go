@@ -236,7 +236,7 @@ func parseSCSIProgress(text []byte) (percent float64, running bool) {
 	}
 	number, _, _ := bytes.Cut(rest, []byte("%"))
 	percent, err := strconv.ParseFloat(strings.TrimSpace(string(number)), 64)
-	if err != nil || percent < 0 || percent > 100 {
+	if err != nil || !(percent >= 0 && percent <= 100) { // not even if it is no number
 		percent = 0
 	}
 	return percent, true

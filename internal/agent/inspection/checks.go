@@ -12,7 +12,7 @@ import (
 	"muster/internal/inventory"
 )
 
-// Shares of the time for all tests. What the others leave is the memory's, which can always use more.
+// Shares of the time for all tests. What the others don't need is the memory's, which can always use more.
 const (
 	measureMost = time.Second // each, for the CPUs and for the bandwidth
 	readMost    = 10 * time.Second
@@ -23,24 +23,26 @@ const (
 // fails; whether a machine is slower than its like is for those to judge who know the others.
 func (m *machine) check(ctx context.Context, within time.Duration, disks []disk, facts *inventory.Facts, p *progress) []protocol.Check {
 	deadline := time.Now().Add(within)
+	measure := min(measureMost, within/8)
 	nics := m.checkNICs(ctx, facts.NICs)
 
 	p.say("machine", "testing disks")
 	read := m.checkDisks(ctx, disks, min(readMost, within/4))
 
-	p.say("machine", "testing CPUs")
+	p.say("machine", "testing memory")
+	const after = 3 // measures: one for each of the two below, one for what they prepare
 	cpus := m.onlineCPUs()
-	rates := rateCPUs(ctx, cpus, min(measureMost, within/8))
+	memory := m.checkMemory(ctx, cpus, time.Until(deadline)-after*measure, func(done string) { p.say("machine", "testing memory: "+done) })
+
+	p.say("machine", "testing CPUs")
+	rates := rateCPUs(ctx, cpus, measure)
 	facts.CPUMops = rates.thousands()
 	cpu := rates.check(ctx)
 
 	p.say("machine", "testing memory bandwidth")
-	triad := m.triad(ctx, cpus, min(measureMost, within/8))
+	triad := m.triad(ctx, cpus, measure)
 	facts.TriadGBs = triad.gbs
 	bandwidth := triad.check()
-
-	p.say("machine", "testing memory")
-	memory := m.checkMemory(ctx, cpus, time.Until(deadline), func(done string) { p.say("machine", "testing memory: "+done) })
 
 	checks := []protocol.Check{memory, read, nics, cpu, bandwidth, m.checkErrors()} // errors last: tests bring them out
 	for _, c := range checks {

@@ -38,10 +38,10 @@ func openBlock(d disk, write bool) (device, error) {
 	}
 	f, err := os.OpenFile(d.path, flags|unix.O_DIRECT, 0)
 	if errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("%s is in use: %w", d.Name, err)
+		return nil, fmt.Errorf("%s is in use: %w", d.Name, unwrapPath(err))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", d.Name, err)
+		return nil, fmt.Errorf("open %s: %w", d.Name, unwrapPath(err))
 	}
 	info, err := f.Stat()
 	if err == nil && info.Mode()&os.ModeDevice == 0 {

@@ -84,7 +84,7 @@ func (m *machine) readOver(ctx context.Context, d disk) (r readResult) {
 			return r
 		}
 		length := min(readSize, dev.Size())
-		offset := (dev.Size() - length) / (readCount - 1) * int64(place) / blockSize * blockSize
+		offset := (dev.Size() - length) * int64(place) / (readCount - 1) / blockSize * blockSize
 		r.reads++
 		if err := readFull(dev, buffer[:length], offset); err != nil {
 			r.failures++

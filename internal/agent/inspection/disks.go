@@ -215,9 +215,9 @@ func (s smart) verdict() (healthy bool, words string) {
 		}
 	}
 	if s.NVMe != nil {
-		const temperature = 1 << 1 // passes by itself (NVM Express 1.4, figure 194)
-		if s.NVMe.CriticalWarning&^temperature != 0 {
-			healthy = false
+		const temperature = 1 << 1 // passes by itself (NVM Express 1.4, figure 194); smartctl's verdict counts it
+		healthy = s.NVMe.CriticalWarning&^temperature == 0
+		if !healthy {
 			notes = append(notes, fmt.Sprintf("critical warning 0x%02x", s.NVMe.CriticalWarning))
 		}
 		note(int64(s.NVMe.PercentageUsed), "% worn")

@@ -62,8 +62,8 @@ func (e *erasure) run(ctx context.Context, methods []method) protocol.Erased {
 	r.OK, r.Took = err == nil, time.Since(began)
 	e.progress.say(e.disk.Name, "")
 	if err != nil {
-		r.Method, r.Verified, r.Error = "", "", err.Error()
-		e.machine.logf("%s is NOT erased: %v", e.disk.Name, err)
+		r.Method, r.Verified, r.Error = "", "", oneLine(err)
+		e.machine.logf("%s is NOT erased: %s", e.disk.Name, r.Error)
 		return r
 	}
 	e.machine.logf("%s is erased: %s, %s, %.1f s", e.disk.Name, r.Method, r.Verified, r.Took.Seconds())
@@ -103,7 +103,7 @@ func (e *erasure) climb(ctx context.Context, methods []method, r *protocol.Erase
 			return context.Cause(ctx)
 		}
 		e.machine.logf("%s: %s: %v", e.disk.Name, method.name, err)
-		r.Tried = append(r.Tried, method.name+": "+err.Error())
+		r.Tried = append(r.Tried, method.name+": "+oneLine(err))
 		failed++
 	}
 	if failed == 0 {
@@ -111,6 +111,9 @@ func (e *erasure) climb(ctx context.Context, methods []method, r *protocol.Erase
 	}
 	return fmt.Errorf("none of %d methods erased it; the last: %s", failed, r.Tried[len(r.Tried)-1])
 }
+
+// oneLine is an error in words for a list: joined errors have a line each.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // prepare writes the markers, and, for methods that leave something else than zeros, records what was there.
 func (e *erasure) prepare(ctx context.Context, p *proof, zeroes bool) error {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -53,7 +54,10 @@ const (
 // Run does one inspection and returns when the controller has its findings. It ends early when ctx does or when the
 // controller refuses. What is wrong with the machine is a finding, not an error.
 func Run(ctx context.Context, c Controller, console io.Writer, o Options) error {
-	m := newMachine(o, console)
+	return newMachine(o, console).serve(ctx, c)
+}
+
+func (m *machine) serve(ctx context.Context, c Controller) error {
 	var asked protocol.Inspection
 	err := m.insist(ctx, "ask what to do", func() (err error) {
 		asked, err = c.Inspection(ctx)
@@ -148,7 +152,9 @@ func enrolment(facts inventory.Facts) ([]byte, error) {
 	}
 	var macs []string
 	for _, n := range facts.NICs {
-		macs = append(macs, n.MAC)
+		if mac, err := net.ParseMAC(n.MAC); err == nil && len(mac) == 6 { // InfiniBand's have 20 bytes
+			macs = append(macs, n.MAC)
+		}
 	}
 	return json.Marshal(protocol.Enrolment{MACs: macs, Facts: text})
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -90,7 +89,7 @@ func TestAQEMUMachineIsErasedAndTested(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	began := time.Now()
-	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35,sata=off", "-accel", "kvm", "-accel", "tcg", "-cpu", "qemu64", "-smp", "2", "-m", "768",
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35,sata=off", "-accel", "tcg", "-cpu", "qemu64", "-smp", "2", "-m", "768",
 		"-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio", "-no-reboot",
 		"-kernel", vmlinuz[0], "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1 muster.mac=52:54:00:00:00:01 "+insideMark+"=1",
 		"-netdev", "user,id=n0,restrict=on", "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01",
@@ -197,11 +196,4 @@ find . | cpio --quiet -o -H newc >"$root.cpio"`
 		t.Fatalf("make an initramfs: %v: %s", err, out)
 	}
 	return root + ".cpio"
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(strings.TrimSpace(err.Error()))
-	}
 }
