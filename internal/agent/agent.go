@@ -6,6 +6,9 @@
 //
 //	boot file → join → configuration → files, neighbours, accounts → munged, sshd, slurmctld | slurmd → reports
 //	                        ↑__________________________________________________________________________|
+//
+// On a machine of the node's own it is that machine's init before all this, and switches the machine off at its end. A
+// machine that has booted to be inspected or enrolled is given to package inspection instead.
 package agent
 
 import (
@@ -18,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/internal/agent/inspection"
 	"muster/internal/agent/protocol"
 	"muster/internal/slurm"
 )
@@ -44,7 +48,8 @@ func ExitStatus(err error) int {
 }
 
 // Run is the life of a node, from its boot file until ctx ends or the controller refuses it. As the process with
-// number 1 it then ends every other process of the node. It is called once a process and owns all its children.
+// number 1 it then ends every other process of the node, and, on a machine of the node's own, the machine. It is called
+// once a process and owns all its children.
 func Run(ctx context.Context, o Options) error {
 	if o.BootFile == "" {
 		o.BootFile = protocol.BootFile
@@ -57,19 +62,32 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 
 	err := run(ctx, o, world{
-		processes:  reaper,
-		neighbours: kernelNeighbours{},
-		disk:       disk{root: "/", chown: os.Chown},
-		home:       homeCheck,
-		dial:       dial,
-		banner:     banner,
-		listening:  listening,
-		dialer:     func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
+		processes:   reaper,
+		machine:     kernelMachine{reaper},
+		openConsole: openConsole,
+		neighbours:  kernelNeighbours{},
+		disk:        disk{root: "/", chown: os.Chown},
+		home:        homeCheck,
+		served:      served,
+		dial:        dial,
+		banner:      banner,
+		listening:   listening,
+		dialer:      func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
+		end:         end,
 	})
-	if os.Getpid() == 1 {
-		endAll()
-	}
 	return err
+}
+
+// end ends the other processes of the node, and its machine. That it could not is all it returns.
+func end(machine bool) error {
+	if os.Getpid() != 1 {
+		return nil
+	}
+	endAll()
+	if machine {
+		return powerOff()
+	}
+	return nil
 }
 
 func dialer(endpoints []string, i *identity, authority string) (controller, error) {
@@ -86,18 +104,25 @@ type controller interface {
 	Config(ctx context.Context, after int64) (*protocol.Config, error)
 	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
 	Close()
+	inspection.Controller
 }
 
 // world is all that the agent touches outside of itself.
 type world struct {
-	processes  processes
-	neighbours interface{ set([]protocol.Peer) error }
-	disk       disk
-	home       func(write bool) error
-	dial       func(ctx context.Context, network, address string) error
-	banner     func(ctx context.Context, address string) error
-	listening  func(port int) bool
-	dialer     func(endpoints []string, i *identity, authority string) (controller, error)
+	processes   processes
+	machine     hardware
+	openConsole func() (io.Writer, error) // of a machine
+	neighbours  interface {
+		set(own string, neighbours []protocol.Neighbour) error
+	}
+	disk      disk
+	home      func(write bool) error
+	served    func(ctx context.Context, address string) error // /home, by NFS
+	dial      func(ctx context.Context, network, address string) error
+	banner    func(ctx context.Context, address string) error
+	listening func(port int) bool
+	dialer    func(endpoints []string, i *identity, authority string) (controller, error)
+	end       func(machine bool) error
 }
 
 // node is one boot.
@@ -116,16 +141,27 @@ type node struct {
 	reporter *reporter
 	head     *headDuty // nil unless this is the head
 
-	served bool // the daemons have been started
+	served    bool          // the daemons have been started
+	exports   bool          // /home is served by NFS
+	driven    chan struct{} // closed when the machine's drivers are loaded
+	homeThere chan struct{} // closed when /home is mounted
+
+	mu     sync.Mutex
+	checks []check
 
 	poll  pollState
 	tasks sync.WaitGroup
 }
 
 func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}}
-	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: func(string) {}}
+	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, driven: make(chan struct{}), homeThere: make(chan struct{})}
+	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
+	defer func() {
+		if err := w.end(whole(n.boot)); err != nil {
+			n.console.printf("%v", err)
+		}
+	}()
 	switch {
 	case ctx.Err() != nil:
 		n.console.printf("node ends")
@@ -146,7 +182,17 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	// Services end one after the other, not all at once by a common context.
 	defer n.supervisor.stop()
 
-	if err := n.prepare(bootFile); err != nil {
+	var err error
+	if n.boot, err = takeBoot(bootFile); err != nil {
+		return err
+	}
+	if err := n.wake(ctx); err != nil {
+		return err
+	}
+	if n.boot.Duty == protocol.Enrol {
+		return n.enrol(ctx)
+	}
+	if err := n.prepare(n.boot); err != nil {
 		return err
 	}
 	defer n.controller.Close()
@@ -157,15 +203,19 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	}
 	n.console.printf("joined")
 	n.tasks.Go(func() { n.renew(ctx, renewAt, cancel) })
+	if n.boot.Duty == protocol.Inspect {
+		return n.inspect(ctx)
+	}
+	select { // what Slurm finds must be all that there is
+	case <-n.driven:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	return n.follow(ctx)
 }
 
-func (n *node) prepare(bootFile string) error {
-	boot, err := takeBoot(bootFile)
-	if err != nil {
-		return err
-	}
-	n.boot = boot
+func (n *node) prepare(boot protocol.Boot) error {
+	var err error
 	if n.identity, err = newIdentity(); err != nil {
 		return err
 	}
@@ -216,26 +266,39 @@ func (n *node) newestPeers(ctx context.Context) ([]protocol.Peer, error) {
 
 // serve starts the daemons and whatever watches them.
 func (n *node) serve(ctx context.Context, config *protocol.Config) {
-	checks := n.probes(config.Self.Role)
-	n.supervisor.changed = func(service string) {
-		for _, c := range checks {
-			if c.service == service {
-				select {
-				case c.due <- struct{}{}:
-				default:
-				}
-			}
-		}
-	}
+	n.tasks.Go(func() { n.provideHome(ctx) })
 	for _, s := range n.services(config, n.accounts) {
 		// Not ctx: stop ends them in order.
 		n.supervisor.start(context.WithoutCancel(ctx), s)
 	}
-	for _, c := range checks {
-		n.tasks.Go(func() { c.run(ctx, n.reporter) })
+	for _, c := range n.probes(config.Self) {
+		n.watch(ctx, c)
 	}
 	if n.head != nil {
 		n.tasks.Go(func() { n.head.run(ctx) })
+	}
+}
+
+// watch runs a check until ctx ends.
+func (n *node) watch(ctx context.Context, c check) {
+	c.due = make(chan struct{}, 1)
+	n.mu.Lock()
+	n.checks = append(n.checks, c)
+	n.mu.Unlock()
+	n.tasks.Go(func() { c.run(ctx, n.reporter) })
+}
+
+// due makes the checks of a service run at once.
+func (n *node) due(service string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.checks {
+		if c.service == service {
+			select {
+			case c.due <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 

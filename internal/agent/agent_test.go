@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/agent/inspection"
 	"muster/internal/agent/protocol"
 )
 
@@ -29,7 +31,8 @@ type lab struct {
 	bootFile   string
 	disk       disk
 	console    safeBuffer
-	peers      [][]protocol.Peer // that neighbours were set to
+	neighbours [][]protocol.Neighbour // that were set
+	machine    *fakeMachine
 }
 
 type safeBuffer struct {
@@ -49,14 +52,14 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-func (l *lab) set(peers []protocol.Peer) error {
-	l.peers = append(l.peers, peers)
+func (l *lab) set(_ string, neighbours []protocol.Neighbour) error {
+	l.neighbours = append(l.neighbours, neighbours)
 	return nil
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{controller: newFakeController(t), processes: &fakeProcesses{}, sockets: t.TempDir(), disk: testDisk(t)}
+	l := &lab{controller: newFakeController(t), processes: &fakeProcesses{}, sockets: t.TempDir(), disk: testDisk(t), machine: &fakeMachine{}}
 	l.bootFile = filepath.Join(t.TempDir(), "boot.json")
 	l.controller.tokens["n1"] = "secret"
 	boot, err := json.Marshal(protocol.Boot{Node: "n1", Name: "n1", Boot: 7, Token: "secret", Authority: l.controller.authority, Endpoints: []string{"unix://" + l.sockets}})
@@ -72,19 +75,27 @@ func (l *lab) configure(revision int64) {
 	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self, Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, MungeKey: []byte("munge secret"), SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
 }
 
+func (l *lab) world() world {
+	return world{
+		processes: l.processes, machine: l.machine, neighbours: l, disk: l.disk,
+		dialer:      func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) },
+		openConsole: func() (io.Writer, error) { return &l.console, nil },
+		home:        func(bool) error { return nil },
+		served:      l.machine.served,
+		dial:        func(context.Context, string, string) error { return nil },
+		banner:      l.machine.banner,
+		listening:   func(int) bool { return true },
+		end:         l.machine.end,
+	}
+}
+
 // run runs the agent until stop is called, or until it ends by itself; the result arrives then.
 func (l *lab) run(t *testing.T) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, Options{BootFile: l.bootFile, Console: &l.console}, world{
-			processes: l.processes, neighbours: l, disk: l.disk, dialer: func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) },
-			home:      func(bool) error { return nil },
-			dial:      func(context.Context, string, string) error { return nil },
-			banner:    func(context.Context, string) error { return nil },
-			listening: func(int) bool { return true },
-		})
+		done <- run(ctx, Options{BootFile: l.bootFile, Console: &l.console}, l.world())
 	}()
 	var once sync.Once
 	var result error
@@ -153,8 +164,7 @@ func TestARefusedJoinEndsTheAgent(t *testing.T) {
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
 	go func() {
-		done <- run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, world{processes: l.processes, disk: l.disk,
-			dialer: func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) }})
+		done <- run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, l.world())
 	}()
 	select {
 	case err := <-done:
@@ -212,8 +222,8 @@ func TestOnlyNewerConfigurationsAreApplied(t *testing.T) {
 	l.configure(6)
 	l.untilReady(t)
 	must(t, stop())
-	if len(l.peers) != 2 {
-		t.Errorf("applied %d times, want 2", len(l.peers))
+	if len(l.neighbours) != 2 {
+		t.Errorf("applied %d times, want 2", len(l.neighbours))
 	}
 }
 
@@ -232,6 +242,7 @@ func TestACertificateIsRenewedOverTheOldOne(t *testing.T) {
 
 // deafController counts reports; configurations never come.
 type deafController struct {
+	inspection.Controller
 	mu      sync.Mutex
 	reports []protocol.Report
 	times   []time.Time

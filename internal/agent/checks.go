@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,17 +68,14 @@ func checkNames(role protocol.Role) []string {
 }
 
 // probes are the health checks of a role.
-func (n *node) probes(role protocol.Role) []check {
+func (n *node) probes(self protocol.Peer) []check {
 	checks := []check{
 		{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge},
-		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH},
-		{name: "home", every: 10 * time.Second, probe: func(context.Context) error { return n.world.home(role == protocol.Head) }},
+		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))},
+		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
 	}
-	if role == protocol.Compute {
+	if self.Role == protocol.Compute {
 		checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
-	}
-	for i := range checks {
-		checks[i].due = make(chan struct{}, 1)
 	}
 	return checks
 }
@@ -94,11 +92,25 @@ func (n *node) probeMunge(ctx context.Context) error {
 	return err
 }
 
-func (n *node) probeSSH(ctx context.Context) error {
-	if !n.supervisor.running(sshd) {
-		return errors.New("sshd does not run")
+func (n *node) probeSSH(address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !n.supervisor.running(sshd) {
+			return errors.New("sshd does not run")
+		}
+		return n.world.banner(ctx, net.JoinHostPort(address, "22"))
 	}
-	return n.world.banner(ctx, "127.0.0.1:22")
+}
+
+// sshAddress is where sshd is asked.
+func (n *node) sshAddress(self protocol.Peer) string { return cmp.Or(n.listenOn(self), "127.0.0.1") }
+
+// listenOn is the one address for sshd on a machine, which has another on a network that is not the cluster's; "" means
+// all there are.
+func (n *node) listenOn(self protocol.Peer) string {
+	if whole(n.boot) {
+		return self.Address
+	}
+	return ""
 }
 
 // probeSlurmd does not connect, which slurmd would log as an error: the head sees by Slurm itself whether it answers.
@@ -143,15 +155,16 @@ func banner(ctx context.Context, address string) error {
 
 // homeCheck says why /home is not the shared one. The head proves also that it can be written.
 func homeCheck(write bool) error {
-	var root, home syscall.Stat_t
-	if err := syscall.Stat("/", &root); err != nil {
-		return fmt.Errorf("stat /: %w", err)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
 	}
-	if err := syscall.Stat("/home", &home); err != nil {
-		return fmt.Errorf("stat /home: %w", err)
-	}
-	if root.Dev == home.Dev {
+	if !mountedAt(string(mounts), "/home") {
 		return errors.New("/home is not mounted")
+	}
+	var system syscall.Statfs_t // which a file server is asked for each time
+	if err := syscall.Statfs("/home", &system); err != nil {
+		return fmt.Errorf("/home does not answer: %w", err)
 	}
 	if !write {
 		return nil
@@ -161,4 +174,14 @@ func homeCheck(write bool) error {
 		return fmt.Errorf("/home is not writable: %w", err)
 	}
 	return nil
+}
+
+// mountedAt looks for a mount point in proc_pid_mountinfo(5), whose fifth field it is.
+func mountedAt(mountinfo, path string) bool {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == path {
+			return true
+		}
+	}
+	return false
 }

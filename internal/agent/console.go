@@ -27,6 +27,20 @@ func (c *console) from(who, line string) {
 	}
 }
 
+// Write takes whole lines as they are, from packages that tell their own story.
+func (c *console) Write(lines []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(lines)
+}
+
+// move has all further lines go elsewhere.
+func (c *console) move(to io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = to
+}
+
 // listen has each line's speaker told from now on.
 func (c *console) listen(heard func(who string)) {
 	c.mu.Lock()

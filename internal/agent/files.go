@@ -122,7 +122,14 @@ const (
 )
 
 // sshdConfig is a file of its own: what the image brings does not count.
-const sshdConfig = `# Written by muster; changes are overwritten.
+func sshdConfig(listenOn string) string {
+	if listenOn == "" {
+		return sshdSettings
+	}
+	return sshdSettings + "ListenAddress " + listenOn + "\n"
+}
+
+const sshdSettings = `# Written by muster; changes are overwritten.
 Port 22
 AddressFamily inet
 HostKey ` + hostKeyFile + `

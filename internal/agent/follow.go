@@ -139,11 +139,11 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	if err := n.system.users(config.Users); err != nil {
 		n.console.printf("%v", err)
 	}
-	changed, err := n.system.apply(config, n.accounts)
+	changed, err := n.system.apply(config, n.accounts, n.listenOn(config.Self))
 	if err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
-	failed := n.world.neighbours.set(config.Peers)
+	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
 	if n.head != nil {
 		n.head.want(config.Peers)
 	}
@@ -154,6 +154,9 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		n.tell(changed)
 	}
 	if n.head != nil {
+		if err := n.export(ctx, config); err != nil {
+			failed = errors.Join(failed, err)
+		}
 		if err := n.system.homes(config.Users); err != nil {
 			n.console.printf("%v", err)
 		}

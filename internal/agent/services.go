@@ -18,6 +18,7 @@ const (
 	sshd      = "sshd"
 	slurmctld = "slurmctld"
 	slurmd    = "slurmd"
+	ganesha   = "ganesha"
 )
 
 // knock is how often a daemon that has to wait looks whether it may start.
@@ -25,11 +26,16 @@ const knock = 20 * time.Millisecond
 
 // services are the daemons of a role in order of start. They start side by side; only who needs another waits for it.
 func (n *node) services(config *protocol.Config, accounts daemonAccounts) []service {
+	sshServer := []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}
+	if config.Self.Role == protocol.Head && !whole(n.boot) {
+		// Nobody who logs in shall have, whatever he becomes, what a head on a shared host may have for its NFS server.
+		sshServer = append([]string{"setpriv", "--bounding-set=-dac_read_search"}, sshServer...)
+	}
 	list := []service{
 		{name: munged, command: Command{Argv: []string{"/usr/sbin/munged", "--foreground"}, Account: accounts.munge},
 			noise: []string{"munged: Info:"}}, // a line for each refused decoding, of which Slurm tries many
-		{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
-			noise: []string{"Connection closed by 127.0.0.1", "kex_exchange_identification: Connection closed"}}, // our probe
+		{name: sshd, command: Command{Argv: sshServer},
+			noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}, // our probe
 	}
 	if config.Self.Role == protocol.Head {
 		// -i: damage to the saved state costs that state, not the cluster.
@@ -56,6 +62,11 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.C
 	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
 	buried := false
 	return func(ctx context.Context) error {
+		select { // without it, jobs would find their users' files gone
+		case <-n.homeThere:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		if err := authentic(ctx); err != nil {
 			return err
 		}

@@ -60,8 +60,8 @@ func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
 	return daemonAccounts{munge: munge, slurm: slurmUser}, failed
 }
 
-// apply writes all files that the configuration asks for.
-func (s system) apply(config *protocol.Config, accounts daemonAccounts) (changes, error) {
+// apply writes all files that the configuration asks for. sshd listens on the one address, or on all if it is "".
+func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn string) (changes, error) {
 	var c changes
 	var failed error
 	put := func(name, content string, mode fs.FileMode, owner *Account) bool {
@@ -79,7 +79,7 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts) (changes
 		put(mpiFile, withSharing(old), 0o644, nil)
 	}
 	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
-	c.sshd = put(sshdFile, sshdConfig, 0o644, nil) || userCA
+	c.sshd = put(sshdFile, sshdConfig(listenOn), 0o644, nil) || userCA
 	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)

@@ -31,7 +31,7 @@ var above = map[string][]string{
 	"internal/substrate/metal":         {"internal/agent/protocol", "internal/environment/power", "internal/inventory", "internal/netns", "internal/substrate"},
 	"internal/substrate/fake":          {"internal/substrate"},
 	"internal/substrate/substratetest": {"internal/substrate"},
-	"internal/agent":                   {"internal/agent/protocol", "internal/inventory", "internal/slurm"},
+	"internal/agent":                   {"internal/agent/inspection", "internal/agent/protocol", "internal/inventory", "internal/slurm"},
 	"internal/agent/inspection":        {"internal/agent/protocol", "internal/inventory"},
 	"internal/slurm":                   {"internal/agent/protocol"},
 	"internal/agent/protocol":          {},

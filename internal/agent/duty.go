@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"muster/internal/agent/inspection"
+	"muster/internal/agent/protocol"
+)
+
+// wake makes a machine of the node's own ready for it; elsewhere somebody else has.
+func (n *node) wake(ctx context.Context) error {
+	if !whole(n.boot) {
+		close(n.driven)
+		return nil
+	}
+	if out, err := n.world.openConsole(); err == nil {
+		n.console.move(out)
+	}
+	n.world.machine.wake(ctx, n.boot.Name, n.console.printf)
+	n.tasks.Go(func() { n.world.machine.keepLease(ctx, n.console.printf) })
+	if n.boot.Duty != protocol.ServeNode {
+		return nil // an inspection loads drivers itself, and needs no cluster
+	}
+	n.tasks.Go(func() {
+		defer close(n.driven)
+		n.world.machine.drivers(ctx)
+	})
+	if n.boot.Attachment == nil {
+		return nil
+	}
+	if err := n.world.machine.attach(*n.boot.Attachment); err != nil {
+		return err
+	}
+	if n.boot.Attachment.Home != "" {
+		return nil // see provideHome
+	}
+	return n.world.machine.mountHome("")
+}
+
+// inspect returns when the controller has what was found.
+func (n *node) inspect(ctx context.Context) error {
+	return inspection.Run(ctx, n.controller, n.console, n.inspector())
+}
+
+// enrol offers a machine that nobody knows. It has no token, and speaks to the boot services.
+func (n *node) enrol(ctx context.Context) error {
+	line, err := n.system.disk.read("/proc/cmdline")
+	if err != nil {
+		return err
+	}
+	server := argument(line, "muster.server")
+	if server == "" {
+		return errors.New("the kernel's command line names no boot services: muster.server=http://…")
+	}
+	if err := inspection.Enrol(ctx, server, n.console, n.inspector()); err != nil {
+		return fmt.Errorf("enrol: %w", err)
+	}
+	return nil
+}
+
+func (n *node) inspector() inspection.Options {
+	return inspection.Options{Tools: n.world.processes, Refused: ErrRefused}
+}
+
+// argument is a word's value on the kernel's command line, as protocol describes it.
+func argument(line, name string) string {
+	for word := range strings.FieldsSeq(line) {
+		if value, found := strings.CutPrefix(word, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,269 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/agent/protocol"
+)
+
+// The head serves /home by NFSv4 from a user's process, nfs-ganesha: a head in a container has no kernel of its own to
+// serve from. One port, no port mapper, no locks to give back after a restart.
+
+const (
+	nfsPort = 2049
+	nfsFile = "/etc/ganesha/muster.conf"
+	mtab    = "/etc/mtab"
+)
+
+// nfsConfig is the server's configuration on a head with this address. Root of another node is nobody here, and users
+// are who their numbers say.
+func nfsConfig(address string) string {
+	return `# Written by muster; changes are overwritten.
+NFS_CORE_PARAM {
+	Protocols = 4;
+	NFS_Port = ` + strconv.Itoa(nfsPort) + `;
+	Bind_addr = ` + address + `;
+	Enable_NLM = false;
+	Enable_RQUOTA = false;
+}
+NFS_KRB5 { Active_krb5 = false; }
+NFSV4 {
+	Minor_Versions = 0, 1, 2; # 0 is for the health check
+	Graceless = true;         # a restart keeps nobody waiting
+	RecoveryBackend = fs;
+	Only_Numeric_Owners = true;
+}
+EXPORT {
+	Export_Id = 1;
+	Path = /home;
+	Pseudo = /home;
+	Protocols = 4;
+	Transports = TCP;
+	Access_Type = RW;
+	Squash = Root_Squash;
+	SecType = sys;
+	FSAL { Name = VFS; }
+}
+LOG {
+	Default_Log_Level = WARN;
+	Components { DBUS = FATAL; NFS_CB = FATAL; }
+	Format {
+		date_format = none;
+		time_format = none;
+		EPOCH = false;
+		HOSTNAME = false;
+		PROGNAME = false;
+		PID = false;
+		THREAD_NAME = false;
+		FUNCTION_NAME = false;
+	}
+}
+`
+}
+
+// export makes the head serve /home from now on, and check that it does. Once started it goes on until the node ends.
+func (n *node) export(ctx context.Context, config *protocol.Config) error {
+	if n.exports || !config.ExportHome {
+		return nil
+	}
+	address := config.Self.Address
+	if err := n.system.nfs(address); err != nil {
+		return fmt.Errorf("serve /home: %w", err)
+	}
+	n.exports = true
+	n.supervisor.start(context.WithoutCancel(ctx), service{
+		name:    ganesha,
+		command: Command{Argv: []string{"/usr/bin/ganesha.nfsd", "-F", "-L", "STDERR", "-N", "NIV_WARN", "-f", nfsFile, "-p", "/run/ganesha.pid"}},
+		noise:   []string{"Missing RADOS", "RPC_Debug_Flags", "Cannot register NFS V4", "gssd_refresh", "Changing", "getclnthandle"},
+	})
+	n.reporter.expect("nfs")
+	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
+		if !n.supervisor.running(ganesha) {
+			return errors.New("nfs-ganesha does not run")
+		}
+		return n.world.served(ctx, address)
+	}})
+	return nil
+}
+
+// nfs writes what nfs-ganesha needs.
+func (s system) nfs(address string) error {
+	if _, err := s.disk.write(nfsFile, []byte(nfsConfig(address)), 0o644, nil); err != nil {
+		return err
+	}
+	if err := errors.Join(s.disk.directory("/var/lib/nfs/ganesha", 0o700, nil), s.disk.directory("/run/ganesha", 0o755, nil)); err != nil {
+		return err
+	}
+	// By this old name it finds out what is mounted.
+	if _, err := os.Lstat(s.disk.path(mtab)); err == nil {
+		return nil
+	}
+	return os.Symlink("/proc/self/mounts", s.disk.path(mtab))
+}
+
+// served says why the server at the address does not serve /home. That it listens would not be enough: without its
+// export it goes on listening.
+func served(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(nfsPort)))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline) // fails on a closed connection only, which the read tells too
+	}
+	if _, err := conn.Write(lookUpHome()); err != nil {
+		return fmt.Errorf("ask the NFS server: %w", err)
+	}
+	status, err := nfsStatus(conn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the NFS server: %w", err)
+	case status == nfsNoEntry:
+		return errors.New("the NFS server does not serve /home")
+	case status != 0:
+		return fmt.Errorf("the NFS server answers with error %d", status)
+	}
+	return nil
+}
+
+// Numbers of ONC RPC (RFC 5531) and NFSv4.0 (RFC 7530, sections 16 and 13).
+const (
+	rpcLast      = 1 << 31 // of a fragment's length: no more fragments
+	rpcCall      = 0
+	rpcReply     = 1
+	authSys      = 1
+	nfsProgram   = 100003
+	nfsCompound  = 1
+	opGetHandle  = 10
+	opLookUp     = 15
+	opPutRoot    = 24
+	nfsNoEntry   = 2
+	nfsQuestion  = 0x6d757374 // our call's number
+	nfsReplyMost = 4096       // bytes
+)
+
+// lookUpHome is the call that asks for /home's handle, as root.
+func lookUpHome() []byte {
+	words := func(numbers ...uint32) (text []byte) {
+		for _, n := range numbers {
+			text = binary.BigEndian.AppendUint32(text, n)
+		}
+		return text
+	}
+	call := words(nfsQuestion, rpcCall, 2, nfsProgram, 4, nfsCompound)
+	call = append(call, words(authSys, 5*4, 0, 0, 0, 0, 0)...) // credential: stamp, machine's name, uid, gid, groups
+	call = append(call, words(0, 0)...)                        // verifier
+	call = append(call, words(0, 0, 3, opPutRoot, opLookUp, uint32(len("home")))...)
+	call = append(call, "home"...)
+	call = append(call, words(opGetHandle)...)
+	return append(words(rpcLast|uint32(len(call))), call...)
+}
+
+// nfsStatus reads the reply and returns its nfsstat4.
+func nfsStatus(r io.Reader) (uint32, error) {
+	var length uint32
+	if err := binary.Read(r, binary.BigEndian, &length); err != nil {
+		return 0, err
+	}
+	if length&rpcLast == 0 || length&^rpcLast > nfsReplyMost {
+		return 0, errors.New("not the answer of an NFS server")
+	}
+	text := make([]byte, length&^rpcLast)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return 0, err
+	}
+	reply := bytes.NewReader(text)
+	var head struct{ Number, Kind, Refused, Verifier, VerifierLength uint32 }
+	if err := binary.Read(reply, binary.BigEndian, &head); err != nil {
+		return 0, errors.New("its answer is too short")
+	}
+	if head.Number != nfsQuestion || head.Kind != rpcReply || head.Refused != 0 || head.VerifierLength > nfsReplyMost {
+		return 0, errors.New("it refuses the question")
+	}
+	_, _ = reply.Seek(int64(head.VerifierLength+3)&^3, io.SeekCurrent) // beyond the end the next read fails
+	var result struct{ Failed, Status uint32 }
+	if err := binary.Read(reply, binary.BigEndian, &result); err != nil {
+		return 0, errors.New("its answer is too short")
+	}
+	if result.Failed != 0 {
+		return 0, fmt.Errorf("it cannot take the question: RPC error %d", result.Failed)
+	}
+	return result.Status, nil
+}
+
+const homeRetry = 500 * time.Millisecond // between two looks for the head's server
+
+// provideHome mounts /home on a machine, as soon as the head serves it, and returns then. Elsewhere it is there already.
+func (n *node) provideHome(ctx context.Context) {
+	if n.boot.Attachment == nil || n.boot.Attachment.Home == "" {
+		close(n.homeThere)
+		return
+	}
+	source := n.boot.Attachment.Home
+	server, _, _ := strings.Cut(source, ":")
+	told := false
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, probeLimit)
+		err := n.world.served(limited, server)
+		cancel()
+		if err == nil {
+			err = n.world.machine.mountHome(source)
+		}
+		if err == nil {
+			close(n.homeThere)
+			return
+		}
+		if !told && ctx.Err() == nil {
+			n.console.printf("/home: %v; trying on", err)
+			told = true
+		}
+		_ = sleep(ctx, homeRetry)
+	}
+}
+
+// mountNFS mounts a source like "10.77.0.2:/home". A server that goes away makes its users wait, however long it takes;
+// what it has written down it has. A name that was not there is asked for again at once: what a user has just made on
+// the head is found on every node.
+func mountNFS(source, at string) error {
+	server, _, found := strings.Cut(source, ":")
+	if !found {
+		return fmt.Errorf("%q is no NFS source", source)
+	}
+	options := "vers=4.2,proto=tcp,hard,sec=sys,lookupcache=positive,addr=" + server
+	if err := unix.Mount(source, at, "nfs4", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("mount %s: %w", source, err)
+	}
+	return nil
+}
+
+// inTime makes a probe of one that may hang in the kernel, as every look at a file server that is away. The call under
+// way then goes on; until it has ended there is no other.
+func inTime(probe func() error) func(context.Context) error {
+	var under chan error
+	return func(ctx context.Context) error {
+		if under == nil {
+			under = make(chan error, 1)
+			go func(done chan<- error) { done <- probe() }(under)
+		}
+		select {
+		case err := <-under:
+			under = nil
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
