@@ -1,11 +1,9 @@
 package netboot
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -139,7 +137,7 @@ func eventually(t *testing.T, within time.Duration, what string, is func() bool)
 type testLog struct{ t *testing.T }
 
 func (l testLog) Write(line []byte) (int, error) {
-	l.t.Logf("%s", bytes.TrimSpace(line))
+	l.t.Logf("%s", strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
@@ -324,25 +322,35 @@ func program(t *testing.T, name string) string {
 	return ""
 }
 
-// daemon runs a program in a namespace until the test ends.
-func daemon(t *testing.T, ns string, args ...string) *bytes.Buffer {
+// daemon is a program that runs until the test ends.
+type daemon struct {
+	*exec.Cmd
+	log string
+}
+
+func (d daemon) said() string { text, _ := os.ReadFile(d.log); return string(text) }
+
+// run starts a program in a namespace.
+func run(t *testing.T, ns string, args ...string) daemon {
 	t.Helper()
-	c, out := in(ns, args...), &bytes.Buffer{}
-	c.Stdout, c.Stderr = out, out
-	if err := c.Start(); err != nil {
+	d := daemon{in(ns, args...), filepath.Join(t.TempDir(), "log")}
+	log, err := os.Create(d.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	d.Stdout, d.Stderr = log, log
+	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		var exit *exec.ExitError
-		if err := c.Wait(); err != nil && !errors.As(err, &exit) {
-			t.Error(err)
-		}
+		_ = d.Process.Kill()
+		_ = d.Wait()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", args[0], tail(out.String(), 4000))
+			t.Logf("%s said:\n%s", args[0], tail(d.said(), 4000))
 		}
 	})
-	return out
+	return d
 }
 
 func tail(text string, n int) string {
