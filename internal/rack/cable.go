@@ -108,6 +108,7 @@ const headerSize = 10
 func (b *badCable) carry(from, to *os.File, towards *flows) {
 	defer b.ended.Done()
 	buffer := make([]byte, headerSize+65536+64)
+	free := time.Now() // when a slow cable has carried what came so far
 	for {
 		n, err := from.Read(buffer)
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.EOF) {
@@ -125,13 +126,21 @@ func (b *badCable) carry(from, to *os.File, towards *flows) {
 			continue
 		}
 		if b.spoil.slow {
-			time.Sleep(time.Duration(n-headerSize) * time.Second / slowRate)
+			free = later(free, time.Now()).Add(time.Duration(n-headerSize) * time.Second / slowRate)
+			time.Sleep(time.Until(free))
 		}
 		if towards != nil && b.spoil.corrupt > 0 {
 			towards.flip(packet[headerSize:])
 		}
 		_, _ = to.Write(packet)
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // listenOn hears every frame that comes out of an interface, and sends into it.

@@ -17,8 +17,15 @@ import (
 var (
 	ErrNoRack    = errors.New("there is no rack")
 	ErrNoMachine = errors.New("there is no such machine in the rack")
-	ErrConflict  = errors.New("conflict") // with what is there
+	ErrConflict  = errors.New("not with what is there")
 )
+
+// conflict is an ErrConflict that says which.
+type conflict string
+
+func (c conflict) Error() string { return string(c) }
+
+func (conflict) Is(target error) bool { return target == ErrConflict }
 
 // Look says how the rack in a folder is; ErrNoRack if none runs there.
 func Look(ctx context.Context, dir string) (State, error) {
@@ -54,7 +61,7 @@ func ask(ctx context.Context, dir, method, path string, body, answer any) error 
 	}
 	response, err := (&http.Client{Transport: transport}).Do(r)
 	switch {
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET): // it has just ended
 		return fmt.Errorf("%w in %s", ErrNoRack, dir)
 	case err != nil:
 		return fmt.Errorf("the rack in %s: %w", dir, err)
@@ -69,7 +76,7 @@ func ask(ctx context.Context, dir, method, path string, body, answer any) error 
 			return fmt.Errorf("the rack in %s answered %s", dir, response.Status)
 		}
 		if response.StatusCode == http.StatusConflict {
-			return fmt.Errorf("%w: %s", ErrConflict, f.Text)
+			return conflict(f.Text)
 		}
 		return errors.New(f.Text)
 	}

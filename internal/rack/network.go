@@ -1,12 +1,14 @@
 package rack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -145,6 +147,33 @@ func plug(links *netlink.Handle, name string, queue int) error {
 		return err
 	}
 	return errors.Join(links.LinkSetTxQLen(port, queue), links.LinkSetMaster(port, bridge), links.LinkSetUp(port))
+}
+
+// awaitCarrier waits until an interface can carry frames: the kernel takes up to a second to notice (RFC 2863, operational
+// status), and drops what is sent before.
+func awaitCarrier(ctx context.Context, namespace, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		var state netlink.LinkOperState
+		err := netns.Do(namespace, func() error {
+			return connected(func(links *netlink.Handle) error {
+				link, err := links.LinkByName(name)
+				if err == nil {
+					state = link.Attrs().OperState
+				}
+				return err
+			})
+		})
+		if err != nil || state == netlink.OperUp {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s gets no carrier: %w", name, ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // usualQueue is the kernel's own for taps.

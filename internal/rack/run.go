@@ -30,15 +30,14 @@ type rack struct {
 }
 
 // Run is the rack's process: it builds what the shape in its folder says, with all machines off, and keeps it until ctx
-// ends or Down is called. Disks, certificate and password that are in the folder are used again.
+// ends or Down is called. Disks, certificate and password that are in the folder are used again. The process is the rack's
+// until it ends.
 func Run(ctx context.Context, dir string, log *slog.Logger) (err error) {
 	// Folder and files are the rack's owner's alone: a console may show anything.
 	unix.Umask(0o077)
-	held, err := holdLock(dir)
-	if err != nil {
+	if _, err := holdLock(dir); err != nil { // who gets it next finds nothing running, not even this process
 		return err
 	}
-	defer held.Close() // last of all: who gets the lock finds nothing running
 	shape, err := readShape(dir)
 	if err != nil {
 		return err
@@ -127,8 +126,12 @@ func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 		}
 		stops = append(stops, bmc)
 	}
-	ears, err := listenForMagic(filepath.Join(r.dir, netnsFile))
+	ears, err := tap(filepath.Join(r.dir, netnsFile), earsPort, usualQueue)
 	if err != nil {
+		return stop, err
+	}
+	if err := awaitCarrier(ctx, filepath.Join(r.dir, netnsFile), bridgeName); err != nil {
+		ears.Close()
 		return stop, err
 	}
 	awake := make(chan struct{})
@@ -205,7 +208,7 @@ func (r *rack) handler() http.Handler {
 			}
 			r.log.Info("by hand", "machine", m.Name, "do", q.PathValue("what"))
 			if err := m.do(context.WithoutCancel(q.Context()), q.PathValue("what"), wish.After); err != nil {
-				reply(w, http.StatusConflict, failure{Text: err.Error()})
+				reply(w, http.StatusConflict, failure{Text: m.Name + ": " + err.Error()})
 				return
 			}
 			reply(w, http.StatusOK, m.status(r.certificate))
@@ -223,32 +226,34 @@ type failure struct {
 // State is a rack and its machines as they are now.
 type State struct {
 	Dir      string   `json:"dir"`
+	PID      int      `json:"pid"` // of the rack's process
 	Shape    Shape    `json:"shape"`
 	Machines []Status `json:"machines"`
 }
 
 func (r *rack) state() State {
-	s := State{Dir: r.dir, Shape: r.shape}
+	s := State{Dir: r.dir, PID: os.Getpid(), Shape: r.shape}
 	for _, m := range r.machines {
 		s.Machines = append(s.Machines, m.status(r.certificate))
 	}
 	return s
 }
 
-// holdLock makes this process the rack's only one. The kernel gives the lock back when the process ends.
-func holdLock(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+// holdLock makes this process the rack's only one, until the file descriptor is closed, or the process ends.
+func holdLock(dir string) (fd int, err error) {
+	path := filepath.Join(dir, lockFile)
+	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, err
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unix.Close(fd)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errHeld
+			return 0, errHeld
 		}
-		return nil, fmt.Errorf("lock of the rack in %s: %w", dir, err)
+		return 0, fmt.Errorf("lock %s: %w", path, err)
 	}
-	return file, nil
+	return fd, nil
 }
 
 var errHeld = errors.New("another process runs this rack")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // longestSocket is what the kernel takes as the path of a socket (unix(7)).
@@ -68,7 +70,7 @@ func differs(is, want Shape) error {
 			differences = append(differences, fmt.Sprintf("%s is %v, not %v", key, a[key], b[key]))
 		}
 	}
-	return fmt.Errorf("%w: the rack that is there is another: %s", ErrConflict, strings.Join(differences, ", "))
+	return conflict("the rack that is there is another: " + strings.Join(differences, ", ") + "; take it down first")
 }
 
 // writeShape makes the rack's folder. One that is there must be empty, or left by a rack of the same shape, which then is
@@ -87,7 +89,7 @@ func writeShape(dir string, shape Shape) (anew bool, err error) {
 		return false, err
 	}
 	if len(there) > 0 {
-		return false, fmt.Errorf("%w: %s is no rack's folder: it holds %s", ErrConflict, dir, there[0].Name())
+		return false, conflict(fmt.Sprintf("%s is no rack's folder: it holds %s", dir, there[0].Name()))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return false, err
@@ -163,7 +165,7 @@ func Down(ctx context.Context, dir string) error {
 	for deadline := time.Now().Add(downPatience); ; {
 		held, err := holdLock(dir)
 		if err == nil {
-			defer held.Close()
+			defer unix.Close(held)
 			break
 		}
 		if !errors.Is(err, errHeld) {
