@@ -20,6 +20,13 @@ if [[ ${1:-run} == test ]]; then
         [libc6-dev]=/usr/include/stdio.h
         [python3-venv]='/usr/share/doc/python3-venv'
         [tcpdump]=/usr/bin/tcpdump
+        [qemu-system-x86]=/usr/bin/qemu-system-x86_64
+        [ovmf]=/usr/share/OVMF/OVMF_CODE_4M.fd
+        [ipxe-qemu]=/usr/lib/ipxe/qemu/efi-virtio.rom
+        [ipmitool]=/usr/bin/ipmitool
+        [etherwake]=/usr/sbin/etherwake
+        [dnsmasq-base]=/usr/sbin/dnsmasq
+        [curl]=/usr/bin/curl
         [openipmi]=/usr/bin/ipmi_sim
     )
 fi
