@@ -14,7 +14,8 @@ import (
 )
 
 // erase erases every disk of the machine and proves it; one receipt a disk, in their order. Disks are erased at the
-// same time, but those of one NVMe subsystem one after the other.
+// same time, but those of one NVMe subsystem one after the other, and so those with one serial number, which may be two
+// paths to one disk.
 func (m *machine) erase(ctx context.Context, disks []disk, p *progress) []protocol.Erased {
 	var own []disk
 	for _, d := range disks {
@@ -27,7 +28,11 @@ func (m *machine) erase(ctx context.Context, disks []disk, p *progress) []protoc
 	receipts := make([]protocol.Erased, len(own))
 	together := map[string][]int{}
 	for i, d := range own {
-		together[d.controller] = append(together[d.controller], i)
+		key := d.controller
+		if d.Serial != "" && d.Bus != "nvme" {
+			key = "serial number " + d.Serial
+		}
+		together[key] = append(together[key], i)
 	}
 	var erasing sync.WaitGroup
 	for _, indexes := range together {

@@ -259,11 +259,16 @@ func TestDisksAreErasedAtTheSameTimeUnlessTheyShareAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var disks []disk
 		open := map[string]*memoryDisk{}
-		for i, controller := range []string{"a", "b", "b", "c"} {
+		for i, controller := range []string{"a", "b", "b", "c", "d"} {
 			d := newMemoryDisk(4 * mib)
 			d.zero = func(offset, length int64) error { time.Sleep(time.Hour); return d.clear(offset, length) }
 			one := d.disk(fmt.Sprintf("vd%d", i), "virtio", "virtual")
 			one.controller = controller
+			if i >= 3 {
+				one.Serial = "two paths"
+			} else {
+				one.Serial = ""
+			}
 			disks, open[one.Name] = append(disks, one), d
 		}
 		m := withDisk(nil, answers{})
