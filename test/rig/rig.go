@@ -23,6 +23,7 @@ type Rig struct {
 	Binary string
 	Data   string
 	DB     string // "" for SQLite
+	Site   string // path of a site file; "" for the built-in catalogue
 	before host
 }
 
@@ -110,7 +111,7 @@ func (r *Rig) Start() *Controller {
 	}
 	_ = os.Remove(filepath.Join(r.Data, "controller.json"))
 	c := &Controller{rig: r, Log: log.Name(), done: make(chan struct{})}
-	c.Cmd = exec.Command(r.Binary, "serve", "--data", r.Data, "--listen", "127.0.0.1:0")
+	c.Cmd = exec.Command(r.Binary, "serve", "--data", r.Data, "--listen", "127.0.0.1:0", "--config", r.Site)
 	c.Env = append(os.Environ(), "MUSTER_DB="+r.DB)
 	c.Stdout, c.Stderr = log, log
 	if err := c.Cmd.Start(); err != nil {

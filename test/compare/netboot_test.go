@@ -1,0 +1,289 @@
+package compare_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/environment/netboot"
+	"muster/internal/inventory"
+	"muster/internal/monitor"
+	"muster/internal/netns"
+	"muster/internal/store"
+	"muster/test/rig"
+)
+
+// bootServer names the folder of a boot server in the environment of the process that is to be it.
+const bootServer = "MUSTER_COMPARE_BOOT_SERVER"
+
+// TestMain lets this program be the boot server of its own comparison: a process of its own, like its peers.
+func TestMain(m *testing.M) {
+	dir := os.Getenv(bootServer)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := serveBoots(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serveBoots serves the folder's blobs and firmware, and leases of a new SQLite database in it, until it is terminated.
+func serveBoots(dir string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	path := filepath.Join(dir, "muster.db")
+	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
+		_ = os.Remove(path + end)
+	}
+	db, err := store.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	network := inventory.Network{
+		Name: "rack", Namespace: filepath.Join(dir, "server"), Interface: "srv", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn,
+		First: netip.MustParseAddr("10.78.1.0"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
+	}
+	if err := db.Update(ctx, func(tx *store.Tx) error { return tx.PutNetwork(ctx, network) }); err != nil {
+		return err
+	}
+	return netboot.Serve(ctx, netboot.Config{
+		Network: network, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+}
+
+type folder string
+
+func (f folder) Blob(digest string) (netboot.Blob, error) {
+	file, err := os.Open(filepath.Join(string(f), digest))
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// bench is a server's and a client's network namespace with a cable between them.
+type bench struct {
+	*testing.T
+	dir string
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t, t.TempDir()}
+	for _, end := range []string{"server", "client"} {
+		path := filepath.Join(b.dir, end)
+		if err := netns.New(path, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	}
+	b.run("server", "ip", "link", "add", "srv", "type", "veth", "peer", "name", "cli", "netns", filepath.Join(b.dir, "client"))
+	for _, c := range []struct{ end, card, address string }{{"server", "srv", "10.78.0.1/16"}, {"client", "cli", "10.78.0.2/16"}} {
+		b.run(c.end, "ip", "addr", "add", c.address, "dev", c.card)
+		b.run(c.end, "ip", "link", "set", c.card, "up")
+	}
+	return b
+}
+
+// command runs at one end.
+func (b *bench) command(end string, args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--net=" + filepath.Join(b.dir, end)}, args...)...)
+}
+
+func (b *bench) run(end string, args ...string) string {
+	b.Helper()
+	out, err := b.command(end, args...).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// with runs a server while measure measures it. It is there when its socket (as ss writes it) is.
+func (b *bench) with(server *exec.Cmd, socket string, measure func() float64) float64 {
+	b.Helper()
+	said := &bytes.Buffer{}
+	server.Stdout, server.Stderr = said, said
+	if err := server.Start(); err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	defer func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		<-ended
+	}()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(b.run("server", "ss", "-Hlntup"), socket); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("%v does not listen on %s:\n%s", server.Args, socket, said)
+		}
+	}
+	return measure()
+}
+
+func (b *bench) muster() *exec.Cmd {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), bootServer+"="+b.dir)
+	return c
+}
+
+func (b *bench) file(name string, content []byte) string {
+	b.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// TestCompareBootServices measures what many machines that boot at once want, ours and a peer's in turn.
+func TestCompareBootServices(t *testing.T) {
+	if os.Getenv("MUSTER_COMPARE") == "" {
+		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
+	}
+	results, b := &table{}, newBench(t)
+	compareHTTP(b, results)
+	compareDHCP(b, results)
+	compareTFTP(b, results)
+	path := filepath.Join(rig.Root(t), "build", "compare-netboot.md")
+	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("the table is in %s\n", path)
+}
+
+const nginxConf = `
+daemon off; pid %[1]s/nginx.pid; error_log stderr; user root; worker_processes 2;
+events { worker_connections 1024; }
+http {
+	access_log off; sendfile on; tcp_nopush on; keepalive_timeout 65; types { } default_type application/octet-stream;
+	client_body_temp_path %[1]s/t1; proxy_temp_path %[1]s/t2; fastcgi_temp_path %[1]s/t3; uwsgi_temp_path %[1]s/t4; scgi_temp_path %[1]s/t5;
+	server { listen 10.78.0.1:8080; root %[1]s; }
+}`
+
+// compareHTTP lets 64 clients read the same image at once.
+func compareHTTP(b *bench, results *table) {
+	const readers, size = 64, 300 << 20
+	content := make([]byte, size)
+	_, _ = rand.Read(content)
+	sum := sha256.Sum256(content)
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	b.file(digest, content)
+	conf := b.file("nginx.conf", fmt.Appendf(nil, nginxConf, b.dir))
+	read := func(url string) func() float64 {
+		return func() float64 {
+			begin := time.Now()
+			var group errgroup.Group
+			for range readers {
+				c := b.command("client", "curl", "-sSf", "-o", "/dev/null", "-w", "%{size_download}", url)
+				group.Go(func() error {
+					if out, err := c.Output(); err != nil || string(out) != strconv.Itoa(size) {
+						return fmt.Errorf("%s: %s bytes: %w", url, out, err)
+					}
+					return nil
+				})
+			}
+			if err := group.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			return readers * size / time.Since(begin).Seconds() / 1e9
+		}
+	}
+	var ours, theirs samples
+	for range 5 {
+		theirs = append(theirs, b.with(b.command("server", "/usr/sbin/nginx", "-c", conf), ":8080", read("http://10.78.0.1:8080/"+digest)))
+		ours = append(ours, b.with(b.muster(), ":8069", read("http://10.78.0.1:8069/boot/v1/blob/"+digest)))
+	}
+	results.add(row{what: "HTTP, 64 readers of 300 MB", unit: "GB/s", peer: "nginx", ours: ours, theirs: theirs, bound: "at least 0.9"})
+}
+
+const keaConf = `{ "Dhcp4": {
+  "interfaces-config": { "interfaces": [ "srv" ] },
+  "lease-database": { "type": "memfile", "persist": true, "name": "%[1]s/kea.csv", "lfc-interval": 0 },
+  "valid-lifetime": 86400,
+  "multi-threading": { "enable-multi-threading": %[2]t },
+  "subnet4": [ { "subnet": "10.78.0.0/16", "pools": [ { "pool": "10.78.1.0 - 10.78.255.250" } ] } ],
+  "loggers": [ { "name": "kea-dhcp4", "severity": "ERROR", "output_options": [ { "output": "stdout" } ] } ]
+} }`
+
+// compareDHCP asks for more leases than either server can give, and counts those that are given. Ours are durable on disk
+// when they are told; Kea's are in a file that is not synced.
+func compareDHCP(b *bench, results *table) {
+	leases := func() float64 {
+		// perfdhcp ends with 3 when it has dropped some, which is the point of it.
+		out, err := b.command("client", "perfdhcp", "-4", "-l", "cli", "-r", "20000", "-R", "60000", "-p", "5", "-W", "500000", "10.78.0.1").CombinedOutput()
+		found := regexp.MustCompile(`Rate: ([0-9.]+) 4-way exchanges/second`).FindSubmatch(out)
+		if found == nil {
+			b.Fatalf("perfdhcp: %v\n%s", err, out)
+		}
+		rate, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return rate
+	}
+	kea := func(threads bool) *exec.Cmd {
+		_ = os.Remove(filepath.Join(b.dir, "kea.csv"))
+		c := b.command("server", "kea-dhcp4", "-c", b.file("kea.conf", fmt.Appendf(nil, keaConf, b.dir, threads)))
+		c.Env = append(os.Environ(), "KEA_LOCKFILE_DIR=none", "KEA_PIDFILE_DIR="+b.dir)
+		return c
+	}
+	var ours, theirs, threaded samples
+	for range 5 {
+		theirs = append(theirs, b.with(kea(false), ":67", leases))
+		ours = append(ours, b.with(b.muster(), ":67", leases))
+		threaded = append(threaded, b.with(kea(true), ":67", leases))
+	}
+	results.add(row{what: "DHCP leases, durable", unit: "1/s", peer: "Kea memfile", ours: ours, theirs: theirs, bound: "at least 1"})
+	results.add(row{what: "DHCP leases, durable", unit: "1/s", peer: "Kea memfile, threads", ours: ours, theirs: threaded, bound: "at least 1"})
+}
+
+// compareTFTP reads a file again and again, one block at a time, as firmware does.
+func compareTFTP(b *bench, results *table) {
+	const size = 16 << 20
+	content := make([]byte, size)
+	_, _ = rand.Read(content)
+	b.file("ipxe.efi", content)
+	read := func() float64 {
+		begin := time.Now()
+		c := b.command("client", "curl", "-sS", "--tftp-blksize", "1428", "tftp://10.78.0.1/ipxe.efi")
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, _ := io.Copy(io.Discard, out)
+		if err := c.Wait(); err != nil || n != size {
+			b.Fatalf("%d bytes by TFTP: %v", n, err)
+		}
+		return size / time.Since(begin).Seconds() / 1e6
+	}
+	var ours, theirs samples
+	for range 9 {
+		theirs = append(theirs, b.with(b.command("server", "in.tftpd", "-L", "-a", "10.78.0.1:69", "-s", b.dir), "10.78.0.1:69", read))
+		ours = append(ours, b.with(b.muster(), "10.78.0.1%srv:69", read))
+	}
+	results.add(row{what: "TFTP, blksize 1428", unit: "MB/s", peer: "tftpd-hpa", ours: ours, theirs: theirs, bound: "at least 1"})
+}

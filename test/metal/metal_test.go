@@ -1,0 +1,174 @@
+// Package metal_test takes whole machines from an empty inventory to an MPI job and back to off, with the real binary and
+// the virtual rack: QEMU machines that are woken, netboot, prove themselves and are erased.
+package metal_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+// machine is what the API says of one.
+type machine struct {
+	Name, Phase, Reason, Node, Power string
+	Since                            time.Time
+	MACs                             []string
+	Facts                            struct {
+		CPUs      int `json:"cpus"`
+		MemoryMiB int `json:"memory_mib"`
+		Disks     []struct{ Name, Serial string }
+		NICs      []struct{ MAC string }
+		System    struct{ Serial, Product string }
+	}
+	Release *struct {
+		From  string
+		Clean bool
+		Disks []struct {
+			Disk, Method, Verified string
+			OK                     bool
+		}
+	}
+}
+
+type cluster struct {
+	Phase, Reason, Lacks string
+	Nodes                []struct{ Name, Phase, Machine, Reason string }
+}
+
+// yard is a rig with a rack.
+type yard struct {
+	*rig.Rig
+	csv string
+}
+
+// newYard starts a controller and a rack of machines that are off, and enrols them.
+func newYard(t *testing.T, machines int, flags ...string) yard {
+	t.Helper()
+	r := rig.New(t, "")
+	r.Site = r.File("site.yaml", site)
+	r.Start()
+	y := yard{r, filepath.Join(t.TempDir(), "rack.csv")}
+	up := append([]string{"rack", "up", "--machines", fmt.Sprint(machines), "--csv", y.csv}, flags...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			y.consoles()
+		}
+		r.Run("rack", "down")
+		if _, err := os.Stat(r.Data + "-rack"); err == nil {
+			t.Errorf("the rack has left %s-rack", r.Data)
+		}
+	})
+	r.Run(up...)
+	r.Run("machines", "add", "--local", "1", "--wait")
+	r.Run("machines", "import", y.csv)
+	return y
+}
+
+// site gives up on silent machines sooner than a real site would.
+const site = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+limits: {boot: 60s}
+classes:
+  - {name: local, select: ["substrate = local"]}
+  - {name: service, select: ["substrate = local"]}
+  - {name: metal, select: ["substrate = metal"]}
+`
+
+// consoles prints the ends of the machines' consoles, for whoever has to find out what went wrong.
+func (y yard) consoles() {
+	var list []struct{ Name string }
+	y.Get(&list, "rack", "list")
+	for _, m := range list {
+		out := y.Muster("rack", "console", m.Name).Out
+		y.Logf("console of %s:\n%s", m.Name, out[max(0, len(out)-3000):])
+	}
+	y.Logf("machines:\n%s\nevents:\n%s", y.Muster("machines", "list").Out, y.Muster("events").Out)
+}
+
+func (y yard) machine(name string) machine {
+	y.Helper()
+	var m machine
+	y.Get(&m, "machines", "get", name)
+	return m
+}
+
+// power is the rack's own view, which nobody has to believe from the controller.
+func (y yard) power(name string) string {
+	y.Helper()
+	var list []struct{ Name, Power string }
+	y.Get(&list, "rack", "list")
+	for _, m := range list {
+		if m.Name == name {
+			return m.Power
+		}
+	}
+	y.Fatalf("there is no machine %s in the rack", name)
+	return ""
+}
+
+// inspected waits until every machine of the rack has passed its inspection and is off.
+func (y yard) inspected(machines int) {
+	y.Helper()
+	y.Run("machines", "inspect", "--all", "--wait", "--timeout", "5m")
+	for i := range machines {
+		name := fmt.Sprintf("rack-%d", i+1)
+		m := y.machine(name)
+		if m.Phase != "available" || m.Facts.CPUs == 0 || m.Facts.MemoryMiB < 500 || len(m.Facts.Disks) == 0 || m.Facts.System.Serial != name {
+			y.Fatalf("after its inspection: %+v", m)
+		}
+		if got := y.power(name); got != "off" {
+			y.Errorf("%s is %s after its inspection", name, got)
+		}
+	}
+}
+
+// TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and UEFI, Wake-on-LAN,
+// IPMI and Redfish.
+func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
+	y := newYard(t, 4, "--firmware", "mixed", "--power", "mixed")
+	y.inspected(4)
+
+	began := time.Now()
+	out := y.Run("create", "-f", y.File("metal.yaml", "name: metal\nisolation: metal\nnodes: 3\n"), "--wait", "--timeout", "5m")
+	t.Logf("from create to idle in Slurm: %.1f s", time.Since(began).Seconds())
+	_ = out
+
+	hosts := strings.Fields(y.Run("ssh", "metal", "--", "srun", "-N3", "hostname"))
+	slices.Sort(hosts)
+	if !slices.Equal(hosts, []string{"n1", "n2", "n3"}) {
+		t.Errorf("srun ran on %v", hosts)
+	}
+	job := "srun --mpi=pmix -N2 -n2 mpi-pingpong"
+	if out := y.Run("ssh", "metal", "--", job); !regexp.MustCompile(`pingpong_latency_us [0-9.]+`).MatchString(out) {
+		t.Errorf("%s:\n%s", job, out)
+	}
+	if out := y.Run("ssh", "metal", "--", "srun -N3 sh -c 'echo $(hostname) > ~/on-$(hostname)'; cat ~/on-*"); len(strings.Fields(out)) != 3 {
+		t.Errorf("/home is not shared: %q", out)
+	}
+	y.Run("ssh", "metal", "--", "srun -N1 -w n1 sh -c 'ls /dev/vda'")
+
+	y.Run("scale", "metal", "4", "--wait", "--timeout", "5m")
+	y.Run("scale", "metal", "3", "--wait", "--timeout", "5m")
+	receipt := y.Run("delete", "metal", "--wait", "--timeout", "5m")
+	for i := range 4 {
+		name := fmt.Sprintf("rack-%d", i+1)
+		m := y.machine(name)
+		if m.Phase != "available" || m.Release == nil || !m.Release.Clean || len(m.Release.Disks) != 1 || !m.Release.Disks[0].OK || m.Release.Disks[0].Verified == "" {
+			t.Errorf("after its release: %+v, %+v", m, m.Release)
+		}
+		if got := y.power(name); got != "off" {
+			t.Errorf("%s is %s after its release", name, got)
+		}
+		if !strings.Contains(receipt, name) {
+			t.Errorf("%s is not in the receipt:\n%s", name, receipt)
+		}
+	}
+}
