@@ -21,6 +21,15 @@ if [[ ${1:-run} == test ]]; then
         [python3-venv]='/usr/share/doc/python3-venv'
         [tcpdump]=/usr/bin/tcpdump
         [qemu-system-x86]=/usr/bin/qemu-system-x86_64
+        # what an inspected machine runs
+        [nvme-cli]=/usr/sbin/nvme
+        [smartmontools]=/usr/sbin/smartctl
+        [hdparm]=/sbin/hdparm
+        [sg3-utils]=/usr/bin/sg_sanitize
+        [pciutils]=/usr/bin/lspci
+        [ethtool]=/sbin/ethtool
+        [kmod]=/usr/sbin/depmod
+        [cpio]=/usr/bin/cpio
         [ovmf]=/usr/share/OVMF/OVMF_CODE_4M.fd
         [ipxe-qemu]=/usr/lib/ipxe/qemu/efi-virtio.rom
         [ipmitool]=/usr/bin/ipmitool
