@@ -73,14 +73,19 @@ func newFakeController(t testing.TB) *fakeController {
 // listen serves on a unix socket until the test ends.
 func (f *fakeController) listen(t testing.TB, socket string) {
 	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	must(t, err)
+	f.serve(t, listener)
+}
+
+func (f *fakeController) serve(t testing.TB, listener net.Listener) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	der, err := f.sign(&x509.Certificate{DNSNames: []string{controllerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, &key.PublicKey, time.Hour)
 	must(t, err)
 	clients := x509.NewCertPool()
 	clients.AddCert(f.ca)
-	listener, err := net.Listen("unix", socket)
-	must(t, err)
 	server := &http.Server{Handler: f.routes(), ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +118,21 @@ func TestAMachineWakesJoinsAndIsSwitchedOff(t *testing.T) {
 	if !strings.Contains(l.console.String(), "connection refused; trying on") {
 		t.Errorf("console: %s", l.console.String())
 	}
+}
+
+func TestAMachineSpeaksToAControllerThatComesLateByTCP(t *testing.T) {
+	l := newLab(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := listener.Addr().String()
+	must(t, listener.Close())
+	l.onMetal(t, func(b *protocol.Boot) { b.Endpoints = []string{protocol.Endpoint(netip.MustParseAddr("127.0.0.1")), "https://" + address} })
+	l.run(t)
+	time.Sleep(200 * time.Millisecond)
+	listener, err = net.Listen("tcp", address)
+	must(t, err)
+	l.controller.serve(t, listener)
+	l.untilReady(t)
 }
 
 func TestARefusedMachineIsSwitchedOff(t *testing.T) {

@@ -58,7 +58,7 @@ EXPORT {
 }
 LOG {
 	Default_Log_Level = WARN;
-	Components { DBUS = FATAL; NFS_CB = FATAL; }
+	Components { DBUS = FATAL; NFS_CB = FATAL; TIRPC = FATAL; } # asked for by none
 	Format {
 		date_format = none;
 		time_format = none;
@@ -67,6 +67,8 @@ LOG {
 		PROGNAME = false;
 		PID = false;
 		THREAD_NAME = false;
+		FILE_NAME = false;
+		LINE_NUM = false;
 		FUNCTION_NAME = false;
 	}
 }
@@ -86,7 +88,7 @@ func (n *node) export(ctx context.Context, config *protocol.Config) error {
 	n.supervisor.start(context.WithoutCancel(ctx), service{
 		name:    ganesha,
 		command: Command{Argv: []string{"/usr/bin/ganesha.nfsd", "-F", "-L", "STDERR", "-N", "NIV_WARN", "-f", nfsFile, "-p", "/run/ganesha.pid"}},
-		noise:   []string{"Missing RADOS", "RPC_Debug_Flags", "Cannot register NFS V4", "gssd_refresh", "Changing", "getclnthandle"},
+		noise:   []string{"Missing RADOS", "RPC_Debug_Flags", "Cannot register NFS V4", "gssd_refresh", "log level", "Log_Level"},
 	})
 	n.reporter.expect("nfs")
 	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {

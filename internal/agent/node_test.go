@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/netns"
 )
 
 func agentMain() int {
@@ -52,6 +53,14 @@ func TestARealClusterLives(t *testing.T) {
 	t.Logf("MPI: %s", r.ssh(t, head, "srun -N2 -n2 mpi-pingpong 2>&1 | tail -3"))
 	if got := r.ssh(t, head, "ssh n1 hostname"); got != "n1\n" {
 		t.Errorf("ssh from node to node: %q", got)
+	}
+
+	if err := netns.Do("/run/netns/"+r.net, func() error { return served(t.Context(), head.Address) }); err != nil {
+		t.Errorf("the head does not serve /home: %v", err)
+	}
+	// Bit 2, which is missing in b, is DAC_READ_SEARCH: capability.h.
+	if got := r.ssh(t, head, "grep CapBnd /proc/self/status"); !strings.HasSuffix(strings.TrimSpace(got), "b") {
+		t.Errorf("who logs in to the head may come to open files by handle: %s", got)
 	}
 
 	r.ssh(t, head, "sbatch -w n2 --wrap 'sleep 300'")

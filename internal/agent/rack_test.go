@@ -105,6 +105,9 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 	t.Helper()
 	type object = map[string]any
 	caps := strings.Split("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_SETFCAP CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_SYS_CHROOT CAP_AUDIT_WRITE CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE", " ")
+	if p.Role == protocol.Head {
+		caps = append(caps, "CAP_DAC_READ_SEARCH") // it serves /home
+	}
 	bind := func(to, from string, options ...string) object {
 		return object{"destination": to, "type": "bind", "source": from, "options": append([]string{"bind"}, options...)}
 	}
@@ -241,7 +244,7 @@ func testPeer(name string, number int, role protocol.Role) protocol.Peer {
 func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...protocol.Peer) {
 	for _, p := range peers {
 		r.controller.set(p.Name, protocol.Config{
-			Revision: revision, Cluster: "test", Self: p, Peers: peers, MungeKey: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
+			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head, MungeKey: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
 			Users: []protocol.User{{Name: "alice", UID: 5000, Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}},
 			SSH:   protocol.SSH{UserCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey()))), HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.controller.hostCA.PublicKey())))},
 		})

@@ -69,6 +69,8 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 # Debian's Open MPI has PMIx and nothing else.
 MpiDefault=pmix
+# What a job may pin in memory is its node's own limit, not that of the head that it was submitted on: InfiniBand needs it.
+PropagateResourceLimitsExcept=MEMLOCK
 # Cores are given out, memory is not counted.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
