@@ -154,7 +154,7 @@ host was restarted, comes back with its machines off and their disks as they wer
 			return fmt.Errorf("the rack is up, but the list of its machines cannot be written: %w", err)
 		}
 		a.printRack(state)
-		a.say("`muster machines import %s` enrols them", *csv)
+		a.say("they run with %s, in %s\n`muster machines import %s` enrols them", state.Accel, *dir, *csv)
 		return a.announceRack(ctx, *dir, s.Name)
 	})
 	return c

@@ -137,14 +137,16 @@ ends it, and so does muster rack heal.`, nil),
 		a.rackSwitch(rack.NoDHCP, "DHCP packets of machines get lost", `From now on packets between machines and DHCP servers get lost. All others arrive.`, nil),
 		a.rackSwitch(rack.Slow, "The network of machines is slow", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
 		corrupt,
-		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, slow and corrupt. They stay on, or off.`, nil),
+		a.rackSwitch(rack.BadDisk, "The first disk of machines cannot be written", `From their next start on, whatever would change the first disk of machines fails with an input/output error. It is read as ever.`, nil),
+		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, slow, corrupt and bad-disk; the last goes with
+the next start. They stay on, or off.`, nil),
 	}
 }
 
 // rackSwitch is one of them. after is for corrupt.
 func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Command {
 	c := &cobra.Command{
-		Use: what + " NAME...", Short: short, Long: long,
+		Use: what + " NAME…", Short: short, Long: long,
 		Example: fmt.Sprintf("  muster rack %s rack-1\n  muster rack %s rack-1 rack-2", what, what),
 		Args:    cobra.MinimumNArgs(1),
 	}

@@ -16,12 +16,14 @@ const (
 	NoDHCP  = "no-dhcp"  // its packets to and from DHCP servers get lost
 	Slow    = "slow"     // its network carries 256 kbit/s
 	Corrupt = "corrupt"  // one byte of what it fetches by HTTP is another
+	BadDisk = "bad-disk" // from its next start on, what would change its first disk fails
 	Heal    = "heal"     // all faults are taken back
 )
 
 // faults are those that outlive a loss of power.
 type faults struct {
 	noPower bool
+	badDisk bool // from the next start on
 	spoil
 }
 
@@ -30,7 +32,7 @@ func (f faults) names() []string {
 	for _, fault := range []struct {
 		is   bool
 		name string
-	}{{f.noPower, NoPower}, {f.noDHCP, NoDHCP}, {f.slow, Slow}, {f.corrupt > 0, Corrupt}} {
+	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.slow, Slow}, {f.corrupt > 0, Corrupt}} {
 		if fault.is {
 			names = append(names, fault.name)
 		}
@@ -58,6 +60,8 @@ func (m *machine) do(ctx context.Context, what string, after int64) error {
 	switch what {
 	case NoPower:
 		m.faults.noPower = true
+	case BadDisk:
+		m.faults.badDisk = true
 	case NoDHCP:
 		m.faults.noDHCP = true
 	case Slow:

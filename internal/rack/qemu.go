@@ -38,6 +38,7 @@ type virtual struct {
 	accel []string // QEMU's options
 	first order
 	disks []string // files, raw
+	bad   string   // file of the rules by which the first disk fails; "": it does not
 	vars  string   // file of UEFI variables
 	// Of QEMU's process: the monitor's socket, and the NICs' taps.
 	monitor int
@@ -79,13 +80,32 @@ func (v virtual) arguments() []string {
 		device = "nvme"
 	}
 	for i, path := range v.disks {
+		file := "file=" + escape(path)
+		if v.bad != "" && i == 0 {
+			file = fmt.Sprintf("file.driver=blkdebug,file.config=%s,file.image.filename=%s", escape(v.bad), escape(path))
+		}
 		// Blocks of zeroes take no room. Flushes need not reach the host's disk: no rack outlives its host.
 		args = append(args,
-			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file=%s", i, escape(path)),
+			"-drive", fmt.Sprintf("if=none,id=disk%d,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,%s", i, file),
 			"-device", fmt.Sprintf("%s,drive=disk%d,serial=%s,bootindex=%d", device, i, diskSerial(v.Machine, i), disks+i))
 	}
 	return args
 }
+
+// badDisk are rules of QEMU's blkdebug: whatever would change the disk fails with an input/output error (EIO, 5).
+const badDisk = `[inject-error]
+event = "none"
+iotype = "write"
+errno = "5"
+[inject-error]
+event = "none"
+iotype = "write-zeroes"
+errno = "5"
+[inject-error]
+event = "none"
+iotype = "discard"
+errno = "5"
+`
 
 // diskSerial fits into the 20 characters that both kinds of disk have for it.
 func diskSerial(m Machine, i int) string {

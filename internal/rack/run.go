@@ -23,6 +23,7 @@ import (
 type rack struct {
 	dir         string
 	shape       Shape
+	accel       []string
 	certificate string // of the BMCs, SHA-256, hexadecimal
 	machines    []*machine
 	log         *slog.Logger
@@ -51,12 +52,11 @@ func Run(ctx context.Context, dir string, log *slog.Logger) (err error) {
 	defer func() {
 		err = errors.Join(err, removeNetwork(filepath.Join(dir, netnsFile)))
 	}()
-	accel, err := accelerate(ctx, shape.Accel)
-	if err != nil {
+	if r.accel, err = accelerate(ctx, shape.Accel); err != nil {
 		return err
 	}
-	log.Info("machines run", "with", accel[1], "cpu", accel[3])
-	if err := r.build(accel); err != nil {
+	log.Info("machines run", "with", r.accel[1], "cpu", r.accel[3])
+	if err := r.build(); err != nil {
 		return err
 	}
 	defer r.powerOff()
@@ -69,13 +69,13 @@ func Run(ctx context.Context, dir string, log *slog.Logger) (err error) {
 }
 
 // build makes network and machines.
-func (r *rack) build(accel []string) error {
+func (r *rack) build() error {
 	plan, namespace := r.shape.Plan(), filepath.Join(r.dir, netnsFile)
 	if err := makeNetwork(namespace, plan); err != nil {
 		return err
 	}
 	for _, m := range plan {
-		built := &machine{Machine: m, shape: r.shape, dir: machineDir(r.dir, m.Name), namespace: namespace, accel: accel}
+		built := &machine{Machine: m, shape: r.shape, dir: machineDir(r.dir, m.Name), namespace: namespace, accel: r.accel}
 		if err := built.prepare(); err != nil {
 			return err
 		}
@@ -226,13 +226,14 @@ type failure struct {
 // State is a rack and its machines as they are now.
 type State struct {
 	Dir      string   `json:"dir"`
-	PID      int      `json:"pid"` // of the rack's process
+	PID      int      `json:"pid"`   // of the rack's process
+	Accel    string   `json:"accel"` // kvm or tcg
 	Shape    Shape    `json:"shape"`
 	Machines []Status `json:"machines"`
 }
 
 func (r *rack) state() State {
-	s := State{Dir: r.dir, PID: os.Getpid(), Shape: r.shape}
+	s := State{Dir: r.dir, PID: os.Getpid(), Accel: r.accel[1], Shape: r.shape}
 	for _, m := range r.machines {
 		s.Machines = append(s.Machines, m.status(r.certificate))
 	}

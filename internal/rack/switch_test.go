@@ -440,7 +440,7 @@ func bootSector(code ...byte) []byte {
 	return sector
 }
 
-func TestTheSystemsOwnPowerOffAndReboot(t *testing.T) {
+func TestWhatASystemDoesByItself(t *testing.T) {
 	s := small(1)
 	s.Power, s.Firmware = Redfish, BIOS
 	l := newLab(t, s)
@@ -469,6 +469,22 @@ func TestTheSystemsOwnPowerOffAndReboot(t *testing.T) {
 	if signs := strings.Count(l.console("rack-1"), "!"); signs != 1 {
 		t.Errorf("the system ran %d times", signs)
 	}
+
+	write := bootSector(
+		0xb8, 0x01, 0x03, 0xb9, 0x02, 0x00, 0xba, 0x80, 0x00, 0xbb, 0x00, 0x7c, // int 13h: write a sector to the first disk, track 0, sector 2
+		0xcd, 0x13,
+		0xb0, 'W', 0x73, 0x02, 0xb0, 'E', // E in place of W if it failed
+		0xba, 0xf8, 0x03, 0xee, // to the serial line
+		0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef)
+	for _, sign := range []string{"!W", "!E"} {
+		boot(write)
+		l.eventually("the system has tried to write", func() bool { return l.look("rack-1").State == "off" })
+		if text := l.console("rack-1"); !strings.Contains(text, sign) {
+			t.Errorf("the console lacks %s: %q", sign, text)
+		}
+		l.do("rack-1", BadDisk)
+	}
+	l.do("rack-1", Heal)
 
 	boot(bootSector(0xb0, 0xfe, 0xe6, 0x64, 0xf4)) // the keyboard controller's reset
 	l.eventually("a system that reboots comes back", func() bool { return strings.Count(l.console("rack-1"), "!") > 2 })
