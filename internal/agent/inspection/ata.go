@@ -81,11 +81,10 @@ func (m *machine) askATA(ctx context.Context, d disk) (ataIdentity, error) {
 	if can.security&ataEnabled == 0 {
 		return can, nil
 	}
-	if m.removePassword(ctx, d) != nil {
-		can.passwordIsNotMusters = true
-		return can, nil
-	}
-	return m.identify(ctx, d)
+	after, err := m.removePassword(ctx, d)
+	after.passwordIsNotMusters = after.security&ataEnabled != 0
+	after.sanitizeIsNotAvailable = can.sanitizeIsNotAvailable
+	return after, err
 }
 
 func (m *machine) identify(ctx context.Context, d disk) (ataIdentity, error) {
@@ -96,13 +95,15 @@ func (m *machine) identify(ctx context.Context, d disk) (ataIdentity, error) {
 	return parseIdentify(string(text))
 }
 
-func (m *machine) removePassword(ctx context.Context, d disk) error {
-	_, unlock := m.run(ctx, ataLimit, "hdparm", "--user-master", "u", "--security-unlock", ataPassword, d.path)
-	_, disable := m.run(ctx, ataLimit, "hdparm", "--user-master", "u", "--security-disable", ataPassword, d.path)
-	if disable == nil {
-		return nil
+// removePassword removes Muster's password and asks the disk how it is now: hdparm ends with status 0 also when the disk
+// has refused.
+func (m *machine) removePassword(ctx context.Context, d disk) (ataIdentity, error) {
+	for _, command := range []string{"--security-unlock", "--security-disable"} {
+		if _, err := m.run(ctx, ataLimit, "hdparm", "--user-master", "u", command, ataPassword, d.path); err != nil {
+			m.logf("%s: %v", d.Name, err)
+		}
 	}
-	return errors.Join(unlock, disable)
+	return m.identify(ctx, d)
 }
 
 func offersATASanitize(command int) func(abilities) (bool, string) {
@@ -142,7 +143,9 @@ func ataSecureErase(enhanced bool) func(context.Context, *erasure, func(string))
 		if enhanced {
 			command, promised = "--security-erase-enhanced", can.enhanced
 		}
-		far(fmt.Sprintf("in one step of about %v", promised))
+		if promised > 0 {
+			far(fmt.Sprintf("in one step of about %v", promised))
+		}
 		if _, err := e.machine.run(ctx, ataLimit, "hdparm", "--user-master", "u", "--security-set-pass", ataPassword, e.disk.path); err != nil {
 			return fmt.Errorf("set a password: %w", err)
 		}
@@ -152,10 +155,14 @@ func ataSecureErase(enhanced bool) func(context.Context, *erasure, func(string))
 			limit = unsaid
 		}
 		_, err = e.machine.run(ctx, limit, "hdparm", "--user-master", "u", command, ataPassword, e.disk.path)
-		// An erasure that worked has removed the password.
-		after, asked := e.machine.identify(context.WithoutCancel(ctx), e.disk)
-		if asked == nil && after.security&ataEnabled != 0 {
-			err = errors.Join(err, errors.New("the disk has kept its password"), e.machine.removePassword(context.WithoutCancel(ctx), e.disk))
+		ctx = context.WithoutCancel(ctx) // an erasure that was cut off must not leave the disk locked
+		after, asked := e.machine.identify(ctx, e.disk)
+		if asked != nil || after.security&ataEnabled == 0 {
+			return errors.Join(err, asked)
+		}
+		err = errors.Join(err, errors.New("the disk has kept the password that an erasure removes"))
+		if after, asked = e.machine.removePassword(ctx, e.disk); asked != nil || after.security&ataEnabled != 0 {
+			err = errors.Join(err, asked, errors.New("and it could not be removed"))
 		}
 		return err
 	}

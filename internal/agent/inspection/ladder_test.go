@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,7 @@ type drive struct {
 	security int
 	word59   int
 	password string
-	erase    string // "works", "lies", "fails"
+	erase    string // "works", "lies", "fails", "is refused"
 
 	// SCSI
 	polls int
@@ -82,7 +83,7 @@ func (d *drive) Run(_ context.Context, argv ...string) ([]byte, error) {
 		return []byte(identifyText(d.word59, d.security)), nil
 	case has("--security-unlock"), has("--security-disable"):
 		if !has(" " + d.password + " ") {
-			return nil, errDisk
+			return []byte("SG_IO: bad/missing sense data"), nil // as hdparm does
 		}
 		if d.security &^= ataLocked; has("--security-disable") {
 			d.security &^= ataEnabled
@@ -95,6 +96,9 @@ func (d *drive) Run(_ context.Context, argv ...string) ([]byte, error) {
 	case has("--security-erase"):
 		if d.erase == "fails" {
 			return nil, errDisk
+		}
+		if d.erase == "is refused" {
+			return []byte("SG_IO: bad/missing sense data"), nil // as hdparm does
 		}
 		d.security &^= ataEnabled
 		if d.erase == "works" {
@@ -184,7 +188,11 @@ func TestTheLadderIsClimbedDownToWhatWorks(t *testing.T) {
 		{name: "SATA whose secure erase fails and leaves a password", drive: drive{security: ataSecurity, erase: "fails"}, bus: "sata", kind: "hdd",
 			method: "zero", called: "--security-disable muster",
 			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered,
-				"ata secure erase: input/output error; the disk has kept its password"}},
+				"ata secure erase: input/output error; the disk has kept the password that an erasure removes"}},
+		{name: "SATA whose secure erase is refused without an error", drive: drive{security: ataSecurity, erase: "is refused"}, bus: "sata", kind: "hdd",
+			method: "zero", called: "--security-disable muster",
+			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered, "ata secure erase, enhanced: " + notOffered,
+				"ata secure erase: the disk has kept the password that an erasure removes"}},
 		{name: "SATA that the firmware has frozen", drive: drive{security: ataSecurity | ataFrozen | ataEnhancedErase}, bus: "sata", kind: "hdd",
 			method: "zero", never: "set-pass",
 			tried: []string{"ata sanitize: block erase: " + notOffered, "ata sanitize: crypto scramble: " + notOffered,
@@ -287,6 +295,12 @@ func TestDisksAreErasedAtTheSameTimeUnlessTheyShareAController(t *testing.T) {
 }
 
 func FuzzErasers(f *testing.F) {
+	real, err := os.ReadFile("testdata/qemu.identify") // hdparm --Istdout of a QEMU disk
+	must(f, err)
+	if _, err := parseIdentify(string(real)); err != nil {
+		f.Error(err)
+	}
+	f.Add(real)
 	f.Add([]byte(identifyText(ataSanitizeOffered|ataBlockErase, ataSecurity)))
 	f.Add([]byte("Sanitize status:\n    State:    SD2 Sanitize operation In Process\n    Progress: 0x1e (0%)\n"))
 	f.Add([]byte("Progress indication: 12.34% done\n"))
