@@ -138,7 +138,11 @@ func accelerate(ctx context.Context, kind string) ([]string, error) {
 			failed = append(failed, "/dev/kvm is not there, or not for this user")
 			continue
 		}
-		err := try(ctx, options)
+		patience := 20 * time.Second
+		if kind == Auto && options[1] == KVM {
+			patience = time.Second // slower than emulation is of no use
+		}
+		err := try(ctx, options, patience)
 		if err == nil {
 			return options, nil
 		}
@@ -148,11 +152,7 @@ func accelerate(ctx context.Context, kind string) ([]string, error) {
 }
 
 // try starts a machine without anything and waits for its BIOS's first word, which proves that it runs.
-func try(ctx context.Context, options []string) error {
-	patience := time.Second
-	if options[1] == TCG {
-		patience = 20 * time.Second // there is nothing else to try
-	}
+func try(ctx context.Context, options []string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	args := append([]string{"-machine", "q35,graphics=off", "-m", "64", "-no-user-config", "-nodefaults", "-display", "none", "-vga", "none", "-serial", "stdio"}, options...)
@@ -170,7 +170,7 @@ func try(ctx context.Context, options []string) error {
 	cancel()
 	_ = c.Wait() // it was killed
 	if err != nil {
-		return fmt.Errorf("%s %s: no sign of life", options[1], options[3])
+		return fmt.Errorf("%s %s: no sign of life in %s", options[1], options[3], patience)
 	}
 	return nil
 }
