@@ -190,7 +190,7 @@ func TestAnErasureEndsWithItsContext(t *testing.T) {
 // A region that a method left out is seen for sure if it is longer than two of the parts that have a marker each.
 func TestAHoleIsFoundWhereverItIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		blocks := rapid.Int64Range(256, 4096).Draw(t, "blocks")
+		blocks := rapid.Int64Range(256, 1024).Draw(t, "blocks")
 		size := blocks*blockSize + 512*rapid.Int64Range(0, 7).Draw(t, "sectors")
 		d := newMemoryDisk(size)
 		zeroes := rapid.Bool().Draw(t, "zeroes")
