@@ -149,6 +149,8 @@ type node struct {
 	mu     sync.Mutex
 	checks []check
 
+	refuse context.CancelCauseFunc // ends the node
+
 	poll  pollState
 	tasks sync.WaitGroup
 }
@@ -179,6 +181,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer n.tasks.Wait()
 	defer cancel(nil)
+	n.refuse = cancel
 	// Services end one after the other, not all at once by a common context.
 	defer n.supervisor.stop()
 
@@ -248,7 +251,11 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 			}
 		})
 	}
-	n.tasks.Go(func() { n.reporter.run(ctx, n.controller, n.console, n.poll.newest) })
+	n.tasks.Go(func() {
+		if err := n.reporter.run(ctx, n.controller, n.console, n.poll.newest); err != nil {
+			n.refuse(err)
+		}
+	})
 	return nil
 }
 

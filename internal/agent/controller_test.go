@@ -172,8 +172,12 @@ func (f *fakeController) config(w http.ResponseWriter, r *http.Request) {
 	limit := time.After(25 * time.Second)
 	for {
 		f.mu.Lock()
-		config, changed := f.configs[peer(r)], f.changed
+		config, changed, stale := f.configs[peer(r)], f.changed, f.stale[peer(r)]
 		f.mu.Unlock()
+		if stale {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
 		if peer(r) == "" {
 			http.Error(w, "no certificate", http.StatusUnauthorized)
 			return
@@ -200,6 +204,11 @@ func (f *fakeController) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mu.Lock()
+	if f.stale[peer(r)] {
+		f.mu.Unlock()
+		w.WriteHeader(http.StatusGone)
+		return
+	}
 	f.reports[peer(r)] = report
 	f.count[peer(r)]++
 	reply := protocol.ReportReply{Every: f.every}

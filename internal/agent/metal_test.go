@@ -126,7 +126,9 @@ func TestAMachineSpeaksToAControllerThatComesLateByTCP(t *testing.T) {
 	must(t, err)
 	address := listener.Addr().String()
 	must(t, listener.Close())
-	l.onMetal(t, func(b *protocol.Boot) { b.Endpoints = []string{protocol.Endpoint(netip.MustParseAddr("127.0.0.1")), "https://" + address} })
+	l.onMetal(t, func(b *protocol.Boot) {
+		b.Endpoints = []string{protocol.Endpoint(netip.MustParseAddr("127.0.0.1")), "https://" + address}
+	})
 	l.run(t)
 	time.Sleep(200 * time.Millisecond)
 	listener, err = net.Listen("tcp", address)
@@ -145,6 +147,27 @@ func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 	}
 	if did := l.machine.did(); did[len(did)-1] != "off" {
 		t.Errorf("%v", did)
+	}
+}
+
+func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) {
+	l := newLab(t)
+	l.controller.every = 20 * time.Millisecond
+	l.onMetal(t, func(*protocol.Boot) {})
+	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
+	done := make(chan error, 1)
+	go func() { done <- run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, l.world()) }()
+	l.untilReady(t)
+	l.controller.mu.Lock()
+	l.controller.stale["n1"] = true // which the poll under way does not hear of
+	l.controller.mu.Unlock()
+	select {
+	case err := <-done:
+		if did := l.machine.did(); !errors.Is(err, ErrRefused) || did[len(did)-1] != "off" {
+			t.Errorf("%v, %v", err, did)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"sync"
@@ -106,15 +107,18 @@ func (r *reporter) snapshot() protocol.Report {
 	return report
 }
 
-// run reports until ctx ends. newest hears the revision that the controller has with each answer.
-func (r *reporter) run(ctx context.Context, to controller, console *console, newest func(revision int64)) {
+// run reports until ctx ends, or until the controller refuses to hear more: ErrRefused. newest hears the revision that
+// the controller has with each answer.
+func (r *reporter) run(ctx context.Context, to controller, console *console, newest func(revision int64)) error {
 	every, retry, failing := reportEvery, reportRetry, false
 	for ctx.Err() == nil {
 		wait := every
 		reply, err := to.Report(ctx, r.snapshot())
 		switch {
 		case ctx.Err() != nil:
-			return
+			return nil
+		case errors.Is(err, ErrRefused):
+			return err
 		case err != nil:
 			wait, retry = retry, min(2*retry, reportEvery)
 			if !failing {
@@ -130,9 +134,10 @@ func (r *reporter) run(ctx context.Context, to controller, console *console, new
 		}
 		failing = err != nil
 		if !r.wait(ctx, wait, failing) {
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // wait returns when it is time for the next report; a change does not shorten the pause after a failure.
