@@ -116,37 +116,45 @@ func diskSerial(m Machine, i int) string {
 // escape doubles commas, which end a value in QEMU's options.
 func escape(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
-// accelerators are QEMU's options for each kind, in the order of preference. Hosts that are virtual themselves may offer
-// capabilities that QEMU then fails on, so the host's CPU comes without them.
-func accelerators(kind string) [][]string {
-	kvm := [][]string{{"-accel", "kvm", "-cpu", "host,arch-capabilities=off"}, {"-accel", "kvm", "-cpu", "qemu64"}}
-	tcg := [][]string{{"-accel", "tcg", "-cpu", "qemu64"}}
-	switch kind {
-	case KVM:
-		return kvm
-	case TCG:
-		return tcg
-	}
-	return append(kvm, tcg...)
+// emulation is QEMU's options for machines that run everywhere.
+func emulation() []string { return []string{"-accel", TCG, "-cpu", "qemu64"} }
+
+// hardware are QEMU's options for KVM, in the order of preference. Hosts that are virtual themselves may offer capabilities
+// that QEMU then fails on, so the host's CPU comes without them.
+func hardware() [][]string {
+	return [][]string{{"-accel", KVM, "-cpu", "host,arch-capabilities=off"}, {"-accel", KVM, "-cpu", "qemu64"}}
 }
 
-// accelerate chooses the first options with which a machine really runs here.
+// longestStart is how long a machine may take to show life, where there is nothing to choose.
+const longestStart = 20 * time.Second
+
+// accelerate chooses the options with which a machine really runs here. On hosts that are virtual themselves KVM may be
+// slower than emulation by far, so where there is a choice it must not be much slower to show life.
 func accelerate(ctx context.Context, kind string) ([]string, error) {
 	var failed []string
-	for _, options := range accelerators(kind) {
-		if options[1] == KVM && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
-			failed = append(failed, "/dev/kvm is not there, or not for this user")
-			continue
+	patience := longestStart
+	if kind != KVM {
+		begin := time.Now()
+		if err := try(ctx, emulation(), patience); err != nil {
+			failed = append(failed, err.Error())
+		} else if patience = max(2*time.Since(begin), 200*time.Millisecond); kind == TCG {
+			return emulation(), nil
 		}
-		patience := 20 * time.Second
-		if kind == Auto && options[1] == KVM {
-			patience = time.Second // slower than emulation is of no use
+	}
+	if kind != TCG {
+		for _, options := range hardware() {
+			err := errors.New("/dev/kvm is not there, or not for this user")
+			if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil {
+				err = try(ctx, options, patience)
+			}
+			if err == nil {
+				return options, nil
+			}
+			failed = append(failed, err.Error())
 		}
-		err := try(ctx, options, patience)
-		if err == nil {
-			return options, nil
+		if kind == Auto && patience != longestStart {
+			return emulation(), nil
 		}
-		failed = append(failed, err.Error())
 	}
 	return nil, fmt.Errorf("no machine runs with --accel %s: %s", kind, strings.Join(slices.Compact(failed), "; "))
 }
