@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,10 @@ type machineView struct {
 
 // inspectionTries is how often a machine is booted for one inspection before it is given up.
 const inspectionTries = 2
+
+// removalTries is how often a machine that leaves the inventory is switched off before it leaves as it is: it may be
+// gone already.
+const removalTries = 3
 
 func (w World) machines() chart[machineView] {
 	return chart[machineView]{
@@ -85,7 +90,7 @@ func machineEnrolled(_ context.Context, m machineView) Outcome {
 func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
 	inspector := w.Grounds[m.Substrate].Inspector
 	if m.Desired == store.ForRemoval && !m.Dirty {
-		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil {
+		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
 			return retry(err)
 		}
 		return removal(m)
@@ -244,7 +249,7 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 // time apart.
 func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	switch {
-	case m.Desired == store.ForRemoval && !m.Dirty:
+	case m.Desired == store.ForRemoval:
 		return removal(m)
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
@@ -263,7 +268,11 @@ func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 }
 
 func removal(m machineView) Outcome {
-	o := advance(store.Removed, "has left the inventory").with(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, m.ID) })
+	text := "has left the inventory"
+	if m.Dirty {
+		text += "; its disks could not be erased and may hold data of " + cmp.Or(m.holder, "a tenant")
+	}
+	o := advance(store.Removed, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, m.ID) })
 	o.asleep = true
 	return o
 }

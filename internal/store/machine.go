@@ -224,6 +224,7 @@ func (tx *Tx) ForgetMachine(ctx context.Context, id string) error {
 	for _, statement := range []string{
 		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
 		`DELETE FROM nic WHERE machine_id = $1`,
+		`DELETE FROM boot WHERE machine_id = $1`,
 		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, id); err != nil {

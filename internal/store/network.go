@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"muster/internal/inventory"
@@ -138,17 +140,92 @@ func (tx *Tx) ExpiredLeases(ctx context.Context, network string, limit int) ([]n
 	return list(ctx, tx, scan, `SELECT address FROM lease WHERE network = $1 AND expires > 0 AND expires < now_ms() ORDER BY expires LIMIT $2`, network, limit)
 }
 
-// PutLease gives an address to a MAC for a time, 0 for ever, in place of whatever both had before. The caller has seen
-// that the address is free.
-func (tx *Tx) PutLease(ctx context.Context, l Lease, length time.Duration) error {
-	_, err := tx.exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac = $2 AND address <> $3`, l.Network, l.MAC, number(l.Address))
-	if err == nil {
-		_, err = tx.exec(ctx, `INSERT INTO lease (network, address, mac, expires)
-			VALUES ($1, $2, $3, CASE WHEN CAST($4 AS BIGINT) > 0 THEN now_ms() + CAST($4 AS BIGINT) ELSE 0 END)
-			ON CONFLICT (network, address) DO UPDATE SET mac = excluded.mac, expires = excluded.expires`, l.Network, number(l.Address), l.MAC, length.Milliseconds())
+// Owners are the machines that have MACs on a network: IDs by MAC. Nobody's are left out.
+func (tx *Tx) Owners(ctx context.Context, network string, macs []string) (map[string]string, error) {
+	owners := make(map[string]string, len(macs))
+	scan := func(r scanner) (mac string, err error) {
+		var id string
+		err = r.Scan(&mac, &id)
+		owners[mac] = id
+		return mac, err
+	}
+	args := []any{network}
+	_, err := list(ctx, tx, scan, `SELECT nic.mac, m.id FROM nic JOIN machine m ON m.id = nic.machine_id
+		WHERE m.network = $1 AND nic.mac IN (`+places(&args, macs)+`)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("find the owners of MACs: %w", err)
+	}
+	return owners, nil
+}
+
+// LeasesOf lists the leases of MACs, and those of addresses, over or not. One may be listed twice.
+func (tx *Tx) LeasesOf(ctx context.Context, network string, macs []string, addresses []netip.Addr) ([]Lease, error) {
+	args := []any{network}
+	all, err := list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND mac IN (`+places(&args, macs)+`)`, args...)
+	if err == nil && len(addresses) > 0 {
+		numbers := make([]int64, len(addresses))
+		for i, a := range addresses {
+			numbers[i] = number(a)
+		}
+		var more []Lease
+		args = []any{network}
+		more, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND address IN (`+places(&args, numbers)+`)`, args...)
+		all = append(all, more...)
 	}
 	if err != nil {
-		return fmt.Errorf("lease %s to %s: %w", l.Address, l.MAC, err)
+		return nil, fmt.Errorf("find leases: %w", err)
+	}
+	return all, nil
+}
+
+// places adds values to a statement's arguments, and names their places: "$2, $3".
+func places[T any](args *[]any, values []T) string {
+	var b strings.Builder
+	for _, v := range values {
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		*args = append(*args, v)
+		b.WriteString("$" + strconv.Itoa(len(*args)))
+	}
+	return b.String()
+}
+
+// PutLeases gives addresses to MACs; moved are the MACs among them that had other ones before. Every MAC and every address
+// is there once. ErrExists if an address has become another MAC's since the caller looked.
+func (tx *Tx) PutLeases(ctx context.Context, network string, leases []Lease, moved []string) error {
+	if len(moved) > 0 {
+		args := []any{network}
+		if _, err := tx.exec(ctx, `DELETE FROM lease WHERE network = $1 AND mac IN (`+places(&args, moved)+`)`, args...); err != nil {
+			return fmt.Errorf("move leases: %w", err)
+		}
+	}
+	rows, args := make([]string, len(leases)), []any{network}
+	for i, l := range leases {
+		expires := int64(0)
+		if !l.Expires.IsZero() {
+			expires = l.Expires.UnixMilli()
+		}
+		rows[i] = "($1, " + places(&args, []any{number(l.Address), l.MAC, expires}) + ")"
+	}
+	n, err := tx.exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES `+strings.Join(rows, ", ")+`
+		ON CONFLICT (network, address) DO UPDATE SET mac = excluded.mac, expires = excluded.expires
+		WHERE lease.mac = excluded.mac OR lease.expires > 0 AND lease.expires <= now_ms()`, args...)
+	if taken(err) || err == nil && int(n) < len(leases) {
+		return fmt.Errorf("an address on network %s: %w", network, ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("lease addresses on network %s: %w", network, err)
+	}
+	return nil
+}
+
+// SetLeaseAside takes an address from a MAC and gives it to nobody for a time. It does nothing if the MAC has it not.
+func (tx *Tx) SetLeaseAside(ctx context.Context, network, mac string, address netip.Addr, length time.Duration) error {
+	_, err := tx.exec(ctx, `UPDATE lease SET mac = $4, expires = now_ms() + $5 WHERE network = $1 AND mac = $2 AND address = $3`,
+		network, mac, number(address), "declined "+address.String(), length.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("set %s aside: %w", address, err)
 	}
 	return nil
 }
