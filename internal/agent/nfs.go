@@ -216,13 +216,14 @@ func (n *node) provideHome(ctx context.Context) {
 	}
 	source := n.boot.Attachment.Home
 	server, _, _ := strings.Cut(source, ":")
+	mount := inTime(func() error { return n.world.machine.mountHome(source) }) // which waits, should the head go away
 	told := false
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeLimit)
 		err := n.world.served(limited, server)
 		cancel()
 		if err == nil {
-			err = n.world.machine.mountHome(source)
+			err = mount(ctx)
 		}
 		if err == nil {
 			close(n.homeThere)
