@@ -92,6 +92,9 @@ func (n *node) export(ctx context.Context, config *protocol.Config) error {
 	})
 	n.reporter.expect("nfs")
 	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
+		if held, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_DAC_READ_SEARCH, 0, 0, 0); err == nil && held == 0 {
+			return errors.New("this head was started without the right to serve /home (CAP_DAC_READ_SEARCH); it gets it at its next start")
+		}
 		if !n.supervisor.running(ganesha) {
 			return errors.New("nfs-ganesha does not run")
 		}
