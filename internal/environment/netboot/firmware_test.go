@@ -20,7 +20,6 @@ type machine struct {
 	uefi   bool
 	device string // and its parameters
 	more   []string
-	wants  []string // what it has to fetch by the way
 }
 
 // boot switches a machine on, and answers what is on its console so far.

@@ -21,13 +21,9 @@ const (
 )
 
 // lease answers a batch as the segment's DHCP server (RFC 2131, section 4.3), with one call of the House for all.
-func (s *server) lease(ctx context.Context, batch []datagram) []datagram {
+func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	requests, asks := make([]request, 0, len(batch)), make([]Ask, 0, len(batch))
-	for _, d := range batch {
-		r, ok := parseRequest(d)
-		if !ok {
-			continue
-		}
+	for _, r := range batch {
 		if r.kind == dhcpv4.MessageTypeRelease {
 			s.release(ctx, r)
 		} else if ask, ok := s.ask(r); ok {

@@ -67,9 +67,7 @@ func (s *server) bootOptions(r request, p *dhcpv4.DHCPv4) {
 		p.BootFileName = name
 	}
 	p.ServerIPAddr = net.IP(s.address().AsSlice())
-	if id := r.Options.Get(dhcpv4.OptionClientMachineIdentifier); id != nil {
-		p.Options[dhcpv4.OptionClientMachineIdentifier.Code()] = id
-	}
+	copyOption(r, p, dhcpv4.OptionClientMachineIdentifier)
 }
 
 // scriptURL is where iPXE finds the script of a machine. The MAC is the one that asked for an address: a machine with more
@@ -79,13 +77,14 @@ func (s *server) scriptURL(mac net.HardwareAddr) string {
 }
 
 // proxyOffer answers beside the site's DHCP server, on port 67: an offer without an address (PXE 2.1, section 2.2.3).
-func (s *server) proxyOffer(ctx context.Context, batch []datagram) []datagram {
+func (s *server) proxyOffer(ctx context.Context, batch []request) []datagram {
 	var replies []datagram
-	for _, d := range batch {
-		if r, ok := parseRequest(d); ok && r.kind == dhcpv4.MessageTypeDiscover {
-			if p := s.proxied(ctx, r, dhcpv4.MessageTypeOffer); p != nil {
-				replies = append(replies, r.finish(p))
-			}
+	for _, r := range batch {
+		if r.kind != dhcpv4.MessageTypeDiscover {
+			continue
+		}
+		if p := s.proxied(ctx, r, dhcpv4.MessageTypeOffer); p != nil {
+			replies = append(replies, r.finish(p))
 		}
 	}
 	return replies
@@ -93,14 +92,15 @@ func (s *server) proxyOffer(ctx context.Context, batch []datagram) []datagram {
 
 // proxyBoot answers on port 4011, where firmware that has its address asks again what to boot. The answer goes back to
 // where the question came from.
-func (s *server) proxyBoot(ctx context.Context, batch []datagram) []datagram {
+func (s *server) proxyBoot(ctx context.Context, batch []request) []datagram {
 	var replies []datagram
-	for _, d := range batch {
-		if r, ok := parseRequest(d); ok && (r.kind == dhcpv4.MessageTypeRequest || r.kind == dhcpv4.MessageTypeInform) {
-			if p := s.proxied(ctx, r, dhcpv4.MessageTypeAck); p != nil {
-				p.ClientIPAddr = r.ClientIPAddr
-				replies = append(replies, datagram{p.ToBytes(), d.peer})
-			}
+	for _, r := range batch {
+		if r.kind != dhcpv4.MessageTypeRequest && r.kind != dhcpv4.MessageTypeInform {
+			continue
+		}
+		if p := s.proxied(ctx, r, dhcpv4.MessageTypeAck); p != nil {
+			p.ClientIPAddr = r.ClientIPAddr
+			replies = append(replies, datagram{p.ToBytes(), r.peer})
 		}
 	}
 	return replies

@@ -69,10 +69,8 @@ func Serve(ctx context.Context, c Config) error {
 			return nil
 		})
 	}
-	for range dhcpLoops {
-		if s.dhcp != nil {
-			run("DHCP", func(ctx context.Context) error { return s.serveDHCP(ctx, s.dhcp, s.answerer()) })
-		}
+	if s.dhcp != nil {
+		run("DHCP", func(ctx context.Context) error { return s.serveDHCP(ctx, s.dhcp, s.answerer()) })
 	}
 	if s.pxe != nil {
 		run("PXE", func(ctx context.Context) error { return s.serveDHCP(ctx, s.pxe, s.proxyBoot) })

@@ -34,9 +34,10 @@ const (
 )
 
 const (
-	tftpTransfers = 256         // at once; requests above are dropped, and come again
+	tftpTransfers = 512         // at once; requests above are dropped, and come again
 	tftpTries     = 5           // sendings of one window
 	tftpWait      = time.Second // for an acknowledgement, unless the client asks for another time
+	tftpLongest   = 10          // seconds that it may ask for
 	tftpBlock     = 512
 	tftpWindow    = 16 // blocks; the most that is granted
 	tftpRequest   = 1024
@@ -97,7 +98,7 @@ func (r *readRequest) option(name, value string, mtu int) {
 	case name == "windowsize" && 1 <= n && n <= 65535:
 		r.window = min(int(n), tftpWindow)
 		r.grant(name, r.window)
-	case name == "timeout" && 1 <= n && n <= 255:
+	case name == "timeout" && 1 <= n && n <= tftpLongest:
 		r.wait = time.Duration(n) * time.Second
 		r.grant(name, int(n))
 	case name == "tsize":
@@ -112,14 +113,16 @@ func (r *readRequest) grant(name string, value int) {
 // serveTFTP starts a transfer for each request, until the socket is closed. A transfer has a socket of its own (RFC 1350,
 // section 4).
 func (s *server) serveTFTP(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	running := make(chan struct{}, tftpTransfers)
 	buffer := make([]byte, tftpRequest)
 	for {
 		n, peer, err := s.tftp.ReadFromUDPAddrPort(buffer)
 		if err != nil {
-			// Once every transfer has ended, nothing is left.
+			cancel()
 			for range cap(running) {
-				running <- struct{}{}
+				running <- struct{}{} // once every transfer has ended
 			}
 			return err
 		}
@@ -235,20 +238,24 @@ func (t *transfer) blocks(first, end int64) error {
 
 // until sends until something after done, up to end, is acknowledged, and says what. In a window of one block, an old
 // acknowledgement is not answered, else every packet of the transfer would be doubled from then on (RFC 1123, section
-// 4.2.3.1); in a longer one it says that the first block was lost (RFC 7440, section 4).
+// 4.2.3.1); in a longer one it says that the first block was lost (RFC 7440, section 4), which is believed once.
 func (t *transfer) until(done, end int64, send func() error) (int64, error) {
+	believed := t.window == 1
 	for range tftpTries {
 		if err := send(); err != nil {
 			return 0, err
 		}
-		deadline := time.Now().Add(t.wait)
-		for {
+		for deadline := time.Now().Add(t.wait); ; {
 			acked, err := t.acknowledged(done, end, deadline)
-			if errors.Is(err, os.ErrDeadlineExceeded) || err == nil && acked == done && t.window > 1 {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
 			}
 			if err != nil || acked > done {
 				return acked, err
+			}
+			if acked == done && !believed {
+				believed = true
+				break
 			}
 		}
 	}

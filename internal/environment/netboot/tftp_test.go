@@ -1,0 +1,178 @@
+package netboot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rrq is a read request for a file in mode octet.
+func rrq(name string, options ...string) []byte {
+	return append([]byte{0, tftpRead}, strings.Join(append([]string{name, "octet"}, options...), "\x00")+"\x00"...)
+}
+
+func TestTFTPRequestsAreReadAsTheRFCsSay(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		packet  []byte
+		want    readRequest
+		problem uint16
+		silent  bool
+	}{
+		{name: "plain", packet: rrq("a"), want: readRequest{name: "a", block: 512, window: 1, wait: time.Second}},
+		{name: "path", packet: rrq("//a/b"), want: readRequest{name: "a/b", block: 512, window: 1, wait: time.Second}},
+		{name: "all options", packet: rrq("a", "BLKSIZE", "1428", "tsize", "0", "windowsize", "4", "timeout", "3"),
+			want: readRequest{name: "a", block: 1428, window: 4, wait: 3 * time.Second, size: true, granted: []string{"blksize", "1428", "windowsize", "4", "timeout", "3"}}},
+		{name: "too much", packet: rrq("a", "blksize", "65464", "windowsize", "65535"),
+			want: readRequest{name: "a", block: 1468, window: tftpWindow, wait: time.Second, granted: []string{"blksize", "1468", "windowsize", "16"}}},
+		{name: "nonsense", packet: rrq("a", "blksize", "7", "windowsize", "0", "timeout", "255", "tsize", "x", "multicast", "", "blksize"),
+			want: readRequest{name: "a", block: 512, window: 1, wait: time.Second}},
+		{name: "write", packet: []byte("\x00\x02a\x00octet\x00"), problem: tftpIllegal},
+		{name: "text", packet: []byte("\x00\x01a\x00netascii\x00"), problem: tftpIllegal},
+		{name: "cut off", packet: []byte("\x00\x01a\x00oct"), silent: true},
+		{name: "no mode", packet: []byte("\x00\x01a\x00"), silent: true},
+		{name: "an acknowledgement", packet: []byte{0, 4, 0, 0}, silent: true},
+		{name: "nothing", silent: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := parseReadRequest(c.packet, 1500)
+			problem := tftpProblem{}
+			if told := errors.As(err, &problem); told != (c.problem != 0) || problem.code != c.problem || (err != nil && !told) != c.silent {
+				t.Fatalf("the error is %v", err)
+			}
+			if err == nil && (got.name != c.want.name || got.block != c.want.block || got.window != c.want.window || got.wait != c.want.wait || got.size != c.want.size || !slices.Equal(got.granted, c.want.granted)) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// pair is two ends of a UDP connection.
+func pair(t testing.TB) (server, client *net.UDPConn) {
+	t.Helper()
+	listen := func() *net.UDPConn {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a, client := listen(), listen()
+	at := a.LocalAddr().(*net.UDPAddr)
+	_ = a.Close()
+	server, err := net.DialUDP("udp4", at, client.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
+}
+
+// receive plays a client that loses every seventh packet, and says every acknowledgement twice if it is to be a nuisance.
+func receive(t *testing.T, client *net.UDPConn, block, window int, lossy bool) (content []byte, options string) {
+	t.Helper()
+	buffer := make([]byte, 4+block)
+	next, unacknowledged := uint16(1), 0
+	for packets := 1; ; packets++ {
+		_ = client.SetReadDeadline(time.Now().Add(5 * time.Second))
+		n, peer, err := client.ReadFromUDP(buffer)
+		if err != nil {
+			t.Errorf("the server has fallen silent before block %d: %v", next, err)
+			return content, options
+		}
+		if lossy && packets%7 == 0 {
+			continue
+		}
+		acknowledge := func(number uint16) {
+			packet := binary.BigEndian.AppendUint16([]byte{0, tftpAck}, number)
+			for range 2 {
+				_, _ = client.WriteToUDP(packet, peer)
+				if !lossy {
+					break
+				}
+			}
+			unacknowledged = 0
+		}
+		switch number := binary.BigEndian.Uint16(buffer[2:]); {
+		case buffer[1] == tftpOptAck:
+			options = string(buffer[2:n])
+			acknowledge(0)
+		case number == next:
+			content = append(content, buffer[4:n]...)
+			next++
+			if unacknowledged++; unacknowledged == window || n < len(buffer) {
+				acknowledge(number)
+			}
+			if n < len(buffer) {
+				return content, options
+			}
+		default:
+			acknowledge(next - 1) // out of order: RFC 7440, section 4
+		}
+	}
+}
+
+func TestFilesArriveWholeOverABadLine(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		size          int
+		block, window int
+		lossy         bool
+	}{
+		{"empty", 0, 512, 1, false},
+		{"shorter than a block", 100, 512, 1, false},
+		{"whole blocks", 5 * 512, 512, 1, false},
+		{"more blocks than numbers", 70000 * 8, 8, 16, false},
+		{"lossy", 40*512 + 1, 512, 1, true},
+		{"lossy, in windows", 400*512 + 1, 512, 16, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			content := bytes.Repeat([]byte("0123456789abcde"), c.size/15+1)[:c.size]
+			server, client := pair(t)
+			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true}
+			sent := make(chan error, 1)
+			go func() { sent <- r.send(server, bytes.NewReader(content), int64(c.size)) }()
+			got, options := receive(t, client, c.block, c.window, c.lossy)
+			if !bytes.Equal(got, content) || !strings.HasPrefix(options, "tsize\x00") {
+				t.Errorf("%d bytes of %d, with options %q", len(got), c.size, options)
+			}
+			if err := <-sent; err != nil && !c.lossy { // the last acknowledgement may be among the lost
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestATransferEndsWithItsClient(t *testing.T) {
+	r := readRequest{block: 512, window: 1, wait: 50 * time.Millisecond}
+	content := bytes.NewReader(make([]byte, 5000))
+	for _, c := range []struct {
+		name   string
+		client func(*net.UDPConn)
+		within time.Duration
+		says   string
+	}{
+		{"that falls silent", func(*net.UDPConn) {}, 2 * tftpTries * r.wait, "no acknowledgement"},
+		{"that says why", func(c *net.UDPConn) {
+			_, peer, _ := c.ReadFromUDP(make([]byte, 600))
+			_, _ = c.WriteToUDP([]byte("\x00\x05\x00\x08User aborted\x00"), peer)
+		}, 2 * r.wait, `error 8 "User aborted"`},
+		{"that is gone", func(c *net.UDPConn) { c.Close() }, 3 * r.wait, "refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server, client := pair(t)
+			go c.client(client)
+			begin := time.Now()
+			err := r.send(server, content, content.Size())
+			if err == nil || !strings.Contains(err.Error(), c.says) || time.Since(begin) > c.within+time.Second {
+				t.Errorf("after %s: %v", time.Since(begin), err)
+			}
+		})
+	}
+}
