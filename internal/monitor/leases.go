@@ -3,8 +3,9 @@ package monitor
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,35 +51,36 @@ func (o *offers) take(network string, address netip.Addr) {
 	delete(o.macs, offer{network, address})
 }
 
-// Leases answers a batch of wishes in one transaction.
+// leaseTries is how often a batch is answered anew because another controller gave one of its addresses meanwhile.
+const leaseTries = 5
+
+// Leases answers a batch of wishes in one transaction, with a few statements for all: how many machines a second get
+// their addresses hangs on it.
 func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) ([]netboot.Granted, error) {
-	b.offers.mu.Lock()
-	defer b.offers.mu.Unlock()
-	writes := false
+	transaction := b.DB.View
 	for _, ask := range asks {
-		writes = writes || ask.Commit || ask.Decline
+		if ask.Commit || ask.Decline {
+			transaction = b.DB.Quietly
+		}
 	}
 	var granted []netboot.Granted
-	answer := func(tx *store.Tx) error {
-		on, err := tx.Network(ctx, network)
-		if err != nil {
-			return err
-		}
-		l := &lessor{tx: tx, on: on, offers: &b.offers}
-		granted = granted[:0]
-		for _, ask := range asks {
-			lease, err := l.grant(ctx, ask)
-			if err != nil && !refused(err) {
+	var err error
+	for range leaseTries {
+		err = transaction(ctx, func(tx *store.Tx) error {
+			l := &lessor{tx: tx, offers: &b.offers, put: map[netip.Addr]store.Lease{}}
+			if err := l.load(ctx, network, asks); err != nil {
 				return err
 			}
-			granted = append(granted, netboot.Granted{Lease: lease, Err: err})
+			if granted, err = l.answer(ctx, asks); err != nil {
+				return err
+			}
+			return l.save(ctx)
+		})
+		if !errors.Is(err, store.ErrExists) {
+			break
 		}
-		return nil
 	}
-	if writes {
-		return granted, b.DB.Quietly(ctx, answer)
-	}
-	return granted, b.DB.View(ctx, answer)
+	return granted, err
 }
 
 func refused(err error) bool {
@@ -88,27 +90,78 @@ func refused(err error) bool {
 // lessor gives addresses within one transaction.
 type lessor struct {
 	tx     *store.Tx
-	on     inventory.Network
 	offers *offers
-	next   netip.Addr   // the lowest that was never given, once looked up
-	over   []netip.Addr // of leases that are over, once looked up
-	looked bool
+	on     inventory.Network
+	now    time.Time                  // the database's
+	owners map[string]string          // machines by MAC
+	of     map[string]store.Lease     // by MAC; what the batch changes too
+	at     map[netip.Addr]store.Lease // by address, as far as somebody has asked; what the batch changes too
+	put    map[netip.Addr]store.Lease // what is to be written
+	moved  []string                   // MACs whose old lease goes
+	next   netip.Addr                 // the lowest that was never given, once looked up
+	over   []netip.Addr               // of leases that are over, once looked up
+}
+
+// load reads what the answers to a batch hang on.
+func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask) (err error) {
+	if l.on, err = l.tx.Network(ctx, network); err != nil {
+		return err
+	}
+	if l.now, err = l.tx.Now(ctx); err != nil {
+		return err
+	}
+	macs, wanted := make([]string, len(asks)), make([]netip.Addr, 0, len(asks))
+	for i, ask := range asks {
+		macs[i] = ask.MAC.String()
+		if ask.Want.IsValid() {
+			wanted = append(wanted, ask.Want)
+		}
+	}
+	if l.owners, err = l.tx.Owners(ctx, network, macs); err != nil {
+		return err
+	}
+	leases, err := l.tx.LeasesOf(ctx, network, macs, wanted)
+	l.of, l.at = make(map[string]store.Lease, len(leases)), make(map[netip.Addr]store.Lease, len(leases))
+	for _, lease := range leases {
+		l.of[lease.MAC], l.at[lease.Address] = lease, lease
+	}
+	return err
+}
+
+// answer answers wish after wish. What was offered is looked at only here, so that no other batch waits for our disk.
+func (l *lessor) answer(ctx context.Context, asks []netboot.Ask) ([]netboot.Granted, error) {
+	l.offers.mu.Lock()
+	defer l.offers.mu.Unlock()
+	granted := make([]netboot.Granted, len(asks))
+	for i, ask := range asks {
+		lease, err := l.grant(ctx, ask)
+		if err != nil && !refused(err) {
+			return nil, err
+		}
+		granted[i] = netboot.Granted{Lease: lease, Err: err}
+	}
+	return granted, nil
+}
+
+// save writes what was granted.
+func (l *lessor) save(ctx context.Context) error {
+	if len(l.put) == 0 {
+		return nil
+	}
+	return l.tx.PutLeases(ctx, l.on.Name, slices.Collect(maps.Values(l.put)), l.moved)
 }
 
 // grant answers one wish.
 func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, error) {
 	mac := ask.MAC.String()
 	if ask.Decline {
-		return netboot.Lease{}, l.decline(ctx, ask)
+		return netboot.Lease{}, l.decline(ctx, mac, ask)
 	}
-	owner, err := l.tx.OwnerOf(ctx, l.on.Name, mac)
-	if err != nil {
-		return netboot.Lease{}, err
-	}
-	lease := netboot.Lease{MAC: ask.MAC, Known: owner != "", Until: time.Now().Add(ask.For)}
+	lease := netboot.Lease{MAC: ask.MAC, Known: l.owners[mac] != "", Until: time.Now().Add(ask.For)}
 	if !lease.Known && l.on.Unknown != inventory.UnknownEnrol {
 		return lease, netboot.ErrUnknown
 	}
+	var err error
 	if lease.Address, err = l.address(ctx, mac, ask.Want); err != nil {
 		return lease, err
 	}
@@ -120,29 +173,33 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 		return lease, nil
 	}
 	l.offers.take(l.on.Name, lease.Address)
-	length := ask.For
-	if lease.Known {
-		length = ours
+	given := store.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}
+	if !lease.Known {
+		given.Expires = l.now.Add(ask.For)
 	}
-	return lease, l.tx.PutLease(ctx, store.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}, length)
+	l.give(given)
+	return lease, nil
+}
+
+// give notes a lease as given. An enrolled machine's own, which is for ever, need not be written again.
+func (l *lessor) give(lease store.Lease) {
+	old, had := l.of[lease.MAC]
+	if had && old == lease && lease.Expires.IsZero() {
+		return
+	}
+	if had && old.Address != lease.Address {
+		l.moved = append(l.moved, lease.MAC)
+	}
+	l.of[lease.MAC], l.at[lease.Address], l.put[lease.Address] = lease, lease, lease
 }
 
 // address finds a MAC's address: the one it has, the one it wants if that is free, or another.
 func (l *lessor) address(ctx context.Context, mac string, want netip.Addr) (netip.Addr, error) {
-	old, err := l.tx.LeaseOf(ctx, l.on.Name, mac)
-	if err == nil && l.inRange(old.Address) {
+	if old, has := l.of[mac]; has && l.inRange(old.Address) {
 		return old.Address, nil
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return netip.Addr{}, err
-	}
-	if want.IsValid() && l.inRange(want) && l.offers.open(l.on.Name, want, mac) {
-		switch free, err := l.free(ctx, want); {
-		case err != nil:
-			return netip.Addr{}, err
-		case free:
-			return want, nil
-		}
+	if want.IsValid() && l.inRange(want) && want != l.on.Address.Addr() && l.free(want) && l.offers.open(l.on.Name, want, mac) {
+		return want, nil
 	}
 	return l.fresh(ctx, mac)
 }
@@ -151,29 +208,26 @@ func (l *lessor) inRange(a netip.Addr) bool {
 	return a.Compare(l.on.First) >= 0 && a.Compare(l.on.Last) <= 0
 }
 
-// free says that nobody has an address, or no longer.
-func (l *lessor) free(ctx context.Context, a netip.Addr) (bool, error) {
-	lease, err := l.tx.LeaseAt(ctx, l.on.Name, a)
-	if errors.Is(err, store.ErrNotFound) {
-		return true, nil
-	}
-	return err == nil && !lease.Expires.IsZero() && lease.Expires.Before(time.Now()), err
+// free says of an address that was looked up that nobody has it, or no longer.
+func (l *lessor) free(a netip.Addr) bool {
+	lease, leased := l.at[a]
+	return !leased || !lease.Expires.IsZero() && !lease.Expires.After(l.now)
 }
 
 // fresh takes the next address that was never given, and when there is none, one whose lease is over.
 func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
-	if !l.looked {
+	if !l.next.IsValid() {
 		highest, err := l.tx.HighestLease(ctx, l.on.Name)
 		if err != nil {
 			return netip.Addr{}, err
 		}
-		l.next, l.looked = l.on.First, true
+		l.next = l.on.First
 		if highest.IsValid() && l.inRange(highest) {
 			l.next = highest.Next()
 		}
 	}
 	for ; l.inRange(l.next); l.next = l.next.Next() {
-		if a := l.next; a != l.on.Address.Addr() && l.offers.open(l.on.Name, a, mac) {
+		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.offers.open(l.on.Name, a, mac) {
 			l.next = a.Next()
 			return a, nil
 		}
@@ -188,7 +242,7 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 	for len(l.over) > 0 {
 		a := l.over[0]
 		l.over = l.over[1:]
-		if l.inRange(a) && l.offers.open(l.on.Name, a, mac) {
+		if l.inRange(a) && l.free(a) && l.offers.open(l.on.Name, a, mac) {
 			return a, nil
 		}
 	}
@@ -196,13 +250,13 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 }
 
 // decline keeps an address that somebody else was found to have from being given for a while.
-func (l *lessor) decline(ctx context.Context, ask netboot.Ask) error {
-	held, err := l.tx.LeaseAt(ctx, l.on.Name, ask.Want)
-	if errors.Is(err, store.ErrNotFound) || err == nil && held.MAC != ask.MAC.String() {
+func (l *lessor) decline(ctx context.Context, mac string, ask netboot.Ask) error {
+	held, leased := l.at[ask.Want]
+	if !leased || held.MAC != mac {
 		return nil // not its to decline
 	}
-	if err != nil {
-		return err
-	}
-	return l.tx.PutLease(ctx, store.Lease{Network: l.on.Name, Address: ask.Want, MAC: fmt.Sprintf("declined %s", ask.Want)}, ask.For)
+	delete(l.of, mac)
+	delete(l.put, ask.Want)
+	l.at[ask.Want] = store.Lease{Address: ask.Want, Expires: l.now.Add(ask.For)}
+	return l.tx.SetLeaseAside(ctx, l.on.Name, mac, ask.Want, ask.For)
 }
