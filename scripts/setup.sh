@@ -11,6 +11,7 @@ declare -A programs=( # package → a file that shows it is there
     [iproute2]=/usr/bin/ip
     [openssh-client]=/usr/bin/ssh
     [procps]=/usr/bin/ps
+    [ipxe]=/usr/lib/ipxe/undionly.kpxe
 )
 if [[ ${1:-run} == test ]]; then
     programs+=(
@@ -35,6 +36,13 @@ if [[ ${1:-run} == test ]]; then
         [ipmitool]=/usr/bin/ipmitool
         [etherwake]=/usr/sbin/etherwake
         [dnsmasq-base]=/usr/sbin/dnsmasq
+        [isc-dhcp-client]=/usr/sbin/dhclient
+        [tftp-hpa]=/usr/bin/tftp
+        # peers of the boot services in `make compare`
+        [nginx-light]=/usr/sbin/nginx
+        [kea-dhcp4-server]=/usr/sbin/kea-dhcp4
+        [kea-admin]=/usr/sbin/perfdhcp
+        [tftpd-hpa]=/usr/sbin/in.tftpd
         [curl]=/usr/bin/curl
         [openipmi]=/usr/bin/ipmi_sim
     )
