@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"time"
 	"unicode"
 
 	"muster/internal/agent/protocol"
@@ -261,6 +260,3 @@ func (b *Boots) Enrol(ctx context.Context, network string, e protocol.Enrolment)
 func (b *Boots) Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error {
 	return b.DB.Update(ctx, func(tx *store.Tx) error { return tx.DropLease(ctx, network, mac.String(), address) })
 }
-
-// ours is how long an address stays an enrolled machine's: until it leaves the inventory.
-const ours = time.Duration(0)
