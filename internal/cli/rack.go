@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"muster/internal/api"
 	"muster/internal/rack"
+	"muster/internal/store"
 )
 
 func (a *app) rack() *cobra.Command {
@@ -163,7 +166,7 @@ host was restarted, comes back with its machines off and their disks as they wer
 // announceRack tells the controller of a rack's network, if there is a controller.
 func (a *app) announceRack(ctx context.Context, dir, name string) error {
 	network := rack.Network(dir, name)
-	err := a.networkCall(ctx, change(http.MethodPut, "/v1/networks/"+url.PathEscape(name), network))
+	err := a.networkCall(ctx, change(http.MethodPut, networkPath(name), network))
 	if refused := (*problemError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("the rack is up, but the controller does not take its network: %w", err)
 	}
@@ -188,13 +191,15 @@ func (a *app) rackDown() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down",
 		Short: "Take the virtual rack down, and leave nothing of it",
-		Long: `End all machines of the rack, its BMCs and its network, and remove its files, disks included. A controller on this host is told
-that the network is gone. Without a rack it does nothing.`,
+		Long: `End all machines of the rack, its BMCs and its network, and remove its files, disks included. At a controller on this host its
+machines leave the inventory, and the network goes. While clusters use its machines it refuses, unless --force is given. Without
+a rack it does nothing.`,
 		Example: `  muster rack down
   muster rack down --dir ./lab`,
 		Args: cobra.NoArgs,
 	}
 	dir := rackFlag(c)
+	force := c.Flags().Bool("force", false, "even while clusters use its machines")
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		shape, err := rack.Built(*dir)
 		if errors.Is(err, os.ErrNotExist) {
@@ -203,13 +208,61 @@ that the network is gone. Without a rack it does nothing.`,
 		if err != nil {
 			return err
 		}
-		err = a.networkCall(ctx, change(http.MethodDelete, "/v1/networks/"+url.PathEscape(shape.Name), nil))
+		controller, err := a.connect()
+		if err == nil {
+			controller.pauses = nil
+			err = a.retire(ctx, controller, shape.Name, *force)
+		}
+		switch {
+		case errors.Is(err, rack.ErrConflict) || ctx.Err() != nil:
+			return err
+		case err != nil && controller != nil:
+			a.say("its machines may be in the inventory still: %v", err)
+		}
+		if err := rack.Down(ctx, *dir); err != nil || controller == nil {
+			return err
+		}
+		err = a.networkCall(ctx, change(http.MethodDelete, networkPath(shape.Name), nil))
 		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
 			a.say("the controller keeps network %s: %v", shape.Name, err)
 		}
-		return rack.Down(ctx, *dir)
+		return nil
 	})
 	return c
+}
+
+// retireWithin is how long machines have to leave the inventory; one whose disks are being erased stays longer.
+const retireWithin = 20 * time.Second
+
+// retire takes the machines of a network out of the inventory.
+func (a *app) retire(ctx context.Context, c *client, network string, force bool) error {
+	for deadline := time.Now().Add(retireWithin); ; {
+		machines, _, err := all[api.Machine](ctx, c, "/v1/machines", cursor, nil)
+		if err != nil {
+			return err
+		}
+		machines = slices.DeleteFunc(machines, func(m api.Machine) bool { return m.Network != network })
+		for _, m := range machines {
+			if m.Node != "" && !force {
+				return fmt.Errorf("machine %s is used by %s: %w (delete the cluster first, or give --force)", m.Name, m.Node, rack.ErrConflict)
+			}
+			if m.Desired == store.ForRemoval {
+				continue
+			}
+			request := change(http.MethodDelete, machinePath(m.Name), nil)
+			if _, err := c.do(ctx, request, nil); err != nil && exitOf(err) != exitNotFound {
+				return err
+			}
+		}
+		if len(machines) == 0 || time.Now().After(deadline) || force {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(machineLook):
+		}
+	}
 }
 
 func (a *app) rackRun() *cobra.Command {

@@ -16,6 +16,7 @@ import (
 	"muster/internal/api"
 	"muster/internal/inventory"
 	"muster/internal/rack"
+	"muster/internal/store"
 )
 
 func TestARackThatMakesNoSenseIsToldWithWhatWould(t *testing.T) {
@@ -111,8 +112,21 @@ func TestARackFromUpToDown(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 
+	inventoried := []api.Machine{{Name: "lab-1", Network: "lab", Node: "cfd/n1"}, {Name: "local-1"}}
+	s.HandleFunc("GET /v1/machines", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, api.List[api.Machine]{Items: inventoried})
+	})
+	s.HandleFunc("DELETE /v1/machines/lab-1", func(w http.ResponseWriter, _ *http.Request) {
+		inventoried = inventoried[1:]
+		reply(w, http.StatusOK, api.Machine{Name: "lab-1", Desired: store.ForRemoval})
+	})
+	muster(t, "rack", "down", "--dir", dir).wants(t, exitConflict, "lab-1 is used by cfd/n1", "--force")
+	inventoried[0].Node = ""
 	muster(t, "rack", "down", "--dir", dir).wants(t, 0)
 	muster(t, "rack", "down", "--dir", dir).wants(t, 0)
+	if len(inventoried) != 1 {
+		t.Errorf("in the inventory are %v", inventoried)
+	}
 	for _, path := range []string{dir, csv} {
 		if _, err := os.Stat(path); err == nil {
 			t.Errorf("%s is left", path)

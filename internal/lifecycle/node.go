@@ -28,6 +28,7 @@ type nodeView struct {
 	cluster  store.Cluster
 	machine  store.Machine
 	networks []inventory.Network // of the cluster's machines
+	machines bool                // the site has networks with machines, so the cluster may get some
 	onItsWay *store.Boot         // how far the machine is with this boot; nil if nothing tells
 	now      time.Time
 }
@@ -93,6 +94,11 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	if n.networks, err = tx.NetworksOf(ctx, n.Cluster); err != nil {
 		return n, subject{}, err
 	}
+	site, err := tx.Networks(ctx)
+	if err != nil {
+		return n, subject{}, err
+	}
+	n.machines = len(site) > 0
 	if n.machine.Network != "" {
 		boot, err := tx.BootOf(ctx, id)
 		if err == nil && boot.Number == n.Boot {
@@ -213,7 +219,7 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	return substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.cluster.Spec.Boot == spec.BootDisk, ServesHome: n.Role == protocol.Head && len(n.networks) > 0,
+		Disk: n.cluster.Spec.Boot == spec.BootDisk, ServesHome: n.Role == protocol.Head && n.machines,
 	}, err
 }
 

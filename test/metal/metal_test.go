@@ -84,9 +84,7 @@ classes:
 
 // consoles prints the ends of the machines' consoles, for whoever has to find out what went wrong.
 func (y yard) consoles() {
-	var list []struct{ Name string }
-	y.Get(&list, "rack", "list")
-	for _, m := range list {
+	for _, m := range y.rack() {
 		out := y.Muster("rack", "console", m.Name).Out
 		y.Logf("console of %s:\n%s", m.Name, out[max(0, len(out)-3000):])
 	}
@@ -100,14 +98,21 @@ func (y yard) machine(name string) machine {
 	return m
 }
 
+type racked struct{ Name, State string }
+
+func (y yard) rack() []racked {
+	y.Helper()
+	var state struct{ Machines []racked }
+	y.Get(&state, "rack", "list")
+	return state.Machines
+}
+
 // power is the rack's own view, which nobody has to believe from the controller.
 func (y yard) power(name string) string {
 	y.Helper()
-	var list []struct{ Name, Power string }
-	y.Get(&list, "rack", "list")
-	for _, m := range list {
+	for _, m := range y.rack() {
 		if m.Name == name {
-			return m.Power
+			return m.State
 		}
 	}
 	y.Fatalf("there is no machine %s in the rack", name)
