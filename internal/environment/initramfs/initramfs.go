@@ -26,15 +26,15 @@ var ErrNotBuilt = errors.New("this muster was built without its first stage; use
 //go:embed built
 var built embed.FS
 
-// File is a regular file of an archive.
+// File is a regular file of an archive, or with fs.ModeCharDevice a character device.
 type File struct {
-	Name    string // without a leading slash; its folders are made
-	Mode    fs.FileMode
-	Content []byte
+	Name         string // without a leading slash; its folders are made
+	Mode         fs.FileMode
+	Content      []byte
+	Major, Minor uint64
 }
 
-// Archive is the first stage: one program, which the kernel starts. The same program gives the same bytes. It takes about
-// a second to pack: keep the answer. ErrNotBuilt.
+// Archive is the first stage that this program carries. It takes about a second to pack: keep the answer. ErrNotBuilt.
 func Archive() ([]byte, error) {
 	program, err := fs.ReadFile(built, "built/muster-init")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,15 +43,27 @@ func Archive() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("first stage: %w", err)
 	}
+	return Pack(program)
+}
+
+// Pack makes an archive of the program that a kernel starts first. The same program gives the same bytes.
+func Pack(program []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	packer, err := zstd.NewWriter(&packed, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
 	if err != nil {
 		return nil, fmt.Errorf("first stage: %w", err)
 	}
-	if err := errors.Join(Write(packer, []File{{Name: "init", Mode: 0o755, Content: program}}), packer.Close()); err != nil {
+	files := []File{
+		{Name: "init", Mode: 0o755, Content: program},
+		// What a program's first descriptors are without a console.
+		{Name: "dev/null", Mode: fs.ModeCharDevice | 0o666, Major: 1, Minor: 3},
+		{Name: "dev/console", Mode: fs.ModeCharDevice | 0o600, Major: 5, Minor: 1},
+	}
+	if err := errors.Join(Write(packer, files), packer.Close()); err != nil {
 		return nil, fmt.Errorf("first stage: %w", err)
 	}
-	return packed.Bytes(), nil
+	// The kernel looks for the next archive on a multiple of 4.
+	return append(packed.Bytes(), make([]byte, -packed.Len()&3)...), nil
 }
 
 // window is how far back the packed bytes refer: the kernel's unpacker allows 8 MiB.
@@ -82,8 +94,11 @@ func Write(w io.Writer, files []File) error {
 			}
 		}
 		made[f.Name] = true
-		info := cpio.Info{Name: f.Name, Mode: cpio.S_IFREG | uint64(f.Mode.Perm())}
-		if err := write(cpio.StaticRecord(f.Content, info)); err != nil {
+		record := cpio.StaticRecord(f.Content, cpio.Info{Name: f.Name, Mode: cpio.S_IFREG | uint64(f.Mode.Perm())})
+		if f.Mode&fs.ModeCharDevice != 0 {
+			record = cpio.CharDev(f.Name, uint64(f.Mode.Perm()), f.Major, f.Minor)
+		}
+		if err := write(record); err != nil {
 			return fmt.Errorf("write archive: %w", err)
 		}
 	}
