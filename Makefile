@@ -3,7 +3,9 @@
 SHELL  := /bin/bash
 GO     := go
 BINARY := bin/muster
+FIRST  := internal/environment/initramfs/built/muster-init
 IMAGE  := debian12-hpc
+IMAGES := $(IMAGE) inspector
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
@@ -15,11 +17,12 @@ help: ## this list
 setup: ## install the Debian packages that Muster needs (root)
 	@scripts/setup.sh run
 
-build: ## the one binary, at bin/muster
+build: ## the one binary, at bin/muster, with the first stage of machines inside
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(FIRST) ./cmd/muster-init
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BINARY) ./cmd/muster
 
-image: setup build ## the nodes' environment image, in build/images
-	@test -e build/images/$(IMAGE)/latest || $(BINARY) images build $(IMAGE) --data build
+image: setup build ## the images of nodes and of inspection, in build/images
+	@for i in $(IMAGES); do test -e build/images/$$i/latest/vmlinuz || $(BINARY) images build $$i --data build || exit 1; done
 
 demo: image ## a real cluster with a real MPI job on this machine
 	@scripts/demo.sh
@@ -56,4 +59,4 @@ openapi: ## write api/openapi.yaml anew from the types
 	@$(GO) test ./api -run TestOpenAPI -update
 
 clean: ## remove what was built
-	@rm -rf bin build
+	@rm -rf bin build $(FIRST)

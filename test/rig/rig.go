@@ -45,6 +45,9 @@ func New(t testing.TB, db string) *Rig {
 		r.clear()
 	})
 	r.Run("images", "import", image, "--name", "debian12-hpc", "--data", data)
+	if inspector, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(image)), "inspector/latest")); err == nil {
+		r.Run("images", "import", inspector, "--name", "inspector", "--data", data)
+	}
 	return r
 }
 
@@ -82,15 +85,30 @@ func Root(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
+// build makes the binary with the first stage of machines inside, as `make build` does, and leaves the tree as it is.
 func build(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "muster")
-	c := exec.Command("go", "build", "-o", path, "muster/cmd/muster")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	dir := t.TempDir()
+	first, binary, overlay := filepath.Join(dir, "muster-init"), filepath.Join(dir, "muster"), filepath.Join(dir, "overlay.json")
+	built := filepath.Join(Root(t), "internal/environment/initramfs/built/muster-init")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {built: first}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return path
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", first, "muster/cmd/muster-init"},
+		{"build", "-overlay", overlay, "-o", binary, "muster/cmd/muster"},
+	} {
+		c := exec.Command("go", args...)
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	return binary
 }
 
 // Controller is a running `muster serve`.
