@@ -19,7 +19,7 @@ import (
 const (
 	nodeLooks  = 2 * time.Second // while it changes
 	readyLooks = 5 * time.Second // while it is ready
-	bootTries  = 2               // boots on one machine before another is tried
+	bootTries  = 2               // boots in a row that come to nothing, before another machine is tried
 )
 
 // nodeView is a node as its handlers see it.
@@ -240,7 +240,7 @@ func (w World) nodeBootLate(n nodeView) Outcome {
 
 // bootAgain tries once more on the same machine, then gives the machine up.
 func (n nodeView) bootAgain(why string) Outcome {
-	if n.Boot >= bootTries {
+	if n.Boot-n.JoinedBoot >= bootTries {
 		return n.fail("%s", why)
 	}
 	return n.next(store.Attaching, "%s; boots once more", why)
@@ -317,14 +317,35 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
-	if err != nil {
-		return retry(err)
+	if n.startedAnew() {
+		return n.bootAnew("has started anew")
 	}
-	if !seen.Running || seen.Boot != n.Boot {
+	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	switch {
+	case err != nil:
+		return retry(err)
+	case !seen.Running && seen.Boot == n.Boot && n.machine.Network != "":
+		return n.bootAnew("has lost its power")
+	case !seen.Running || seen.Boot != n.Boot:
 		return n.fail("it stopped by itself: %s", brief(seen.Detail))
 	}
 	return waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
+}
+
+// bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
+// than to replace it, and what is on its disk is still there.
+func (n nodeView) bootAnew(what string) Outcome {
+	return n.inform(store.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
+}
+
+// silence is how long an agent that speaks every few seconds may say nothing before its machine is believed to be at
+// something else.
+const silence = 20 * time.Second
+
+// startedAnew says that the node's machine asks what to boot and its agent is silent: somebody pressed a button, or the
+// kernel gave up. The question alone proves nothing, as anybody on the network can ask it.
+func (n nodeView) startedAnew() bool {
+	return n.onItsWay != nil && n.onItsWay.Detail == store.AskedAgain && n.now.Sub(n.Seen.At) > silence
 }
 
 // nodeDrain waits until Slurm has the node drained and without jobs. At the user's limit the jobs are ended, and after a

@@ -51,6 +51,9 @@ const scriptLimit = 10
 // Boot says what the machine behind a MAC boots now.
 func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) (netboot.Boot, error) {
 	boot, on, err := b.find(ctx, network, mac)
+	if errors.Is(err, netboot.ErrNothing) && boot.Step == protocol.StepAgent && boot.Detail != store.AskedAgain {
+		return netboot.Boot{}, errors.Join(err, b.asksAgain(ctx, boot))
+	}
 	if err != nil {
 		return netboot.Boot{}, err
 	}
@@ -73,6 +76,16 @@ func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) 
 		})
 	}
 	return answer, err
+}
+
+// asksAgain notes that a machine asks what to boot whose agent has come. Either it has started anew, and its agent is
+// silent, or somebody else uses its MAC: lifecycle looks which.
+func (b *Boots) asksAgain(ctx context.Context, boot store.Boot) error {
+	return b.DB.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.MarkBoot(ctx, boot.Subject, boot.Number, protocol.StepAgent, store.AskedAgain)
+		tx.Wake(store.NodeKind, boot.Subject)
+		return err
+	})
 }
 
 // find is what a MAC boots: the boot of its machine, or, for an unknown one, the inspector, without a subject.

@@ -44,7 +44,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		if err != nil {
 			return err
 		}
-		if err := wanted(ctx, tx, self, who); err != nil {
+		if _, err := wanted(ctx, tx, self, who); err != nil {
 			return err
 		}
 		cluster, err := tx.Cluster(ctx, self.Cluster)

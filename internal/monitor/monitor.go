@@ -134,20 +134,20 @@ func (m *Monitor) admitNode(ctx context.Context, tx *store.Tx, node store.Node, 
 	return err
 }
 
-// wanted refuses the agent of a boot that is over, or is told to end.
-func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent) error {
+// wanted refuses the agent of a boot that is over, or is told to end. It returns the boot of a whole machine's node.
+func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent) (boot store.Boot, err error) {
 	if node.Boot != who.Boot || node.Phase == store.Gone {
-		return errRefused
+		return boot, errRefused
 	}
 	machine, err := tx.Machine(ctx, node.MachineID)
 	if err != nil || machine.Network == "" {
-		return err
+		return boot, err
 	}
-	boot, err := tx.BootOf(ctx, node.ID)
+	boot, err = tx.BootOf(ctx, node.ID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && boot.Ending {
-		return errRefused
+		err = errRefused
 	}
-	return err
+	return boot, err
 }
 
 // caller is the agent that the client certificate names.

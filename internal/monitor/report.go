@@ -30,8 +30,15 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if err != nil {
 			return err
 		}
-		if err := wanted(ctx, tx, node, who); err != nil {
+		boot, err := wanted(ctx, tx, node, who)
+		if err != nil {
 			return err
+		}
+		if boot.Detail == store.AskedAgain { // not this machine, which lives
+			tx.Log(store.Event{Type: "machine.warning", Machine: node.Machine, Text: "somebody else asked what to boot with its MAC"})
+			if _, err := tx.MarkBoot(ctx, node.ID, who.Boot, protocol.StepAgent, ""); err != nil {
+				return err
+			}
 		}
 		cluster, err := tx.Cluster(ctx, node.Cluster)
 		if err != nil {

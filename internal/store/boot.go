@@ -28,6 +28,9 @@ type Boot struct {
 	Findings  *protocol.Findings
 }
 
+// AskedAgain is the detail of a boot whose machine asked what to boot after its agent had come.
+const AskedAgain = "asked again what to boot"
+
 // Inspection says that the boot is one of the machine itself.
 func (b Boot) Inspection() bool { return b.Subject == b.MachineID }
 

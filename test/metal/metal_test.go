@@ -45,16 +45,16 @@ type cluster struct {
 // yard is a rig with a rack.
 type yard struct {
 	*rig.Rig
-	csv string
+	controller *rig.Controller
+	csv        string
 }
 
 // newYard starts a controller and a rack of machines that are off, and enrols them.
-func newYard(t *testing.T, machines int, flags ...string) yard {
+func newYard(t *testing.T, machines int, flags ...string) *yard {
 	t.Helper()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", site)
-	r.Start()
-	y := yard{r, filepath.Join(t.TempDir(), "rack.csv")}
+	y := &yard{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
 	up := append([]string{"rack", "up", "--machines", fmt.Sprint(machines), "--csv", y.csv}, flags...)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -83,7 +83,7 @@ classes:
 `
 
 // consoles prints the ends of the machines' consoles, for whoever has to find out what went wrong.
-func (y yard) consoles() {
+func (y *yard) consoles() {
 	for _, m := range y.rack() {
 		out := y.Muster("rack", "console", m.Name).Out
 		y.Logf("console of %s:\n%s", m.Name, out[max(0, len(out)-3000):])
@@ -91,7 +91,7 @@ func (y yard) consoles() {
 	y.Logf("machines:\n%s\nevents:\n%s", y.Muster("machines", "list").Out, y.Muster("events").Out)
 }
 
-func (y yard) machine(name string) machine {
+func (y *yard) machine(name string) machine {
 	y.Helper()
 	var m machine
 	y.Get(&m, "machines", "get", name)
@@ -100,7 +100,7 @@ func (y yard) machine(name string) machine {
 
 type racked struct{ Name, State string }
 
-func (y yard) rack() []racked {
+func (y *yard) rack() []racked {
 	y.Helper()
 	var state struct{ Machines []racked }
 	y.Get(&state, "rack", "list")
@@ -108,7 +108,7 @@ func (y yard) rack() []racked {
 }
 
 // power is the rack's own view, which nobody has to believe from the controller.
-func (y yard) power(name string) string {
+func (y *yard) power(name string) string {
 	y.Helper()
 	for _, m := range y.rack() {
 		if m.Name == name {
@@ -120,7 +120,7 @@ func (y yard) power(name string) string {
 }
 
 // inspected waits until every machine of the rack has passed its inspection and is off.
-func (y yard) inspected(machines int) {
+func (y *yard) inspected(machines int) {
 	y.Helper()
 	y.Run("machines", "inspect", "--all", "--wait", "--timeout", "5m")
 	for i := range machines {
