@@ -9,7 +9,7 @@ IMAGES := $(IMAGE) inspector
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test lint unit crash compare fuzz openapi clean
+.PHONY: help setup build image demo demo-stop test rack-test lint unit crash compare fuzz openapi clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -44,6 +44,10 @@ test: ## everything: lint, and all tests with the race detector on both database
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory image lint
 	@$(GO) tool gotestsum --format pkgname-and-test-fails -- -race -timeout 25m -p 1 ./...
+
+rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
+	@scripts/setup.sh test
+	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 60m -p 1 -count 1 ./test/metal ./internal/environment/... ./internal/agent/... ./internal/rack
 
 crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_KILLS kills
 	@scripts/setup.sh test

@@ -168,8 +168,23 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 		if needsProof(p.Step) && !proves(proof, b.Authority.Token(boot.Subject, boot.Number)) {
 			return netboot.ErrProof
 		}
+		if err := learn(ctx, tx, network, p); err != nil {
+			return err
+		}
 		return b.mark(ctx, tx, machine, boot, p)
 	})
+}
+
+// learn notes the address that another DHCP server gave to a machine: its agent must come from there.
+func learn(ctx context.Context, tx *store.Tx, network string, p protocol.BootProgress) error {
+	if p.Step != protocol.StepInit || !p.From.Is4() {
+		return nil
+	}
+	on, err := tx.Network(ctx, network)
+	if err != nil || on.Mode == inventory.ModeOwn {
+		return err
+	}
+	return tx.PutLease(ctx, store.Lease{Network: network, Address: p.From, MAC: p.MAC}, 0)
 }
 
 func needsProof(s protocol.BootStep) bool {

@@ -245,6 +245,34 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		on, err := tx.Network(ctx, "boot")
+		if err != nil {
+			return err
+		}
+		on.Mode = inventory.ModeProxy
+		return tx.PutNetwork(ctx, on)
+	})
+	_, token := y.begin()
+	sum := sha256.Sum256([]byte(token))
+	said := protocol.BootProgress{MAC: known, Step: protocol.StepInit, From: netip.MustParseAddr("10.78.3.4")}
+	if err := y.Seen(t.Context(), "boot", said, "wrong"); err == nil {
+		t.Error("believed without proof")
+	}
+	if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
+		t.Fatal(err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		l, err := tx.LeaseOf(ctx, "boot", known)
+		if l.Address != said.From {
+			t.Errorf("learnt %s", l.Address)
+		}
+		return err
+	})
+}
+
 func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {

@@ -93,6 +93,7 @@ type BootProgress struct {
 	Step   BootStep      `json:"step"`
 	Detail string        `json:"detail,omitempty"` // at most 500 bytes count
 	Took   time.Duration `json:"took,omitempty"`   // since its kernel started
+	From   netip.Addr    `json:"-"`                // where it was said; the server fills it in
 }
 
 // Enrolment is what a machine that nobody knows says of itself. It is believed in nothing until an operator enrols it.

@@ -140,6 +140,9 @@ func (s *server) postProgress(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `authorization: use "Boot " and the lower-case hex SHA-256 of the boot's token`, http.StatusUnauthorized)
 	default:
 		p.MAC, p.Detail = mac.String(), printable(p.Detail, detailLimit)
+		if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+			p.From = at.Addr().Unmap()
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), houseWait)
 		defer cancel()
 		if err := s.House.Seen(ctx, s.Network.Name, p, proof); err != nil {
