@@ -184,7 +184,7 @@ func learn(ctx context.Context, tx *store.Tx, network string, p protocol.BootPro
 	if err != nil || on.Mode == inventory.ModeOwn {
 		return err
 	}
-	return tx.PutLease(ctx, store.Lease{Network: network, Address: p.From, MAC: p.MAC}, 0)
+	return tx.LearnLease(ctx, network, p.MAC, p.From)
 }
 
 func needsProof(s protocol.BootStep) bool {

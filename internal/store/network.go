@@ -220,6 +220,18 @@ func (tx *Tx) PutLeases(ctx context.Context, network string, leases []Lease, mov
 	return nil
 }
 
+// LearnLease notes the address that another DHCP server gave to a MAC; that server knows best whose it is now.
+func (tx *Tx) LearnLease(ctx context.Context, network, mac string, address netip.Addr) error {
+	_, err := tx.exec(ctx, `DELETE FROM lease WHERE network = $1 AND (mac = $2 OR address = $3)`, network, mac, number(address))
+	if err == nil {
+		_, err = tx.exec(ctx, `INSERT INTO lease (network, address, mac, expires) VALUES ($1, $2, $3, 0)`, network, number(address), mac)
+	}
+	if err != nil {
+		return fmt.Errorf("note that %s has %s: %w", mac, address, err)
+	}
+	return nil
+}
+
 // SetLeaseAside takes an address from a MAC and gives it to nobody for a time. It does nothing if the MAC has it not.
 func (tx *Tx) SetLeaseAside(ctx context.Context, network, mac string, address netip.Addr, length time.Duration) error {
 	_, err := tx.exec(ctx, `UPDATE lease SET mac = $4, expires = now_ms() + $5 WHERE network = $1 AND mac = $2 AND address = $3`,
