@@ -20,7 +20,7 @@ import (
 type damaged struct{ what, want, got string }
 
 func (d damaged) Error() string {
-	return fmt.Sprintf("%s arrived damaged: want %s, got %s", d.what, d.want, d.got)
+	return fmt.Sprintf("%s damaged: want %s, got %s", d.what, d.want, d.got)
 }
 
 // fetch writes a blob to w from its start. A transfer that breaks goes on where it broke. If the whole is not what its
@@ -50,20 +50,20 @@ func (s *server) fetchOnce(ctx context.Context, what string, b protocol.Blob, w 
 		return err
 	}
 	if got := "sha256:" + hex.EncodeToString(t.sum.Sum(nil)); got != b.Digest {
-		return damaged{what, b.Digest, got}
+		return damaged{what + " arrived", b.Digest, got}
 	}
 	t.progress.end(t.got)
 	return nil
 }
 
-// verify reads a blob again and says whether it is the one that it should be.
+// verify reads what should be a blob, and nothing behind it, and says whether it is.
 func verify(what string, b protocol.Blob, r io.Reader) error {
 	sum := sha256.New()
 	if _, err := io.CopyBuffer(onlyWriter{sum}, io.LimitReader(r, b.Size), make([]byte, 256<<10)); err != nil {
 		return fmt.Errorf("read the %s again: %w", what, err)
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != b.Digest {
-		return damaged{what, b.Digest, got}
+		return damaged{what + " is", b.Digest, got}
 	}
 	return nil
 }

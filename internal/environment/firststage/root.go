@@ -165,8 +165,10 @@ func furnish(ctx context.Context, s *server, plan protocol.Plan, network protoco
 // fetchAgent keeps what is there if it is the right one, as in a root on disk.
 func fetchAgent(ctx context.Context, s *server, b protocol.Blob, path string) error {
 	if old, err := os.Open(path); err == nil {
-		err := verify("agent", b, old)
-		if old.Close(); err == nil {
+		info, err1 := old.Stat()
+		err2 := verify("agent", b, old)
+		old.Close()
+		if err1 == nil && err2 == nil && info.Size() == b.Size {
 			return os.Chmod(path, 0o755)
 		}
 	}
