@@ -179,7 +179,8 @@ func (t *Tree) Cut(names ...string) (lists map[string][]byte, files []string) {
 	files = t.Order(names...)
 	slices.Sort(files)
 	kept := map[string]bool{}
-	var dep, aliases, soft, built bytes.Buffer
+	var dep, soft, built bytes.Buffer
+	var aliases []string
 	for _, f := range files {
 		kept[Name(f)] = true
 		fmt.Fprintf(&dep, "%s:", f)
@@ -191,24 +192,25 @@ func (t *Tree) Cut(names ...string) (lists map[string][]byte, files []string) {
 			fmt.Fprintf(&soft, "softdep %s pre: %s\n", Name(f), strings.Join(pre, " "))
 		}
 	}
-	for _, what := range slices.Sorted(maps.Keys(t.exact)) {
-		for _, m := range t.exact[what] {
+	for what, modules := range t.exact {
+		for _, m := range modules {
 			if kept[m] {
-				fmt.Fprintf(&aliases, "alias %s %s\n", what, m)
+				aliases = append(aliases, "alias "+what+" "+m+"\n")
 			}
 		}
 	}
-	for _, bus := range slices.Sorted(maps.Keys(t.globs)) {
-		for _, a := range t.globs[bus] {
+	for _, some := range t.globs {
+		for _, a := range some {
 			if kept[a.module] {
-				fmt.Fprintf(&aliases, "alias %s %s\n", a.pattern, a.module)
+				aliases = append(aliases, "alias "+a.pattern+" "+a.module+"\n")
 			}
 		}
 	}
+	slices.Sort(aliases) // depmod's order depends on the modules that are left out
 	for _, name := range slices.Sorted(maps.Keys(t.builtin)) {
 		fmt.Fprintln(&built, t.builtin[name])
 	}
 	return map[string][]byte{
-		"modules.dep": dep.Bytes(), "modules.alias": aliases.Bytes(), "modules.softdep": soft.Bytes(), "modules.builtin": built.Bytes(),
+		"modules.dep": dep.Bytes(), "modules.alias": []byte(strings.Join(aliases, "")), "modules.softdep": soft.Bytes(), "modules.builtin": built.Bytes(),
 	}, files
 }
