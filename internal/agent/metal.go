@@ -248,10 +248,10 @@ func powerOff() error {
 	if os.Getpid() != 1 {
 		return errors.New("only a machine's first process may switch it off")
 	}
-	_ = unix.Unmount("/home", unix.MNT_FORCE|unix.MNT_DETACH) // fails where it is the root's own
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		_ = unix.Unmount("/home", unix.MNT_FORCE|unix.MNT_DETACH) // fails where it is the root's own; may wait for a head that is gone
 		unix.Sync()
 	}()
 	select {
