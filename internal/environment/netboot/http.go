@@ -246,6 +246,12 @@ func (s *server) blob(w http.ResponseWriter, digest string) (Blob, bool) {
 	return blob, err == nil
 }
 
+// unhurried is for answers that take long. The request is here, so its deadline has done its work; if it passed now, the
+// server would take it for the end of the connection, and refuse the machine's next request on it.
+func unhurried(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // fails only where there is none
+}
+
 // immutable says that a path's content never changes: it is named by what it is.
 func immutable(w http.ResponseWriter, tag string) {
 	w.Header().Set("ETag", strconv.Quote(tag))
@@ -262,6 +268,7 @@ func (s *server) getBlob(w http.ResponseWriter, r *http.Request) {
 	}
 	defer blob.Close()
 	immutable(w, digest)
+	unhurried(w)
 	http.ServeContent(w, r, "", time.Time{}, blob)
 }
 
@@ -296,6 +303,7 @@ func (s *server) getInitramfs(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
+	unhurried(w)
 	zeros := make([]byte, 4)
 	for _, part := range []func() (int64, error){
 		func() (int64, error) { return io.CopyN(w, bytes.NewReader(s.Init), int64(len(s.Init))) },
