@@ -1,0 +1,116 @@
+package metal_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/netns"
+)
+
+// intruder is a client on the rack's network that is no machine of it.
+func (y *yard) intruder() *http.Client {
+	namespace := y.Data + "-rack/netns"
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return netns.Dial(ctx, namespace, network, address)
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // it does not care who it robs
+	}}
+}
+
+// script is what a client that claims a MAC is told to boot; "" while nobody answers.
+func (y *yard) script(mac string) string {
+	y.Helper()
+	response, err := y.intruder().Get("http://10.78.0.1:8069/boot/v1/script?mac=" + mac)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return string(text)
+}
+
+// join tries to become the agent of a boot, and returns the answer's status.
+func (y *yard) join(r protocol.JoinRequest) int {
+	y.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		y.Fatal(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		y.Fatal(err)
+	}
+	r.CSR = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
+	r.HostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtXJcXcUSZxLbyw9L7DYZbIYxB3bYkIFE7Gkjx0oQ1X"
+	body, err := json.Marshal(r)
+	if err != nil {
+		y.Fatal(err)
+	}
+	response, err := y.intruder().Post("https://10.78.0.1:7421/agent/v1/join", "application/json", bytes.NewReader(body))
+	if err != nil {
+		y.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+var tokenForm = regexp.MustCompile(`muster\.token=(\S+)`)
+
+// robbed is run while the machine boots for its inspection: an intruder on its network learns what it can.
+func (y *yard) robbed(t *testing.T, name string) {
+	m := y.machine(name)
+	var found []string
+	y.Eventually(time.Minute, name+" is told what to boot", func() bool {
+		found = tokenForm.FindStringSubmatch(y.script(m.MACs[0]))
+		return found != nil
+	})
+	var plan protocol.Plan
+	response, err := y.intruder().Get("http://10.78.0.1:8069/boot/v1/plan?mac=" + m.MACs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&plan); err != nil {
+		t.Fatal(err)
+	}
+	if plan.Boot.Token != "" {
+		t.Error("the plan holds the token")
+	}
+	stolen := protocol.JoinRequest{Node: plan.Boot.Node, Boot: plan.Boot.Boot, Token: found[1]}
+	if status := y.join(stolen); status != http.StatusForbidden {
+		t.Errorf("a token taken from %s opened the door at another address: status %d", name, status)
+	}
+	stolen.Token = strings.Repeat("A", len(stolen.Token))
+	if status := y.join(stolen); status != http.StatusForbidden {
+		t.Errorf("a made-up token: status %d", status)
+	}
+}
+
+// nothingToSteal is run while the machine is off.
+func (y *yard) nothingToSteal(t *testing.T, name string) {
+	if script := y.script(y.machine(name).MACs[0]); script == "" || tokenForm.MatchString(script) {
+		t.Errorf("%s is off, and whoever has its MAC gets\n%s", name, script)
+	}
+	if script := y.script("52:54:00:ff:ff:ff"); script == "" || tokenForm.MatchString(script) {
+		t.Errorf("nobody's MAC gets\n%s", script)
+	}
+}
