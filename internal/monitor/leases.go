@@ -14,17 +14,23 @@ import (
 	"muster/internal/store"
 )
 
-// offers are addresses that were offered and not yet asked for. They are remembered only so that two machines are not
-// offered the same one: whether an address is free is decided when it is leased, in the store.
+// offers are addresses that were offered and not yet asked for. They are remembered so that two machines are not offered
+// the same one, and so that the machine that takes its offer needs no second look at leases: whether the address is still
+// free is decided when it is leased, by the store's constraints.
 type offers struct {
-	mu    sync.Mutex
-	until map[offer]time.Time
-	macs  map[offer]string
+	mu sync.Mutex
+	at map[offerAt]offer
+}
+
+type offerAt struct {
+	network string
+	address netip.Addr
 }
 
 type offer struct {
-	network string
-	address netip.Addr
+	mac   string
+	until time.Time
+	old   store.Lease // that the MAC had; its MAC is "" if there was none
 }
 
 const (
@@ -33,22 +39,22 @@ const (
 )
 
 // open says that an address is not offered to another MAC.
-func (o *offers) open(network string, address netip.Addr, mac string) bool {
-	at := offer{network, address}
-	return o.macs[at] == mac || time.Now().After(o.until[at])
+func (o *offers) open(at offerAt, mac string, now time.Time) bool {
+	made, offered := o.at[at]
+	return !offered || made.mac == mac || now.After(made.until)
 }
 
-func (o *offers) make(network string, address netip.Addr, mac string) {
-	if o.until == nil || len(o.until) >= offerLimit {
-		o.until, o.macs = map[offer]time.Time{}, map[offer]string{}
+func (o *offers) make(at offerAt, made offer) {
+	if o.at == nil || len(o.at) >= offerLimit {
+		o.at = map[offerAt]offer{}
 	}
-	at := offer{network, address}
-	o.until[at], o.macs[at] = time.Now().Add(offerLasts), mac
+	o.at[at] = made
 }
 
-func (o *offers) take(network string, address netip.Addr) {
-	delete(o.until, offer{network, address})
-	delete(o.macs, offer{network, address})
+// taken finds the offer that a MAC comes back to.
+func (o *offers) taken(at offerAt, mac string, now time.Time) (offer, bool) {
+	made, offered := o.at[at]
+	return made, offered && made.mac == mac && now.Before(made.until)
 }
 
 // leaseTries is how often a batch is answered anew because another controller gave one of its addresses meanwhile.
@@ -65,10 +71,10 @@ func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) 
 	}
 	var granted []netboot.Granted
 	var err error
-	for range leaseTries {
+	for try := range leaseTries {
 		err = transaction(ctx, func(tx *store.Tx) error {
 			l := &lessor{tx: tx, offers: &b.offers, put: map[netip.Addr]store.Lease{}}
-			if err := l.load(ctx, network, asks); err != nil {
+			if err := l.load(ctx, network, asks, try == 0); err != nil {
 				return err
 			}
 			if granted, err = l.answer(ctx, asks); err != nil {
@@ -102,30 +108,47 @@ type lessor struct {
 	over   []netip.Addr               // of leases that are over, once looked up
 }
 
-// load reads what the answers to a batch hang on.
-func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask) (err error) {
+// load reads what the answers to a batch hang on. Of machines that take what they were offered, it trusts what was read then.
+func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask, trust bool) (err error) {
 	if l.on, err = l.tx.Network(ctx, network); err != nil {
 		return err
 	}
 	if l.now, err = l.tx.Now(ctx); err != nil {
 		return err
 	}
-	macs, wanted := make([]string, len(asks)), make([]netip.Addr, 0, len(asks))
+	macs := make([]string, len(asks))
 	for i, ask := range asks {
 		macs[i] = ask.MAC.String()
-		if ask.Want.IsValid() {
-			wanted = append(wanted, ask.Want)
-		}
 	}
 	if l.owners, err = l.tx.Owners(ctx, network, macs); err != nil {
 		return err
 	}
-	leases, err := l.tx.LeasesOf(ctx, network, macs, wanted)
-	l.of, l.at = make(map[string]store.Lease, len(leases)), make(map[netip.Addr]store.Lease, len(leases))
+	var unread []string
+	var wanted []netip.Addr
+	l.of, l.at = make(map[string]store.Lease, len(asks)), make(map[netip.Addr]store.Lease, len(asks))
+	l.offers.mu.Lock()
+	for i, ask := range asks {
+		if made, taken := l.offers.taken(offerAt{network, ask.Want}, macs[i], time.Now()); taken && trust && ask.Commit {
+			l.know(made.old)
+			continue
+		}
+		unread = append(unread, macs[i])
+		if ask.Want.IsValid() {
+			wanted = append(wanted, ask.Want)
+		}
+	}
+	l.offers.mu.Unlock()
+	leases, err := l.tx.LeasesOf(ctx, network, unread, wanted)
 	for _, lease := range leases {
-		l.of[lease.MAC], l.at[lease.Address] = lease, lease
+		l.know(lease)
 	}
 	return err
+}
+
+func (l *lessor) know(lease store.Lease) {
+	if lease.MAC != "" {
+		l.of[lease.MAC], l.at[lease.Address] = lease, lease
+	}
 }
 
 // answer answers wish after wish. What was offered is looked at only here, so that no other batch waits for our disk.
@@ -169,10 +192,10 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 		return lease, netboot.ErrTaken
 	}
 	if !ask.Commit {
-		l.offers.make(l.on.Name, lease.Address, mac)
+		l.offers.make(offerAt{l.on.Name, lease.Address}, offer{mac, time.Now().Add(offerLasts), l.of[mac]})
 		return lease, nil
 	}
-	l.offers.take(l.on.Name, lease.Address)
+	delete(l.offers.at, offerAt{l.on.Name, lease.Address})
 	given := store.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}
 	if !lease.Known {
 		given.Expires = l.now.Add(ask.For)
@@ -198,7 +221,7 @@ func (l *lessor) address(ctx context.Context, mac string, want netip.Addr) (neti
 	if old, has := l.of[mac]; has && l.inRange(old.Address) {
 		return old.Address, nil
 	}
-	if want.IsValid() && l.inRange(want) && want != l.on.Address.Addr() && l.free(want) && l.offers.open(l.on.Name, want, mac) {
+	if want.IsValid() && l.inRange(want) && want != l.on.Address.Addr() && l.free(want) && l.open(want, mac) {
 		return want, nil
 	}
 	return l.fresh(ctx, mac)
@@ -214,6 +237,11 @@ func (l *lessor) free(a netip.Addr) bool {
 	return !leased || !lease.Expires.IsZero() && !lease.Expires.After(l.now)
 }
 
+// open says that an address is not offered to another MAC.
+func (l *lessor) open(a netip.Addr, mac string) bool {
+	return l.offers.open(offerAt{l.on.Name, a}, mac, time.Now())
+}
+
 // fresh takes the next address that was never given, and when there is none, one whose lease is over.
 func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 	if !l.next.IsValid() {
@@ -227,7 +255,7 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 		}
 	}
 	for ; l.inRange(l.next); l.next = l.next.Next() {
-		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.offers.open(l.on.Name, a, mac) {
+		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.open(a, mac) {
 			l.next = a.Next()
 			return a, nil
 		}
@@ -242,7 +270,7 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 	for len(l.over) > 0 {
 		a := l.over[0]
 		l.over = l.over[1:]
-		if l.inRange(a) && l.free(a) && l.offers.open(l.on.Name, a, mac) {
+		if l.inRange(a) && l.free(a) && l.open(a, mac) {
 			return a, nil
 		}
 	}

@@ -160,18 +160,24 @@ func (tx *Tx) Owners(ctx context.Context, network string, macs []string) (map[st
 
 // LeasesOf lists the leases of MACs, and those of addresses, over or not. One may be listed twice.
 func (tx *Tx) LeasesOf(ctx context.Context, network string, macs []string, addresses []netip.Addr) ([]Lease, error) {
-	args := []any{network}
-	all, err := list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND mac IN (`+places(&args, macs)+`)`, args...)
-	if err == nil && len(addresses) > 0 {
-		numbers := make([]int64, len(addresses))
-		for i, a := range addresses {
-			numbers[i] = number(a)
-		}
-		var more []Lease
-		args = []any{network}
-		more, err = list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND address IN (`+places(&args, numbers)+`)`, args...)
-		all = append(all, more...)
+	numbers := make([]int64, len(addresses))
+	for i, a := range addresses {
+		numbers[i] = number(a)
 	}
+	byMAC, err := leasesWith(ctx, tx, network, "mac", macs)
+	if err != nil {
+		return nil, err
+	}
+	byAddress, err := leasesWith(ctx, tx, network, "address", numbers)
+	return append(byMAC, byAddress...), err
+}
+
+func leasesWith[T any](ctx context.Context, tx *Tx, network, column string, values []T) ([]Lease, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	args := []any{network}
+	all, err := list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND `+column+` IN (`+places(&args, values)+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find leases: %w", err)
 	}

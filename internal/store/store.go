@@ -114,7 +114,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	_ = created.Close()
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_time_format=sqlite"
+		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
 	if s.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
