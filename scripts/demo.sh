@@ -29,8 +29,9 @@ if ! "$muster" whoami >/dev/null 2>&1; then
 fi
 "$muster" whoami
 
-say "Give it the image"
+say "Give it the images: the nodes', and the one that inspects whole machines"
 run images import build/images/debian12-hpc/latest --name debian12-hpc
+run images import build/images/inspector/latest --name inspector
 
 have=$("$muster" machines list -o json | grep -c '"substrate": *"local"' || true)
 if ((have < 4)); then

@@ -75,6 +75,7 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 			otherArch++
 		default:
 			counts[availability(m)]++
+			counts["total"]++
 		}
 	}
 	asked, path := 0, "" // the last field that asks for the class
@@ -100,7 +101,10 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 		text += fmt.Sprintf(", %d of another architecture than the image's %s", otherArch, arch)
 	}
 	hint := "`muster machines list` shows what they do"
-	if len(machines) == 0 {
+	switch {
+	case len(machines) > 0 && counts["total"] == 0 && class.Has(inventory.Machine{Substrate: "local"}):
+		hint = "no machine is of that class; `muster machines add --local 1` enrols this host as one"
+	case len(machines) == 0:
 		hint = "the inventory is empty; `muster machines add --local 4` enrols this host as 4 machines"
 	}
 	return refuse(NoCapacity, "no-capacity", path, text, hint)

@@ -85,14 +85,25 @@ func (d disk) read(name string) (string, error) {
 // sharing are Open MPI's settings for nodes on the same CPUs. Every node counts cores from 0, so bound ranks of several
 // nodes would all sit on the first; and a rank that spins while it waits takes the CPU from the one it waits for. (Two
 // ranks on two nodes of two CPUs: 4 ms for a message when bound, 6 us when not.) Users' own settings come after these.
-const sharing = "\n# Written by muster: these nodes share their CPUs.\nhwloc_base_binding_policy = none\nmpi_yield_when_idle = 1\n"
+const sharing = "# These nodes share their CPUs.\nhwloc_base_binding_policy = none\nmpi_yield_when_idle = 1\n"
 
-// withSharing is a parameter file with those settings.
-func withSharing(file string) string {
-	if strings.Contains(file, sharing) {
-		return file
+// ownNetwork keeps Open MPI to the cluster's network: a machine is on the one that it boots from, too, and Open MPI
+// takes all that it finds.
+const ownNetwork = "btl_tcp_if_include = %[1]s\noob_tcp_if_include = %[1]s\n"
+
+const mpiBegin = "\n# Written by muster; changes below are overwritten.\n"
+
+// withMPI is Open MPI's parameter file with what these nodes need, in place of what it needed before.
+func withMPI(file string, config *protocol.Config) string {
+	file, _, _ = strings.Cut(file, mpiBegin)
+	file += mpiBegin
+	if config.Network != "" {
+		file += fmt.Sprintf(ownNetwork, config.Network)
 	}
-	return file + sharing
+	if config.SharedCPUs {
+		file += sharing
+	}
+	return file
 }
 
 // hosts renders /etc/hosts: names need no server.

@@ -73,11 +73,9 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 	}
 	put("/etc/hosts", hosts(config.Peers), 0o644, nil)
 	put(knownFile, knownHosts(config.SSH.HostCA), 0o644, nil)
-	if config.SharedCPUs {
-		old, err := s.disk.read(mpiFile)
-		failed = errors.Join(failed, err)
-		put(mpiFile, withSharing(old), 0o644, nil)
-	}
+	old, err := s.disk.read(mpiFile)
+	failed = errors.Join(failed, err)
+	put(mpiFile, withMPI(old, config), 0o644, nil)
 	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
 	c.sshd = put(sshdFile, sshdConfig(listenOn), 0o644, nil) || userCA
 	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)

@@ -231,6 +231,11 @@ a rack it does nothing.`,
 	return c
 }
 
+// inUse is the conflict of taking away what somebody uses.
+type inUse struct{ error }
+
+func (inUse) Is(target error) bool { return target == rack.ErrConflict }
+
 // retireWithin is how long machines have to leave the inventory; one whose disks are being erased stays longer.
 const retireWithin = 20 * time.Second
 
@@ -244,7 +249,7 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 		machines = slices.DeleteFunc(machines, func(m api.Machine) bool { return m.Network != network })
 		for _, m := range machines {
 			if m.Node != "" && !force {
-				return fmt.Errorf("machine %s is used by %s: %w (delete the cluster first, or give --force)", m.Name, m.Node, rack.ErrConflict)
+				return inUse{fmt.Errorf("machine %s is used by %s; delete the cluster first, or give --force", m.Name, m.Node)}
 			}
 			if m.Desired == store.ForRemoval {
 				continue

@@ -53,6 +53,8 @@ func (n Network) Validate() error {
 		return fmt.Errorf("unknown: %q; use ignore or enrol", n.Unknown)
 	case n.Mode != ModeOwn:
 		return nil
+	case !n.First.IsValid() || !n.Last.IsValid():
+		return fmt.Errorf("first, last: missing; mode own needs the range of addresses to give to machines")
 	case !n.Address.Contains(n.First) || !n.Address.Contains(n.Last) || n.Last.Less(n.First):
 		return fmt.Errorf("first, last: %s to %s is no range of %s", n.First, n.Last, n.Address.Masked())
 	case !n.Address.Addr().Less(n.First) && !n.Last.Less(n.Address.Addr()):

@@ -60,13 +60,13 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 
 // clusterAdmitted: admission has reserved every machine.
 func (w World) clusterAdmitted(_ context.Context, c clusterView) Outcome {
-	return advance(store.Provisioning, "starts %d nodes", len(c.nodes))
+	return advance(store.Provisioning, "starts %s", nodes(len(c.nodes)))
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
 func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	if c.Desired == store.ToDelete {
-		return advance(store.Deleting, "releases %d nodes", len(c.nodes)).with(func(_ context.Context, tx *store.Tx) error {
+		return advance(store.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
 			for _, n := range c.nodes { // those that drain need not wait for their jobs any more
 				tx.Wake(store.NodeKind, n.ID)
 			}
@@ -95,7 +95,7 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	case head && ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
 	case head && ready == want && len(waits) == 0:
-		outcome = c.at(store.Ready, fmt.Sprintf("head and %d nodes ready", want), 6*clusterLooks)
+		outcome = c.at(store.Ready, fmt.Sprintf("head and %s ready", nodes(want)), 6*clusterLooks)
 		if c.Reached < c.Generation {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
 		}
@@ -163,6 +163,14 @@ func back(machines []string) string {
 	return "machines on their way back to the pool: " + few(machines)
 }
 
+// nodes counts: "1 node", "2 nodes".
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
 // few names some and counts the rest.
 func few(names []string) string {
 	if len(names) > 4 {
@@ -174,7 +182,7 @@ func few(names []string) string {
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
 func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 	if len(c.nodes) > 0 {
-		outcome := waitFor(clusterLooks, "%d nodes to go", len(c.nodes))
+		outcome := waitFor(clusterLooks, "%s to go", nodes(len(c.nodes)))
 		for _, n := range c.nodes {
 			if n.Desired == store.Present {
 				outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, n.ID, 0) })

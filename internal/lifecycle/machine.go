@@ -135,7 +135,7 @@ func (m machineView) judge(seen Inspected) Outcome {
 			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
 		}
 		if m.Dirty {
-			r := store.Release{From: m.holder, At: m.now, Power: "seen off before and after", Disks: seen.Erased, Clean: clean}
+			r := store.Release{From: m.holder, At: m.now, Power: "switched off and seen off, before and after", Disks: seen.Erased, Clean: clean}
 			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
 				return err
 			}

@@ -74,6 +74,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		c = protocol.Config{
 			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
 			Self:       peer(cluster, self, sizes[self.MachineID], now),
+			Network:    substrate.Gateway().Masked().String(),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
 			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},

@@ -193,7 +193,7 @@ func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	y.Run("rack", "off", "rack-1")
 	y.Run("rack", "on", "rack-1")
 	y.Eventually(4*time.Minute, "the node is back", func() bool {
-		return strings.Contains(y.Run("events", "disk"), "boots again as the same node") && strings.Contains(y.Run("describe", "disk"), "head and 1 nodes ready")
+		return strings.Contains(y.Run("events", "disk"), "boots again as the same node") && strings.Contains(y.Run("describe", "disk"), "head and 1 node ready")
 	})
 	if out := y.Run("ssh", "disk", "--", "srun -N1 cat /var/tmp/kept"); out != "kept\n" {
 		t.Errorf("after the power cut: %q", out)

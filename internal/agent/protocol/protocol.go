@@ -85,7 +85,8 @@ type Config struct {
 	Cluster   string `json:"cluster"` // the cluster's name, also Slurm's ClusterName
 	ClusterID string `json:"cluster_id"`
 	Self      Peer   `json:"self"`
-	Peers     []Peer `json:"peers"` // every node of the cluster, self included, head first
+	Peers     []Peer `json:"peers"`   // every node of the cluster, self included, head first
+	Network   string `json:"network"` // the cluster's, with prefix length
 	// Gateway is the controller's own end of the cluster's network.
 	Gateway  Neighbour `json:"gateway"`
 	MungeKey []byte    `json:"munge_key"`
