@@ -18,8 +18,9 @@ import (
 // the same one, and so that the machine that takes its offer needs no second look at leases: whether the address is still
 // free is decided when it is leased, by the store's constraints.
 type offers struct {
-	mu sync.Mutex
-	at map[offerAt]offer
+	mu   sync.Mutex
+	at   map[offerAt]offer
+	last map[string]netip.Addr // the highest that was offered, by network: the search for the next one begins there
 }
 
 type offerAt struct {
@@ -46,9 +47,12 @@ func (o *offers) open(at offerAt, mac string, now time.Time) bool {
 
 func (o *offers) make(at offerAt, made offer) {
 	if o.at == nil || len(o.at) >= offerLimit {
-		o.at = map[offerAt]offer{}
+		o.at, o.last = map[offerAt]offer{}, map[string]netip.Addr{}
 	}
 	o.at[at] = made
+	if o.last[at.network].Less(at.address) {
+		o.last[at.network] = at.address
+	}
 }
 
 // taken finds the offer that a MAC comes back to.
@@ -73,7 +77,7 @@ func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) 
 	var err error
 	for try := range leaseTries {
 		err = transaction(ctx, func(tx *store.Tx) error {
-			l := &lessor{tx: tx, offers: &b.offers, put: map[netip.Addr]store.Lease{}}
+			l := &lessor{tx: tx, offers: &b.offers, asked: time.Now(), put: map[netip.Addr]store.Lease{}}
 			if err := l.load(ctx, network, asks, try == 0); err != nil {
 				return err
 			}
@@ -99,12 +103,14 @@ type lessor struct {
 	offers *offers
 	on     inventory.Network
 	now    time.Time                  // the database's
+	asked  time.Time                  // ours
 	owners map[string]string          // machines by MAC
 	of     map[string]store.Lease     // by MAC; what the batch changes too
 	at     map[netip.Addr]store.Lease // by address, as far as somebody has asked; what the batch changes too
 	put    map[netip.Addr]store.Lease // what is to be written
 	moved  []string                   // MACs whose old lease goes
-	next   netip.Addr                 // the lowest that was never given, once looked up
+	lowest netip.Addr                 // that was never given, once looked up
+	next   netip.Addr                 // where the search for one goes on
 	over   []netip.Addr               // of leases that are over, once looked up
 }
 
@@ -128,7 +134,7 @@ func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask, t
 	l.of, l.at = make(map[string]store.Lease, len(asks)), make(map[netip.Addr]store.Lease, len(asks))
 	l.offers.mu.Lock()
 	for i, ask := range asks {
-		if made, taken := l.offers.taken(offerAt{network, ask.Want}, macs[i], time.Now()); taken && trust && ask.Commit {
+		if made, taken := l.offers.taken(offerAt{network, ask.Want}, macs[i], l.asked); taken && trust && ask.Commit {
 			l.know(made.old)
 			continue
 		}
@@ -180,7 +186,7 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 	if ask.Decline {
 		return netboot.Lease{}, l.decline(ctx, mac, ask)
 	}
-	lease := netboot.Lease{MAC: ask.MAC, Known: l.owners[mac] != "", Until: time.Now().Add(ask.For)}
+	lease := netboot.Lease{MAC: ask.MAC, Known: l.owners[mac] != "", Until: l.asked.Add(ask.For)}
 	if !lease.Known && l.on.Unknown != inventory.UnknownEnrol {
 		return lease, netboot.ErrUnknown
 	}
@@ -192,7 +198,7 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 		return lease, netboot.ErrTaken
 	}
 	if !ask.Commit {
-		l.offers.make(offerAt{l.on.Name, lease.Address}, offer{mac, time.Now().Add(offerLasts), l.of[mac]})
+		l.offers.make(offerAt{l.on.Name, lease.Address}, offer{mac, l.asked.Add(offerLasts), l.of[mac]})
 		return lease, nil
 	}
 	delete(l.offers.at, offerAt{l.on.Name, lease.Address})
@@ -239,7 +245,7 @@ func (l *lessor) free(a netip.Addr) bool {
 
 // open says that an address is not offered to another MAC.
 func (l *lessor) open(a netip.Addr, mac string) bool {
-	return l.offers.open(offerAt{l.on.Name, a}, mac, time.Now())
+	return l.offers.open(offerAt{l.on.Name, a}, mac, l.asked)
 }
 
 // fresh takes the next address that was never given, and when there is none, one whose lease is over.
@@ -249,16 +255,20 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 		if err != nil {
 			return netip.Addr{}, err
 		}
-		l.next = l.on.First
-		if highest.IsValid() && l.inRange(highest) {
-			l.next = highest.Next()
+		if l.lowest = l.on.First; highest.IsValid() && l.inRange(highest) {
+			l.lowest = highest.Next()
+		}
+		if l.next = l.lowest; !l.offers.last[l.on.Name].Less(l.next) {
+			l.next = l.offers.last[l.on.Name].Next()
 		}
 	}
-	for ; l.inRange(l.next); l.next = l.next.Next() {
-		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.open(a, mac) {
-			l.next = a.Next()
-			return a, nil
-		}
+	if a, found := l.search(mac); found {
+		return a, nil
+	}
+	// Of what was passed over because it was offered, some may be open again.
+	l.next = l.lowest
+	if a, found := l.search(mac); found {
+		return a, nil
 	}
 	if l.over == nil {
 		over, err := l.tx.ExpiredLeases(ctx, l.on.Name, 1000)
@@ -275,6 +285,17 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 		}
 	}
 	return netip.Addr{}, netboot.ErrFull
+}
+
+// search goes up from next to an address that was never given and is not offered to another.
+func (l *lessor) search(mac string) (netip.Addr, bool) {
+	for ; l.inRange(l.next); l.next = l.next.Next() {
+		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.open(a, mac) {
+			l.next = a.Next()
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // decline keeps an address that somebody else was found to have from being given for a while.

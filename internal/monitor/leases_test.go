@@ -60,7 +60,7 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 			}
 			take := looks[i]
 			take.Commit, take.Want = true, offered[min(i, 2)].Lease.Address // the last wants what the third has
-			takes = append(takes, take, take)                              // a client may repeat itself
+			takes = append(takes, take, take)                               // a client may repeat itself
 		}
 		given, err := y.Leases(t.Context(), "boot", takes)
 		if err != nil {
