@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// dhcpWorkers answer batches side by side: while one waits for the disk, the other is at work.
-	dhcpWorkers = 2
-	// dhcpBatch is the most packets of one batch, and so of one transaction.
+	// dhcpBatch is the most packets of one batch, and so of one transaction. More would make bursts of answers that relays
+	// and clients have no room for.
 	dhcpBatch = 64
-	// dhcpQueue is how many packets of either kind wait for a worker, which is less than a second's work; what comes in
-	// above is dropped, and its machine asks again.
+	// dhcpQueue is how many packets of either kind wait, which is less than a second's work; what comes in above is dropped,
+	// and its machine asks again.
 	dhcpQueue = 1024
-	// dhcpBuffer is how many bytes of packets the kernel keeps while nobody reads: some hundred packets.
+	// dhcpBuffer is how many bytes of packets the kernel keeps while a batch is answered.
 	dhcpBuffer = 4 << 20
 	// dhcpPacket is the most bytes of a packet that are read. The rest of a longer one is cut off, so that it has no end mark
 	// and is thrown away.
@@ -49,45 +48,24 @@ func (s *server) answerer() answerer {
 	return s.lease
 }
 
-// dhcpQueues are packets that wait. Machines that have begun go before those that begin: under more load than there is
-// power for, some machines are served wholly, rather than all of them by half.
-type dhcpQueues struct{ begin, rest chan request }
-
 // serveDHCP answers what comes in on a socket, batch by batch, until the socket is closed. A batch is what has come in
-// while the last ones were answered: it grows with the load, and one transaction, durable on disk, serves all of it.
+// while the last one was answered: it grows with the load, and one transaction, durable on disk, serves all of it.
 func (s *server) serveDHCP(ctx context.Context, conn *net.UDPConn, answer answerer) error {
 	if err := growBuffer(conn, dhcpBuffer); err != nil {
 		return err
 	}
-	packets, queues := ipv4.NewPacketConn(conn), dhcpQueues{make(chan request, dhcpQueue), make(chan request, dhcpQueue)}
-	ctx, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel()
-	for range dhcpWorkers {
-		workers.Go(func() {
-			for batch := queues.next(ctx); batch != nil; batch = queues.next(ctx) {
-				limited, done := context.WithTimeout(ctx, houseWait)
-				s.sendDHCP(packets, answer(limited, batch))
-				done()
-			}
-		})
-	}
-	in := make([]ipv4.Message, dhcpRead)
+	packets, in := ipv4.NewPacketConn(conn), make([]ipv4.Message, dhcpRead)
 	for i := range in {
 		in[i].Buffers = [][]byte{make([]byte, dhcpPacket)}
 	}
+	var q dhcpQueues
 	for {
-		n, err := packets.ReadBatch(in, 0)
-		if err != nil {
+		if err := q.fill(packets, in); err != nil {
 			return err
 		}
-		for _, m := range in[:n] {
-			peer, ok := m.Addr.(*net.UDPAddr)
-			if r, sound := parseRequest(datagram{m.Buffers[0][:m.N], peer.AddrPort()}); ok && sound {
-				queues.put(r)
-			}
-		}
+		limited, cancel := context.WithTimeout(ctx, houseWait)
+		s.sendDHCP(packets, answer(limited, q.batch()))
+		cancel()
 	}
 }
 
@@ -102,43 +80,77 @@ func growBuffer(conn *net.UDPConn, size int) error {
 	return errors.Join(outer, inner)
 }
 
-// put queues a packet, or drops it.
-func (q dhcpQueues) put(r request) {
-	queue := q.rest
-	if r.kind == dhcpv4.MessageTypeDiscover {
-		queue = q.begin
-	}
-	select {
-	case queue <- r:
-	default:
-	}
-}
+// dhcpQueues are packets that wait. Machines that have begun go before those that begin: under more load than there is
+// power for, some machines are served wholly, rather than all of them by half.
+type dhcpQueues struct{ begin, rest []request }
 
-// next waits for a batch of one kind; nil: ctx has ended.
-func (q dhcpQueues) next(ctx context.Context) []request {
-	if batch := drain(nil, q.rest); len(batch) > 0 {
-		return batch
-	}
-	select {
-	case r := <-q.rest:
-		return drain([]request{r}, q.rest)
-	case r := <-q.begin:
-		return drain([]request{r}, q.begin)
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// drain adds what waits in a queue to a batch.
-func drain(batch []request, queue chan request) []request {
-	for len(batch) < dhcpBatch {
-		select {
-		case r := <-queue:
-			batch = append(batch, r)
-		default:
-			return batch
+// fill takes all that the kernel has. It waits only if there is nothing else to do.
+func (q *dhcpQueues) fill(conn *ipv4.PacketConn, in []ipv4.Message) error {
+	for range 2 * dhcpQueue / dhcpRead { // not for ever, however fast packets come in
+		flags := 0
+		if len(q.begin)+len(q.rest) > 0 {
+			flags = unix.MSG_DONTWAIT
+		}
+		n, err := conn.ReadBatch(in, flags)
+		if errors.Is(err, unix.EAGAIN) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range in[:n] {
+			if peer, ok := m.Addr.(*net.UDPAddr); ok {
+				q.put(datagram{m.Buffers[0][:m.N], peer.AddrPort()})
+			}
+		}
+		if n < len(in) && len(q.begin)+len(q.rest) > 0 {
+			return nil
 		}
 	}
+	return nil
+}
+
+// put queues a packet, or drops it.
+func (q *dhcpQueues) put(d datagram) {
+	queue := &q.rest
+	if kindOf(d.data) == dhcpv4.MessageTypeDiscover {
+		queue = &q.begin
+	}
+	if len(*queue) >= dhcpQueue {
+		return
+	}
+	if r, sound := parseRequest(d); sound {
+		*queue = append(*queue, r)
+	}
+}
+
+// kindOf finds the kind of message without reading the rest of a packet, which is dropped cheaply if it has to be.
+func kindOf(packet []byte) dhcpv4.MessageType {
+	const options = 240 // RFC 2131, figure 1, and the magic cookie
+	for i := options; i+2 < len(packet); {
+		switch packet[i] {
+		case dhcpv4.OptionPad.Code():
+			i++
+		case dhcpv4.OptionDHCPMessageType.Code():
+			return dhcpv4.MessageType(packet[i+2])
+		case dhcpv4.OptionEnd.Code():
+			return dhcpv4.MessageTypeNone
+		default:
+			i += 2 + int(packet[i+1])
+		}
+	}
+	return dhcpv4.MessageTypeNone
+}
+
+// batch takes the next packets, all of one kind; nil: there is none.
+func (q *dhcpQueues) batch() []request {
+	queue := &q.rest
+	if len(q.rest) == 0 {
+		queue = &q.begin
+	}
+	n := min(len(*queue), dhcpBatch)
+	batch := slices.Clone((*queue)[:n])
+	*queue = slices.Delete(*queue, 0, n)
 	return batch
 }
 

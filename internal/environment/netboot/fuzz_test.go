@@ -40,6 +40,7 @@ func FuzzDHCP(f *testing.F) {
 	}
 	own, proxy := newServer(f, inventory.ModeOwn, newHouse(bootMAC)), newServer(f, inventory.ModeProxy, newHouse(bootMAC))
 	f.Fuzz(func(t *testing.T, packet []byte) {
+		kindOf(packet)
 		for _, answer := range []answerer{own.lease, proxy.proxyOffer, proxy.proxyBoot} {
 			got, to := give(t, answer, datagram{packet, netip.MustParseAddrPort("10.78.0.99:68")})
 			if got == nil {
