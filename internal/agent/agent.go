@@ -74,6 +74,7 @@ func Run(ctx context.Context, o Options) error {
 		listening:   listening,
 		dialer:      func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
 		end:         end,
+		cut:         func() { _ = cutPower() },
 	})
 	return err
 }
@@ -123,7 +124,11 @@ type world struct {
 	listening func(port int) bool
 	dialer    func(endpoints []string, i *identity, authority string) (controller, error)
 	end       func(machine bool) error
+	cut       func() // takes a machine's power at once, whatever hangs; nil: there is none
 }
+
+// endLimit is how long a machine may take to end in order. Whoever waits for it may have no other way to switch it off.
+const endLimit = 20 * time.Second
 
 // node is one boot.
 type node struct {
@@ -188,6 +193,9 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	var err error
 	if n.boot, err = takeBoot(bootFile); err != nil {
 		return err
+	}
+	if whole(n.boot) && n.world.cut != nil {
+		context.AfterFunc(ctx, func() { time.AfterFunc(endLimit, n.world.cut) })
 	}
 	if err := n.wake(ctx); err != nil {
 		return err

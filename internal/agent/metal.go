@@ -245,9 +245,6 @@ const syncLimit = 10 * time.Second // a disk, or a head, that is away must not k
 
 // powerOff ends the machine, after all other processes. It returns only if it cannot.
 func powerOff() error {
-	if os.Getpid() != 1 {
-		return errors.New("only a machine's first process may switch it off")
-	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -257,6 +254,14 @@ func powerOff() error {
 	select {
 	case <-done:
 	case <-time.After(syncLimit):
+	}
+	return cutPower()
+}
+
+// cutPower ends the machine as it is. It returns only if it cannot.
+func cutPower() error {
+	if os.Getpid() != 1 {
+		return errors.New("only a machine's first process may switch it off")
 	}
 	return fmt.Errorf("switch off: %w", unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
 }

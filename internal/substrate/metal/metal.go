@@ -83,7 +83,7 @@ func New(c Config) *Driver { return &Driver{c} }
 
 // Timing of power.
 const (
-	offWithin = 30 * time.Second       // a machine that was switched off, or told to end, must be seen off within
+	offWithin = 45 * time.Second       // a machine that was switched off, or told to end, must be seen off within
 	offLooks  = 300 * time.Millisecond // between two looks
 	offAgain  = 2 * time.Second        // between two commands
 )
