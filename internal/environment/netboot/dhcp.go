@@ -18,7 +18,7 @@ import (
 const (
 	// dhcpBatch is the most packets of one batch, and so of one transaction. More would make bursts of answers that relays
 	// and clients have no room for.
-	dhcpBatch = 64
+	dhcpBatch = 128
 	// dhcpQueue is how many packets of either kind wait, which is less than a second's work; what comes in above is dropped,
 	// and its machine asks again.
 	dhcpQueue = 1024
