@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Reaper owns all the children of this process, those it started and the orphans that a first process inherits. It
@@ -28,15 +29,22 @@ type Reaper struct {
 // NewReaper returns a Reaper; statuses arrive while Collect runs.
 func NewReaper() *Reaper { return &Reaper{children: map[int]*child{}} }
 
+// collectEvery is how long a child may be dead unnoticed. The kernel gives SIGCHLD to the thread that started the child,
+// and to no other while that one waits in the kernel, as for a file server that is gone: complete_signal in kernel/signal.c.
+const collectEvery = 500 * time.Millisecond
+
 // Collect collects children until ctx ends.
 func (r *Reaper) Collect(ctx context.Context) {
 	died := make(chan os.Signal, 1) // signals merge; collect takes all there are
 	signal.Notify(died, syscall.SIGCHLD)
 	defer signal.Stop(died)
+	unheard := time.NewTicker(collectEvery)
+	defer unheard.Stop()
 	for {
 		r.collect()
 		select {
 		case <-died:
+		case <-unheard.C:
 		case <-ctx.Done():
 			return
 		}
