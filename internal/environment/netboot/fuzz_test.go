@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -83,13 +82,9 @@ func FuzzTFTPAcknowledgement(f *testing.F) {
 	f.Add([]byte("\x00\x05\x00\x08aborted\x00"), uint32(1), uint16(1))
 	f.Fuzz(func(t *testing.T, packet []byte, done uint32, window uint16) {
 		from, to := int64(done), int64(done)+int64(window%(tftpWindow+1))
-		server, client := net.Pipe()
-		go func() { _, _ = client.Write(packet); client.Close() }()
-		transfer := transfer{conn: server}
-		if acked, err := transfer.acknowledged(from, to, time.Now().Add(time.Second)); err == nil && acked != -2 && (acked < from || acked > to) {
+		if acked, err := acknowledged(packet, from, to); err == nil && acked != -2 && (acked < from || acked > to) {
 			t.Errorf("%d is acknowledged, of %d to %d", acked, from, to)
 		}
-		server.Close()
 	})
 }
 

@@ -1,15 +1,11 @@
 package netboot
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +30,7 @@ const (
 )
 
 const (
-	tftpTransfers = 512         // at once; requests above are dropped, and come again
+	tftpTransfers = 256         // at once; requests above are dropped, and come again
 	tftpTries     = 5           // sendings of one window
 	tftpWait      = time.Second // for an acknowledgement, unless the client asks for another time
 	tftpLongest   = 10          // seconds that it may ask for
@@ -157,14 +153,13 @@ func (s *server) transfer(ctx context.Context, r readRequest, peer netip.AddrPor
 		return
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	file, size, err := s.firmware.open(r.name)
 	if err != nil {
 		_, _ = conn.Write(errorPacket(tftpProblem{tftpNotFound, "there is no such boot file"}))
 		return
 	}
 	defer file.Close()
-	if err := r.send(conn, file, size); err != nil {
+	if err := online(ctx, conn, r.wait, func(l line) error { return r.send(l, file, size) }); err != nil {
 		s.Log.Debug("TFTP transfer ended early", "file", r.name, "to", peer, "error", err)
 	}
 }
@@ -181,108 +176,4 @@ func (s *server) dialTFTP(peer netip.AddrPort) (*net.UDPConn, error) {
 		return nil, err
 	}
 	return conn.(*net.UDPConn), nil
-}
-
-// send sends the options that are granted, then the file, window by window.
-func (r readRequest) send(conn net.Conn, file io.ReaderAt, size int64) error {
-	t := transfer{readRequest: r, conn: conn, file: file, size: size, packet: make([]byte, 4+r.block)}
-	if r.size {
-		t.granted = append(t.granted, "tsize", strconv.FormatInt(size, 10))
-	}
-	if len(t.granted) > 0 {
-		answer := append([]byte{0, tftpOptAck}, strings.Join(t.granted, "\x00")...)
-		// The client acknowledges the options as block 0.
-		if _, err := t.until(-1, 0, func() error { _, err := conn.Write(append(answer, 0)); return err }); err != nil {
-			return err
-		}
-	}
-	last := size/int64(r.block) + 1 // the last block is short, if need be empty
-	for done := int64(0); done < last; {
-		end := min(done+int64(r.window), last)
-		acked, err := t.until(done, end, func() error { return t.blocks(done+1, end) })
-		if err != nil {
-			return err
-		}
-		done = acked
-	}
-	return nil
-}
-
-// transfer is one that goes on. Blocks are counted from 1 without end; in packets their numbers wrap around.
-type transfer struct {
-	readRequest
-	conn   net.Conn
-	file   io.ReaderAt
-	size   int64
-	packet []byte
-	heard  [tftpBlock]byte
-}
-
-// blocks sends the blocks from first to end.
-func (t *transfer) blocks(first, end int64) error {
-	for n := first; n <= end; n++ {
-		at := (n - 1) * int64(t.block)
-		length := min(int64(t.block), t.size-at)
-		if got, err := t.file.ReadAt(t.packet[4:4+length], at); int64(got) < length {
-			_, _ = t.conn.Write(errorPacket(tftpProblem{tftpOther, "the file cannot be read"}))
-			return fmt.Errorf("read block %d: %w", n, err)
-		}
-		binary.BigEndian.PutUint16(t.packet, tftpData)
-		binary.BigEndian.PutUint16(t.packet[2:], uint16(n))
-		if _, err := t.conn.Write(t.packet[:4+length]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// until sends until something after done, up to end, is acknowledged, and says what. In a window of one block, an old
-// acknowledgement is not answered, else every packet of the transfer would be doubled from then on (RFC 1123, section
-// 4.2.3.1); in a longer one it says that the first block was lost (RFC 7440, section 4), which is believed once.
-func (t *transfer) until(done, end int64, send func() error) (int64, error) {
-	believed := t.window == 1
-	for range tftpTries {
-		if err := send(); err != nil {
-			return 0, err
-		}
-		for deadline := time.Now().Add(t.wait); ; {
-			acked, err := t.acknowledged(done, end, deadline)
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				break
-			}
-			if err != nil || acked > done {
-				return acked, err
-			}
-			if acked == done && !believed {
-				believed = true
-				break
-			}
-		}
-	}
-	return 0, fmt.Errorf("no acknowledgement of block %d after %d tries", end, tftpTries)
-}
-
-// acknowledged waits for a packet; it answers the block that it acknowledges if that is one from done to end, else -2.
-func (t *transfer) acknowledged(done, end int64, deadline time.Time) (int64, error) {
-	if err := t.conn.SetReadDeadline(deadline); err != nil {
-		return 0, err
-	}
-	n, err := t.conn.Read(t.heard[:])
-	if err != nil {
-		return 0, err
-	}
-	if n < 4 || t.heard[0] != 0 {
-		return -2, nil
-	}
-	number := binary.BigEndian.Uint16(t.heard[2:])
-	switch t.heard[1] {
-	case tftpError:
-		text, _, _ := bytes.Cut(t.heard[4:n], []byte{0})
-		return 0, fmt.Errorf("the client ends it: error %d %q", number, text)
-	case tftpAck:
-		if acked := done + int64(number-uint16(done)); acked <= end {
-			return acked, nil
-		}
-	}
-	return -2, nil
 }

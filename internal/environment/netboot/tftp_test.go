@@ -2,6 +2,7 @@ package netboot
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -137,7 +138,9 @@ func TestFilesArriveWholeOverABadLine(t *testing.T) {
 			server, client := pair(t)
 			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true}
 			sent := make(chan error, 1)
-			go func() { sent <- r.send(server, bytes.NewReader(content), int64(c.size)) }()
+			go func() {
+				sent <- online(t.Context(), server, r.wait, func(l line) error { return r.send(l, bytes.NewReader(content), int64(c.size)) })
+			}()
 			got, options := receive(t, client, c.block, c.window, c.lossy)
 			if !bytes.Equal(got, content) || !strings.HasPrefix(options, "tsize\x00") {
 				t.Errorf("%d bytes of %d, with options %q", len(got), c.size, options)
@@ -169,10 +172,30 @@ func TestATransferEndsWithItsClient(t *testing.T) {
 			server, client := pair(t)
 			go c.client(client)
 			begin := time.Now()
-			err := r.send(server, content, content.Size())
+			err := online(t.Context(), server, r.wait, func(l line) error { return r.send(l, content, content.Size()) })
 			if err == nil || !strings.Contains(err.Error(), c.says) || time.Since(begin) > c.within+time.Second {
 				t.Errorf("after %s: %v", time.Since(begin), err)
 			}
 		})
+	}
+}
+
+func TestATransferEndsWithTheServices(t *testing.T) {
+	server, _ := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	r := readRequest{block: 512, window: 1, wait: time.Minute}
+	go func() {
+		ended <- online(ctx, server, r.wait, func(l line) error { return r.send(l, bytes.NewReader(nil), 0) })
+	}()
+	time.Sleep(50 * time.Millisecond) // it waits for an acknowledgement now
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("nobody acknowledged the file, and it ended well")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it goes on waiting")
 	}
 }
