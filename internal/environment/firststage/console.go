@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// console is where a person at the machine reads what goes on. For one goroutine.
+// console is where a person at the machine reads what goes on. Each line is one write.
 type console struct{ w io.Writer }
 
 func (c console) say(format string, args ...any) { fmt.Fprintf(c.w, "muster: "+format+"\n", args...) }

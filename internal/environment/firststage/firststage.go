@@ -82,7 +82,9 @@ func (b *boot) run(ctx context.Context) error {
 
 	hardware.load("loop", "squashfs", "overlay")
 	if plan.Disk {
-		err = rootOnDisk(ctx, b.server, hardware, plan)
+		if err = rootOnDisk(ctx, b.server, hardware, plan); err == nil {
+			err = fetchAgent(ctx, b.server, plan.Agent)
+		}
 	} else {
 		err = rootInMemory(ctx, b.server, plan)
 	}
@@ -93,7 +95,7 @@ func (b *boot) run(ctx context.Context) error {
 		return err
 	}
 	b.server.progress(ctx, protocol.StepRoot, "")
-	if err := furnish(ctx, b.server, plan, network); err != nil {
+	if err := furnish(b.server, plan, network); err != nil {
 		return err
 	}
 	if err := switchRoot(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
@@ -23,6 +24,7 @@ const (
 	lowerDir = "/lower" // the squashfs, mounted
 	upperDir = "/upper" // what the node writes: in memory, or on its disk
 	newRoot  = "/newroot"
+	written  = upperDir + "/data" // the overlay's upper layer
 )
 
 // kernelFilesystems mounts what every program expects. mount may find them there.
@@ -57,7 +59,8 @@ func mount(source, at, kind string, flags uintptr, options string) error {
 // spare is the memory, in bytes, that a node needs beside its root and its agent to come up at all.
 const spare = 96 << 20
 
-// rootInMemory fetches the image into memory, and mounts it with an upper layer in memory.
+// rootInMemory fetches the image into memory, and the agent into an upper layer in memory; both at once, since a machine
+// with slow CPUs takes longest to check their digests.
 func rootInMemory(ctx context.Context, s *server, plan protocol.Plan) error {
 	available, err := availableMemory()
 	if err != nil {
@@ -70,18 +73,26 @@ func rootInMemory(ctx context.Context, s *server, plan protocol.Plan) error {
 	if err := mount("tmpfs", imageDir, "tmpfs", 0, "size="+strconv.FormatInt(plan.Root.Size+1<<20, 10)); err != nil {
 		return err
 	}
-	path := filepath.Join(imageDir, "root.squashfs")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := mount("tmpfs", upperDir, "tmpfs", 0, "mode=0755"); err != nil {
 		return err
 	}
-	if err := errors.Join(s.fetch(ctx, "root image", plan.Root, f), f.Close()); err != nil {
+	path := filepath.Join(imageDir, "root.squashfs")
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.fetch(ctx, "root image", plan.Root, f), f.Close())
+	})
+	both.Go(func() error { return fetchAgent(ctx, s, plan.Agent) })
+	if err := both.Wait(); err != nil {
 		return err
 	}
 	if err := mountFile(path, lowerDir, "squashfs"); err != nil {
 		return fmt.Errorf("root image: %w", err)
 	}
-	return mount("tmpfs", upperDir, "tmpfs", 0, "mode=0755")
+	return nil
 }
 
 // availableMemory is MemAvailable of /proc/meminfo, in bytes.
@@ -142,28 +153,26 @@ func openWhenThere(path string, how int) (*os.File, error) {
 
 // overlay lays the upper layer over the image.
 func overlay() error {
-	data, work := filepath.Join(upperDir, "data"), filepath.Join(upperDir, "work")
-	for _, dir := range []string{data, work} {
+	work := filepath.Join(upperDir, "work")
+	for _, dir := range []string{written, work} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	return mount("overlay", newRoot, "overlay", 0, "lowerdir="+lowerDir+",upperdir="+data+",workdir="+work)
+	return mount("overlay", newRoot, "overlay", 0, "lowerdir="+lowerDir+",upperdir="+written+",workdir="+work)
 }
 
-// furnish puts the agent into the new root, and its boot file into the new /run.
-func furnish(ctx context.Context, s *server, plan protocol.Plan, network protocol.BootNetwork) error {
-	path := filepath.Join(newRoot, protocol.AgentPath)
-	if err := fetchAgent(ctx, s, plan.Agent, path); err != nil {
-		return err
-	}
+// furnish leaves the agent its boot file in the new /run.
+func furnish(s *server, plan protocol.Plan, network protocol.BootNetwork) error {
 	boot := plan.Boot
 	boot.Token = s.token
 	return errors.Join(writeJSON(protocol.BootFile, boot), writeJSON(protocol.NetworkFile, network))
 }
 
-// fetchAgent keeps what is there if it is the right one, as in a root on disk.
-func fetchAgent(ctx context.Context, s *server, b protocol.Blob, path string) error {
+// fetchAgent puts the agent into the upper layer, before the overlay is there. It keeps what is there if it is the right one,
+// as in a root on disk.
+func fetchAgent(ctx context.Context, s *server, b protocol.Blob) error {
+	path := filepath.Join(written, protocol.AgentPath)
 	if old, err := os.Open(path); err == nil {
 		info, err1 := old.Stat()
 		err2 := verify("agent", b, old)
