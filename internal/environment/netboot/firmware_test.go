@@ -145,10 +145,16 @@ func (s *segment) bootsKernel(m machine, mode inventory.Mode, house *fakeHouse) 
 	s.serve(mode, house, blobs, []byte("init"))
 	begin, console := time.Now(), s.boot(m)
 	var steps []protocol.BootStep
+	var last time.Duration
 	eventually(t, 90*time.Second, "the kernel runs", func() bool {
 		if now := house.steps(bootMAC); len(now) > len(steps) {
-			steps = now
-			t.Logf("%.1f s: %v", time.Since(begin).Seconds(), steps)
+			at := time.Since(begin)
+			// Without an answer to its router solicitation, iPXE waits for 13 s or more before it asks for its script.
+			if wait := at - last; now[len(now)-1] == protocol.StepScript && len(steps) > 0 && wait > 10*time.Second {
+				t.Errorf("from its address to its script the machine took %s", wait)
+			}
+			steps, last = now, at
+			t.Logf("%.1f s: %v", at.Seconds(), steps)
 		}
 		_, after, fetched := strings.Cut(console(), initramfsPath)
 		return fetched && strings.Contains(after, "iPXE initialising devices") && slices.Contains(steps, protocol.StepKernel)
