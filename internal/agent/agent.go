@@ -195,7 +195,9 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 		return err
 	}
 	if whole(n.boot) && n.world.cut != nil {
-		context.AfterFunc(ctx, func() { time.AfterFunc(endLimit, n.world.cut) })
+		limit := sync.OnceFunc(func() { time.AfterFunc(endLimit, n.world.cut) })
+		context.AfterFunc(ctx, limit)
+		defer limit() // before the services are stopped, which may hang
 	}
 	if err := n.wake(ctx); err != nil {
 		return err

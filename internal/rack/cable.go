@@ -20,7 +20,7 @@ import (
 type spoil struct {
 	noDHCP  bool
 	slow    bool
-	corrupt int64 // > 0: the byte at this offset of each HTTP answer's connection is flipped
+	corrupt int64 // > 0: of each HTTP answer's connection, the bytes at multiples of this offset are flipped
 }
 
 // slowRate is what a slow cable carries each way, in bytes a second: 256 kbit/s.
@@ -200,7 +200,7 @@ func isDHCP(frame []byte) bool {
 
 // flows are the connections whose answers a machine is getting.
 type flows struct {
-	at   int64                 // offset of the byte to flip, from the connection's first
+	at   int64                 // every at-th byte of a connection is flipped: a second try on it fares no better
 	open map[[12]byte]*answers // by addresses and ports
 }
 
@@ -241,7 +241,8 @@ func (f *flows) flip(frame []byte) {
 	if offset == 0 {
 		flow.http = len(payload) > 7 && string(payload[:7]) == "HTTP/1."
 	}
-	if at := f.at - offset; flow.http && at >= 0 && at < int64(len(payload)) {
+	strike := max(f.at, (offset+f.at-1)/f.at*f.at) // the next multiple
+	if at := strike - offset; flow.http && at < int64(len(payload)) {
 		change(tcp, header+int(at))
 	}
 }

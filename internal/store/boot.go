@@ -106,9 +106,9 @@ func flag(b bool) int {
 	return 0
 }
 
-// MarkBoot notes that the boot has reached a step: a sign of life. It reports false if the subject is at another boot.
+// MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the subject is at another boot.
 func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
-	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, heard_at = now_ms(),
+	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
 	if err != nil {
