@@ -123,8 +123,8 @@ func completeRack(dir *string, arguments int) cobra.CompletionFunc {
 // rackSwitches are the verbs that do something to machines by hand.
 func (a *app) rackSwitches() []*cobra.Command {
 	var after mebibytes = 32
-	corrupt := a.rackSwitch(rack.Corrupt, "One byte of what machines fetch by HTTP arrives flipped", `Flip one byte of everything large that machines fetch by HTTP, from now on, checksums of TCP made to fit: the byte --after so
-many of the connection's answer. What is shorter arrives whole, so that with the default a kernel does and a root
+	corrupt := a.rackSwitch(rack.Corrupt, "One byte of what machines fetch by HTTP arrives flipped", `Flip one byte of everything large that machines fetch by HTTP, from now on, checksums of TCP made to fit: one byte in every
+--after of a connection's answers. What is shorter arrives whole, so that with the default a kernel does and a root
 filesystem does not. It is as a broken switch does it.`, &after)
 	corrupt.Flags().Var(&after, "after", "where in an answer the byte is")
 	return []*cobra.Command{
