@@ -473,6 +473,9 @@ func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
 		s.untilReady(a, 5)
 		s.remove(a)
 		again()
+		for _, id := range []string{a, b} { // what one has left must not be taken for the other's
+			s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		}
 		s.untilClean(a)
 		s.untilClean(b)
 	})

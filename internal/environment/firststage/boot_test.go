@@ -185,7 +185,9 @@ func (m *machine) boot(arguments string) string {
 	controller := httptest.NewServer(m)
 	defer controller.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(controller.URL, "http://"), ":")
+	m.mu.Lock()
 	m.steps, m.proof = nil, ""
+	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(m.Context(), 3*time.Minute)
 	defer cancel()
 	start := time.Now()
