@@ -241,8 +241,11 @@ func (f *flows) flip(frame []byte) {
 	if offset == 0 {
 		flow.http = len(payload) > 7 && string(payload[:7]) == "HTTP/1."
 	}
-	strike := max(f.at, (offset+f.at-1)/f.at*f.at) // the next multiple
-	if at := strike - offset; flow.http && at < int64(len(payload)) {
+	strike := f.at
+	if f.at > 0 {
+		strike = max(f.at, (offset+f.at-1)/f.at*f.at) // the next multiple
+	}
+	if at := strike - offset; flow.http && at >= 0 && at < int64(len(payload)) {
 		change(tcp, header+int(at))
 	}
 }
