@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -145,35 +144,26 @@ func errorPacket(p tftpProblem) []byte {
 	return append(append(packet, p.text...), 0)
 }
 
-// transfer sends a file, or says why not.
+// transfer sends a file, or says why not. It ends with ctx.
 func (s *server) transfer(ctx context.Context, r readRequest, peer netip.AddrPort) {
-	conn, err := s.dialTFTP(peer)
+	var conn *line
+	err := netns.Do(s.Network.Namespace, func() (err error) {
+		conn, err = newLine(s.Network.Interface, s.address(), peer, r.wait)
+		return err
+	})
 	if err != nil {
 		s.Log.Debug("cannot answer a TFTP request", "to", peer, "error", err)
 		return
 	}
-	defer conn.Close()
+	defer conn.close()
+	defer context.AfterFunc(ctx, conn.wake)()
 	file, size, err := s.firmware.open(r.name)
 	if err != nil {
-		_, _ = conn.Write(errorPacket(tftpProblem{tftpNotFound, "there is no such boot file"}))
+		_ = conn.write(errorPacket(tftpProblem{tftpNotFound, "there is no such boot file"}))
 		return
 	}
 	defer file.Close()
-	if err := online(ctx, conn, r.wait, func(l line) error { return r.send(l, file, size) }); err != nil {
+	if err := r.send(conn, file, size); err != nil {
 		s.Log.Debug("TFTP transfer ended early", "file", r.name, "to", peer, "error", err)
 	}
-}
-
-// dialTFTP makes a transfer's socket in the network's namespace. It hears nobody but the client.
-func (s *server) dialTFTP(peer netip.AddrPort) (*net.UDPConn, error) {
-	var conn net.Conn
-	err := netns.Do(s.Network.Namespace, func() (err error) {
-		dialer := net.Dialer{Control: s.listenConfig().Control, LocalAddr: &net.UDPAddr{IP: s.address().AsSlice()}}
-		conn, err = dialer.Dial("udp4", peer.String())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return conn.(*net.UDPConn), nil
 }

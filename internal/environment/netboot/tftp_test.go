@@ -2,10 +2,10 @@ package netboot
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -54,23 +54,17 @@ func TestTFTPRequestsAreReadAsTheRFCsSay(t *testing.T) {
 }
 
 // pair is two ends of a UDP connection.
-func pair(t testing.TB) (server, client *net.UDPConn) {
+func pair(t testing.TB, wait time.Duration) (*line, *net.UDPConn) {
 	t.Helper()
-	listen := func() *net.UDPConn {
-		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	a, client := listen(), listen()
-	at := a.LocalAddr().(*net.UDPAddr)
-	_ = a.Close()
-	server, err := net.DialUDP("udp4", at, client.LocalAddr().(*net.UDPAddr))
+	client, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { server.Close(); client.Close() })
+	server, err := newLine("", netip.MustParseAddr("127.0.0.1"), client.LocalAddr().(*net.UDPAddr).AddrPort(), wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.close(); client.Close() })
 	return server, client
 }
 
@@ -135,12 +129,10 @@ func TestFilesArriveWholeOverABadLine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			content := bytes.Repeat([]byte("0123456789abcde"), c.size/15+1)[:c.size]
-			server, client := pair(t)
+			server, client := pair(t, 100*time.Millisecond)
 			r := readRequest{block: c.block, window: c.window, wait: 100 * time.Millisecond, size: true}
 			sent := make(chan error, 1)
-			go func() {
-				sent <- online(t.Context(), server, r.wait, func(l line) error { return r.send(l, bytes.NewReader(content), int64(c.size)) })
-			}()
+			go func() { sent <- r.send(server, bytes.NewReader(content), int64(c.size)) }()
 			got, options := receive(t, client, c.block, c.window, c.lossy)
 			if !bytes.Equal(got, content) || !strings.HasPrefix(options, "tsize\x00") {
 				t.Errorf("%d bytes of %d, with options %q", len(got), c.size, options)
@@ -169,10 +161,10 @@ func TestATransferEndsWithItsClient(t *testing.T) {
 		{"that is gone", func(c *net.UDPConn) { c.Close() }, 3 * r.wait, "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server, client := pair(t)
+			server, client := pair(t, r.wait)
 			go c.client(client)
 			begin := time.Now()
-			err := online(t.Context(), server, r.wait, func(l line) error { return r.send(l, content, content.Size()) })
+			err := r.send(server, content, content.Size())
 			if err == nil || !strings.Contains(err.Error(), c.says) || time.Since(begin) > c.within+time.Second {
 				t.Errorf("after %s: %v", time.Since(begin), err)
 			}
@@ -181,19 +173,16 @@ func TestATransferEndsWithItsClient(t *testing.T) {
 }
 
 func TestATransferEndsWithTheServices(t *testing.T) {
-	server, _ := pair(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
 	r := readRequest{block: 512, window: 1, wait: time.Minute}
-	go func() {
-		ended <- online(ctx, server, r.wait, func(l line) error { return r.send(l, bytes.NewReader(nil), 0) })
-	}()
+	server, _ := pair(t, r.wait)
+	ended := make(chan error, 1)
+	go func() { ended <- r.send(server, bytes.NewReader(nil), 0) }()
 	time.Sleep(50 * time.Millisecond) // it waits for an acknowledgement now
-	cancel()
+	server.wake()
 	select {
 	case err := <-ended:
 		if err == nil {
-			t.Error("nobody acknowledged the file, and it ended well")
+			t.Error("nobody has acknowledged the file, and it ended well")
 		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("it goes on waiting")

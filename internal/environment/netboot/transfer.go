@@ -2,22 +2,18 @@ package netboot
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // send sends the options that are granted, then the file, window by window.
-func (r readRequest) send(conn line, file io.ReaderAt, size int64) error {
+func (r readRequest) send(conn *line, file io.ReaderAt, size int64) error {
 	t := transfer{readRequest: r, conn: conn, file: file, size: size, packet: make([]byte, 4+r.block)}
 	if r.size {
 		t.granted = append(t.granted, "tsize", strconv.FormatInt(size, 10))
@@ -44,11 +40,14 @@ func (r readRequest) send(conn line, file io.ReaderAt, size int64) error {
 // transfer is one that goes on. Blocks are counted from 1 without end; in packets their numbers wrap around.
 type transfer struct {
 	readRequest
-	conn   line
-	file   io.ReaderAt
-	size   int64
-	packet []byte
-	heard  [tftpBlock]byte
+	conn     *line
+	file     io.ReaderAt
+	size     int64
+	packet   []byte
+	heard    [tftpBlock]byte
+	ahead    [32 << 10]byte // a part of the file
+	aheadAt  int64          // where it begins
+	aheadEnd int64
 }
 
 // blocks sends the blocks from first to end.
@@ -56,7 +55,7 @@ func (t *transfer) blocks(first, end int64) error {
 	for n := first; n <= end; n++ {
 		at := (n - 1) * int64(t.block)
 		length := min(int64(t.block), t.size-at)
-		if got, err := t.file.ReadAt(t.packet[4:4+length], at); int64(got) < length {
+		if err := t.read(t.packet[4:4+length], at); err != nil {
 			_ = t.conn.write(errorPacket(tftpProblem{tftpOther, "the file cannot be read"}))
 			return fmt.Errorf("read block %d: %w", n, err)
 		}
@@ -65,6 +64,22 @@ func (t *transfer) blocks(first, end int64) error {
 		if err := t.conn.write(t.packet[:4+length]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// read reads from the file, by more than a block at a time.
+func (t *transfer) read(into []byte, at int64) error {
+	for n := 0; n < len(into); {
+		from := at + int64(n)
+		if from < t.aheadAt || from >= t.aheadEnd {
+			got, err := t.file.ReadAt(t.ahead[:min(int64(len(t.ahead)), t.size-from)], from)
+			if got == 0 {
+				return errors.Join(err, io.ErrUnexpectedEOF)
+			}
+			t.aheadAt, t.aheadEnd = from, from+int64(got)
+		}
+		n += copy(into[n:], t.ahead[from-t.aheadAt:t.aheadEnd-t.aheadAt])
 	}
 	return nil
 }
@@ -78,7 +93,7 @@ func (t *transfer) until(done, end int64, send func() error) (int64, error) {
 		if err := send(); err != nil {
 			return 0, err
 		}
-		for deadline := time.Now().Add(t.wait); ; {
+		for sent := time.Now(); ; {
 			n, err := t.conn.read(t.heard[:])
 			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				return 0, err
@@ -87,7 +102,7 @@ func (t *transfer) until(done, end int64, send func() error) (int64, error) {
 			if err != nil || acked > done {
 				return acked, err
 			}
-			if repeated := acked == done && !believed; repeated || time.Now().After(deadline) {
+			if repeated := acked == done && !believed; repeated || time.Since(sent) > t.wait {
 				believed = true
 				break
 			}
@@ -114,51 +129,4 @@ func acknowledged(packet []byte, done, end int64) (int64, error) {
 		}
 	}
 	return nothing, nil
-}
-
-// line is a transfer's socket, connected to its client and used by system calls that block: a transfer goes to and fro all
-// the time, and each turn through the runtime's poller costs a third of its speed.
-type line struct{ fd int }
-
-// online lets use have a connection as a line, whose reads wait so long. It comes back soon after ctx has ended.
-func online(ctx context.Context, conn *net.UDPConn, wait time.Duration, use func(line) error) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, func() {
-		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // whoever reads is woken
-	})()
-	var inner error
-	outer := raw.Control(func(fd uintptr) {
-		timeout := unix.NsecToTimeval(wait.Nanoseconds())
-		inner = errors.Join(unix.SetNonblock(int(fd), false), unix.SetsockoptTimeval(int(fd), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
-		if inner == nil {
-			inner = use(line{int(fd)})
-		}
-	})
-	return errors.Join(outer, inner)
-}
-
-func (l line) write(packet []byte) error {
-	_, err := unix.Write(l.fd, packet)
-	return err
-}
-
-// read waits for a packet: os.ErrDeadlineExceeded if none has come in time.
-func (l line) read(buffer []byte) (int, error) {
-	for {
-		n, err := unix.Read(l.fd, buffer)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN:
-			return 0, os.ErrDeadlineExceeded
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.ErrUnexpectedEOF // shut down, or an empty packet, which nobody sends
-		default:
-			return n, nil
-		}
-	}
 }
