@@ -148,7 +148,7 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 		return nil, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
 	}
 	plan := &Plan{Spec: resolved, image: image}
-	return plan, a.place(ctx, tx, plan, shapeOf(resolved, nil).missing)
+	return plan, a.place(ctx, tx, plan, shapeOf(store.Cluster{Spec: resolved}, nil).missing)
 }
 
 // Change plans a new intent for a running cluster.
@@ -172,7 +172,9 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 	if err != nil {
 		return nil, err
 	}
-	shape := shapeOf(resolved, nodes)
+	wanted := current
+	wanted.Spec = resolved
+	shape := shapeOf(wanted, nodes)
 	plan.release = shape.release
 	for _, n := range shape.release {
 		plan.Release = append(plan.Release, n.Name)
@@ -205,7 +207,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 	if err != nil {
 		return err
 	}
-	for _, m := range shapeOf(plan.Spec, nil).missing {
+	for _, m := range shapeOf(store.Cluster{Spec: plan.Spec}, nil).missing {
 		if class, ok := a.Catalogue.Find(m.Class); ok {
 			plan.Price = plan.Price.Plus(class.Price)
 		}
@@ -232,7 +234,7 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
-	missing := shapeOf(c.Spec, nodes).missing
+	missing := shapeOf(c, nodes).missing
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}

@@ -21,16 +21,16 @@ type member struct {
 	path  string // of the number or class that asks for it
 }
 
-// shape is what a resolved spec makes of the nodes there are: who is missing, the head first, and who must go.
+// shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
 type shape struct {
 	missing []member
 	release []store.Node
 }
 
-// shapeOf keeps as many of a queue's nodes as the spec wants. Those go first that are not ready, then those without
+// shapeOf keeps as many of a queue's nodes as the cluster wants now. Those go first that are not ready, then those without
 // jobs, then those with the highest numbers; a node of another class, or of a queue that is no more, goes in any case.
 // Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
-func shapeOf(c spec.Cluster, nodes []store.Node) shape {
+func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	var s shape
 	taken := map[string]bool{}
 	staying := map[string][]store.Node{} // queue → nodes; the head's is ""
@@ -40,11 +40,14 @@ func shapeOf(c spec.Cluster, nodes []store.Node) shape {
 			staying[n.Queue] = append(staying[n.Queue], n)
 		}
 	}
-	if len(staying[""]) == 0 && !taken[HeadName] {
-		s.missing = append(s.missing, member{Name: HeadName, Role: protocol.Head, Class: c.Head.Class, path: "head.class"})
+	if c.Desired == store.ToPause {
+		s.release = staying[""]
+	} else if len(staying[""]) == 0 && !taken[HeadName] {
+		s.missing = append(s.missing, member{Name: HeadName, Role: protocol.Head, Class: c.Spec.Head.Class, path: "head.class"})
 	}
 	delete(staying, "")
-	for _, q := range c.Queues {
+	for _, q := range c.Spec.Queues {
+		want := c.Wants(q)
 		fits := slices.Clone(staying[q.Name])
 		delete(staying, q.Name)
 		fits = slices.DeleteFunc(fits, func(n store.Node) bool {
@@ -54,10 +57,10 @@ func shapeOf(c spec.Cluster, nodes []store.Node) shape {
 			return n.Class != q.Class
 		})
 		slices.SortStableFunc(fits, func(a, b store.Node) int { return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a.Slot, b.Slot)) })
-		if len(fits) > *q.Max {
-			s.release = append(s.release, fits[*q.Max:]...)
+		if len(fits) > want {
+			s.release = append(s.release, fits[want:]...)
 		}
-		for number, have := 1, len(fits); have < *q.Max; number++ {
+		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
 				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, path: "queues[" + q.Name + "].max"})
 				have++

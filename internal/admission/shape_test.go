@@ -31,7 +31,7 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 		{0, "n1 n2 n3 n4 n5", ""},
 		{7, "", "n6 n7"},
 	} {
-		s := shapeOf(spec.Cluster{Head: &spec.Head{Class: "c"}, Queues: []spec.Queue{{Name: "main", Class: "c", Max: &c.max}}}, nodes)
+		s := shapeOf(store.Cluster{Spec: spec.Cluster{Head: &spec.Head{Class: "c"}, Queues: []spec.Queue{{Name: "main", Class: "c", Min: &c.max, Max: &c.max}}}}, nodes)
 		var goes, missing []string
 		for _, n := range s.release {
 			goes = append(goes, n.Name)
@@ -48,7 +48,7 @@ func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 func TestANameIsFreeOnlyWhenItsNodeIsGone(t *testing.T) {
 	two := 2
 	nodes := []store.Node{{Name: "head", Desired: store.Present}, {Name: "n1", Queue: "main", Desired: store.Absent}}
-	s := shapeOf(spec.Cluster{Head: &spec.Head{}, Queues: []spec.Queue{{Name: "main", Max: &two}}}, nodes)
+	s := shapeOf(store.Cluster{Spec: spec.Cluster{Head: &spec.Head{}, Queues: []spec.Queue{{Name: "main", Min: &two, Max: &two}}}}, nodes)
 	if len(s.missing) != 2 || s.missing[0].Name != "n2" || s.missing[1].Name != "n3" {
 		t.Error(s.missing)
 	}

@@ -75,7 +75,7 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	}
 	want := 0 // compute nodes; the head comes on top
 	for _, q := range c.Spec.Queues {
-		want += *q.Max
+		want += c.Wants(q)
 	}
 	ready, head, waits := 0, false, map[string][]string{}
 	for _, n := range c.nodes {

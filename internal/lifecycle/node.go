@@ -169,7 +169,7 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 		if err := tx.SoilMachine(ctx, n.MachineID); err != nil {
 			return err
 		}
-		return tx.StartBoot(ctx, n.ID)
+		return tx.StartBoot(ctx, n.ID, n.cluster.Image, n.cluster.Spec.Boot == spec.BootDisk)
 	})
 }
 
@@ -218,8 +218,8 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	text, err := json.Marshal(file)
 	return substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
-		Image: n.cluster.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.cluster.Spec.Boot == spec.BootDisk, ServesHome: n.Role == protocol.Head && n.machines,
+		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.machines,
 	}, err
 }
 

@@ -26,8 +26,10 @@ type Cluster struct {
 	Receipt    *Receipt
 	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
-	CreatedAt  time.Time
-	CreatedBy  string
+	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
+	Targets   map[string]int
+	CreatedAt time.Time
+	CreatedBy string
 }
 
 // Receipt is the proof of a cluster's end.
@@ -45,13 +47,21 @@ type Released struct {
 	Release Release `json:"release"`
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, created_at, created_by, ` + lifeColumns
+// Wants is how many nodes of a queue there are to be now: none of a cluster that is to pause or to go.
+func (c Cluster) Wants(q spec.Queue) int {
+	if c.Desired == ToPause || c.Desired == ToDelete {
+		return 0
+	}
+	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
+}
+
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, created_at, created_by, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
-	var document, receipt, key string
+	var document, receipt, key, targets string
 	var at, created, drain int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &created, &c.CreatedBy}
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &created, &c.CreatedBy}
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
 	}
@@ -61,6 +71,9 @@ func scanCluster(r scanner) (Cluster, error) {
 	}
 	if err := json.Unmarshal([]byte(key), &c.MungeKey); err != nil {
 		return c, fmt.Errorf("key of cluster %s: %w", c.ID, err)
+	}
+	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
+		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
 	}
 	if receipt != "" {
 		c.Receipt = new(Receipt)
@@ -174,6 +187,36 @@ func (tx *Tx) ChangeSpec(ctx context.Context, id string, s spec.Cluster, drainFo
 		return 0, fmt.Errorf("change cluster %s: %w", id, err)
 	}
 	return generation, nil
+}
+
+// SetTargets writes how many nodes each elastic queue is to have now, and wakes the cluster.
+func (tx *Tx) SetTargets(ctx context.Context, id string, targets map[string]int) error {
+	text, err := json.Marshal(targets)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE cluster SET targets = $1, `+woken+` WHERE id = $2`, string(text), id); err != nil {
+		return fmt.Errorf("set targets of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// WantClusterPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Nothing changes for
+// one that is to be deleted.
+func (tx *Tx) WantClusterPaused(ctx context.Context, id string) error {
+	return tx.want(ctx, id, Present, ToPause)
+}
+
+// WantClusterPresent asks that a paused cluster comes back, and wakes it. Nothing changes for one that is to be deleted.
+func (tx *Tx) WantClusterPresent(ctx context.Context, id string) error {
+	return tx.want(ctx, id, ToPause, Present)
+}
+
+func (tx *Tx) want(ctx context.Context, id string, from, to Desired) error {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, `+woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
+		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
+	}
+	return nil
 }
 
 // WantClusterDeleted asks for a cluster's end and wakes it.

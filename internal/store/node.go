@@ -25,6 +25,9 @@ type Node struct {
 	Boot       int64
 	JoinedBoot int64
 	JoinedKey  string
+	Image      string    // digest that its boot uses; "" before its first boot
+	Disk       bool      // that boot's root is on the machine's disk
+	Renew      bool      // it drains, then boots anew on its machine, with what the cluster says now
 	DrainUntil time.Time // zero: without limit
 	CreatedAt  time.Time
 	Seen       Observed
@@ -54,7 +57,7 @@ func (o Observed) Healthy(boot int64) bool {
 }
 
 const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine, n.desired,
-	n.boot, n.joined_boot, n.joined_key, n.drain_until, n.created_at,
+	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.slurm, '')`
 
@@ -67,7 +70,7 @@ func scanNode(r scanner) (Node, error) {
 	var at, drain, created, seen int64
 	var checks, facts, slurm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Desired,
-		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &drain, &created}
+		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
 	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &slurm)...); err != nil {
 		return n, err
@@ -173,9 +176,9 @@ func (tx *Tx) LimitDrains(ctx context.Context, cluster string, drainFor time.Dur
 	return n, nil
 }
 
-// StartBoot gives a node the number of its next boot, before anything of that boot exists.
-func (tx *Tx) StartBoot(ctx context.Context, id string) error {
-	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1 WHERE id = $1`, id); err != nil {
+// StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
+func (tx *Tx) StartBoot(ctx context.Context, id, image string, disk bool) error {
+	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, renew = 0 WHERE id = $1`, id, image, flag(disk)); err != nil {
 		return fmt.Errorf("start a boot of node %s: %w", id, err)
 	}
 	return nil

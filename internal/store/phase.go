@@ -30,6 +30,9 @@ const (
 const (
 	Provisioning Phase = "provisioning"
 	Degraded     Phase = "degraded"
+	Pausing      Phase = "pausing"
+	Paused       Phase = "paused"
+	Resuming     Phase = "resuming"
 	Deleting     Phase = "deleting"
 	Deleted      Phase = "deleted"
 )
@@ -51,5 +54,6 @@ const (
 	ForRemoval     Desired = "removed"
 	Present        Desired = "present"
 	Absent         Desired = "absent"
+	ToPause        Desired = "paused"
 	ToDelete       Desired = "deleted"
 )

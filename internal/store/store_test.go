@@ -400,7 +400,7 @@ func TestATokenIsUsedByOneKeyOnly(t *testing.T) {
 			if err := addNode(ctx, tx, "n1", "c1", "n1", 3, "m1"); err != nil {
 				return err
 			}
-			return tx.StartBoot(ctx, "n1")
+			return tx.StartBoot(ctx, "n1", "sha256:00", false)
 		})
 		use := func(boot int64, key string) (ok bool) {
 			update(t, s, func(ctx context.Context, tx *store.Tx) (err error) {

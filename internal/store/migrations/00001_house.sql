@@ -20,7 +20,7 @@ CREATE TABLE cluster (
   name       TEXT NOT NULL,
   spec       TEXT NOT NULL,                      -- resolved, JSON
   image      TEXT NOT NULL,                      -- digest
-  desired    TEXT NOT NULL CHECK (desired IN ('present', 'deleted')),
+  desired    TEXT NOT NULL CHECK (desired IN ('present', 'paused', 'deleted')),
   generation BIGINT NOT NULL,                    -- of the spec; every accepted change adds one
   reached    BIGINT NOT NULL DEFAULT 0,          -- the newest generation that was wholly ready
   revision   BIGINT NOT NULL DEFAULT 1,          -- of what the agents are told
@@ -31,7 +31,7 @@ CREATE TABLE cluster (
   created_at BIGINT NOT NULL,
   created_by TEXT NOT NULL,
   {{life}},
-  CHECK (phase IN ('pending', 'provisioning', 'ready', 'degraded', 'deleting', 'deleted'))
+  CHECK (phase IN ('pending', 'provisioning', 'ready', 'degraded', 'pausing', 'paused', 'resuming', 'deleting', 'deleted'))
 );
 CREATE UNIQUE INDEX cluster_name ON cluster (project, name) WHERE phase <> 'deleted';
 
