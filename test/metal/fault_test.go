@@ -182,7 +182,7 @@ func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	y := newYard(t, 1, "--power", "redfish", "--firmware", "uefi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout", "5m")
-	y.Run("ssh", "disk", "--", "srun -N1 sh -c 'echo kept > /var/tmp/kept'")
+	y.Run("ssh", "disk", "--", "srun -N1 sh -c 'echo kept > /var/tmp/kept; sync'")
 	y.Run("rack", "off", "rack-1")
 	y.Run("rack", "on", "rack-1")
 	y.Eventually(4*time.Minute, "the node is back", func() bool {
