@@ -232,14 +232,9 @@ func (n *node) prepare(boot protocol.Boot) error {
 	if n.identity, err = newIdentity(); err != nil {
 		return err
 	}
-	private, public, err := sshKey("root@" + boot.Name)
-	if err != nil {
-		return err
+	if n.hostKey, err = n.system.hostKey("root@" + boot.Name); err != nil {
+		return fmt.Errorf("SSH host key: %w", err)
 	}
-	if err := n.system.hostKey(private, public); err != nil {
-		return fmt.Errorf("write SSH host key: %w", err)
-	}
-	n.hostKey = public
 	n.controller, err = n.world.dialer(boot.Endpoints, n.identity, boot.Authority)
 	return err
 }

@@ -73,6 +73,11 @@ func (d disk) directory(name string, mode fs.FileMode, owner *Account) error {
 	return os.Chmod(path, mode)
 }
 
+func (d disk) exists(name string) bool {
+	_, err := os.Stat(d.path(name))
+	return err == nil
+}
+
 // read returns "" for a file that is not there.
 func (d disk) read(name string) (string, error) {
 	text, err := os.ReadFile(d.path(name))
@@ -128,7 +133,8 @@ const (
 	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
 	clientFile    = "/run/muster/slurm.conf" // on nodes, until slurmd has fetched the head's
 	mungeSocket   = "/run/munge/munge.socket.2"
-	slurmStateDir = "/home/.muster/slurmctld"
+	slurmStateDir = protocol.StateDir + "/slurmctld"
+	keptKeyFile   = protocol.StateDir + "/ssh_host_ed25519_key" // of a head, for all its boots
 	slurmSpoolDir = "/var/spool/slurmd"
 )
 

@@ -169,3 +169,32 @@ func TestListeningPortsAreFoundInTheKernelsTable(t *testing.T) {
 		t.Error("wrong")
 	}
 }
+
+func TestAHeadKeepsItsHostKeyAndOtherNodesMakeNewOnes(t *testing.T) {
+	for name, keeps := range map[string]bool{"a head": true, "another node": false} {
+		kept, keys := t.TempDir(), map[string]bool{}
+		for range 2 {
+			s := system{disk{root: t.TempDir(), chown: os.Chown}} // each boot has files of its own
+			if keeps {
+				must(t, os.MkdirAll(s.disk.path("/var/lib"), 0o755))
+				must(t, os.Symlink(kept, s.disk.path(protocol.StateDir)))
+			}
+			public, err := s.hostKey("root@head")
+			must(t, err)
+			private, err := s.disk.read(hostKeyFile)
+			must(t, err)
+			if half, err := publicHalf(private, "root@head"); err != nil || half != public {
+				t.Errorf("%s: sshd's key is %q, told was %q: %v", name, half, public, err)
+			}
+			info, err := os.Stat(s.disk.path(hostKeyFile))
+			must(t, err)
+			if info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v", name, info.Mode())
+			}
+			keys[public] = true
+		}
+		if same := len(keys) == 1; same != keeps {
+			t.Errorf("%s: one key at both boots is %t, want %t", name, same, keeps)
+		}
+	}
+}

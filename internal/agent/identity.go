@@ -113,6 +113,18 @@ func sshKey(comment string) (private []byte, public string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("make SSH key: %w", err)
 	}
-	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshPublic))) + " " + comment
-	return pem.EncodeToMemory(block), line, nil
+	return pem.EncodeToMemory(block), publicLine(sshPublic, comment), nil
+}
+
+// publicHalf is the public line of a private file's text.
+func publicHalf(private, comment string) (string, error) {
+	key, err := ssh.ParsePrivateKey([]byte(private))
+	if err != nil {
+		return "", fmt.Errorf("read SSH key: %w", err)
+	}
+	return publicLine(key.PublicKey(), comment), nil
+}
+
+func publicLine(key ssh.PublicKey, comment string) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment
 }

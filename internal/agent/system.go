@@ -20,11 +20,34 @@ type daemonAccounts struct{ munge, slurm *Account }
 // changes are those that running daemons have to be told of.
 type changes struct{ sshd, slurm, munge bool }
 
-// hostKey writes the SSH host key; once a boot, before the join.
-func (s system) hostKey(private []byte, public string) error {
-	_, err1 := s.disk.write(hostKeyFile, private, 0o600, nil)
+// hostKey sees to the SSH host key, once a boot, before the join, and returns its public half. A node makes a new one at
+// each boot, which the site's authority certifies; a head that finds the place of its cluster's state keeps one there for
+// the cluster's life, as people have seen it.
+func (s system) hostKey(comment string) (public string, err error) {
+	kept := s.disk.exists(protocol.StateDir)
+	var private string
+	if kept {
+		if private, err = s.disk.read(keptKeyFile); err != nil {
+			return "", err
+		}
+	}
+	if private == "" {
+		key, line, err := sshKey(comment)
+		if err != nil {
+			return "", err
+		}
+		private, public = string(key), line
+		if kept {
+			if _, err := s.disk.write(keptKeyFile, key, 0o600, nil); err != nil {
+				return "", err
+			}
+		}
+	} else if public, err = publicHalf(private, comment); err != nil {
+		return "", err
+	}
+	_, err1 := s.disk.write(hostKeyFile, []byte(private), 0o600, nil)
 	_, err2 := s.disk.write(hostKeyFile+".pub", []byte(public+"\n"), 0o644, nil)
-	return errors.Join(err1, err2)
+	return public, errors.Join(err1, err2)
 }
 
 // hostCertificate writes the certificate for the host key. sshd reads it at its start and at SIGHUP.
@@ -55,6 +78,7 @@ func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
 	if role == protocol.Head {
 		failed = errors.Join(failed,
 			s.disk.directory("/home/.muster", 0o711, nil),
+			s.disk.directory(protocol.StateDir, 0o711, nil),
 			s.disk.directory(slurmStateDir, 0o700, slurmUser))
 	}
 	return daemonAccounts{munge: munge, slurm: slurmUser}, failed

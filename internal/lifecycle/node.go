@@ -219,7 +219,7 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	return substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.machines,
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.machines, KeepsState: n.Role == protocol.Head,
 	}, err
 }
 

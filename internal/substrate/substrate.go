@@ -36,6 +36,8 @@ type Node struct {
 	BootFile  []byte // content of protocol.BootFile
 	// ServesHome says that the node serves /home over the network, to nodes that are not on the head's host.
 	ServesHome bool
+	// KeepsState says that the node sees, at protocol.StateDir, what its cluster keeps of its head.
+	KeepsState bool
 	Disk       bool // its root is on the machine's own disk, where the machine is a whole one
 }
 
@@ -83,9 +85,10 @@ type Uplink struct {
 	Interface string
 }
 
-// Commons is what the nodes of one cluster share: a network of their own and the shared /home.
+// Commons is what the nodes of one cluster share, and what outlives them: a network of their own, the shared /home, and
+// the state of their head.
 type Commons interface {
-	// EnsureCommons makes the network and /home; it keeps what is there. An uplink that is missing is added, and one that
+	// EnsureCommons makes the network, /home and the place of the head's state; it keeps what is there. An uplink that is missing is added, and one that
 	// is not named any more is removed, while nodes run.
 	EnsureCommons(ctx context.Context, cluster string, n Network) error
 	// RemoveCommons takes them away, /home with its content included. The cluster's nodes must be gone.

@@ -21,6 +21,10 @@ const BootFile = "/run/muster/boot.json"
 // SocketDir is where a node on the controller's own host finds the controllers' unix sockets, one a replica.
 const SocketDir = "/run/muster/controllers"
 
+// StateDir is where a head finds what its cluster keeps of it: Slurm's state and the SSH host key. On the controller's
+// own host it outlives the head; on a machine it is in memory, as /home is. No other node has it.
+const StateDir = "/var/lib/muster"
+
 // Boot is all that a node is given from outside at its start.
 type Boot struct {
 	Node      string   `json:"node"`      // the node's ID for life

@@ -21,6 +21,7 @@ type commons struct{ cluster, dir string }
 
 func (c commons) netns() string { return filepath.Join(c.dir, "netns") }
 func (c commons) home() string  { return filepath.Join(c.dir, "home") }
+func (c commons) state() string { return filepath.Join(c.dir, "state") }
 
 func (d *Driver) commons(cluster string) (commons, error) {
 	if err := checkID(cluster); err != nil {
@@ -48,6 +49,9 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	defer held.release()
 	if err := makeDir(c.home(), 0o755); err != nil {
 		return fmt.Errorf("home of cluster %s: %w", cluster, err)
+	}
+	if err := makeDir(c.state(), 0o711); err != nil { // daemons of the head reach what is theirs in it
+		return fmt.Errorf("state of cluster %s: %w", cluster, err)
 	}
 	if err := c.ensureNetwork(n.Segment); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)

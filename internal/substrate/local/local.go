@@ -12,6 +12,7 @@
 //	images/<digest>/          an image's squashfs, mounted once for all nodes that use it
 //	clusters/<id>/netns       the cluster's network namespace, with the bridge
 //	clusters/<id>/home/       what its nodes see as /home
+//	clusters/<id>/state/      what its head alone sees at protocol.StateDir
 //	nodes/<cluster>.<node>/boot       the highest boot ever asked for
 //	nodes/<cluster>.<node>/<boot>/    root, upper, work, run, netns, config.json, console.log, pid, exit
 //	runc/                     runc's own state

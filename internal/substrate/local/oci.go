@@ -107,7 +107,7 @@ func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
 			Capabilities: ociCapabilities{capabilities, capabilities, capabilities},
 			OOMScoreAdj:  100, // if the host itself runs out of memory, nodes go before the controller
 		},
-		Mounts: d.mounts(b, c, n.MemoryMiB),
+		Mounts: d.mounts(b, c, n),
 		Linux: ociLinux{
 			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
 				{Type: "network", Path: b.path("netns")}},
@@ -141,7 +141,7 @@ func nodeCapabilities(servesHome bool) []string {
 	return capabilities
 }
 
-func (d *Driver) mounts(b boot, c commons, memoryMiB int) []ociMount {
+func (d *Driver) mounts(b boot, c commons, n substrate.Node) []ociMount {
 	mounts := []ociMount{
 		{"/proc", "proc", "proc", nil},
 		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
@@ -149,11 +149,14 @@ func (d *Driver) mounts(b boot, c commons, memoryMiB int) []ociMount {
 		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
 		// MPI ranks of one node talk through files here: the usual half of the memory, not a container's usual 64 MiB.
-		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(memoryMiB)}},
+		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(n.MemoryMiB)}},
 		{"/run", "bind", b.path("run"), []string{"bind", "nosuid", "nodev"}},
 		{protocol.SocketDir, "bind", d.config.Sockets, []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
 		{"/usr/sbin/muster", "bind", d.config.Binary, []string{"bind", "ro", "nosuid", "nodev"}},
 		{"/home", "bind", c.home(), []string{"bind", "nosuid", "nodev"}},
+	}
+	if n.KeepsState {
+		mounts = append(mounts, ociMount{protocol.StateDir, "bind", c.state(), []string{"bind", "nosuid", "nodev", "noexec"}})
 	}
 	if d.cgroups.version != 0 {
 		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup", []string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
