@@ -79,7 +79,7 @@ func (m machineView) inspect(why string) Outcome {
 
 // quarantine sets the machine apart after an inspection that failed.
 func (m machineView) quarantine(format string, args ...any) Outcome {
-	return advance(store.Quarantined, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID) })
+	return advance(store.Quarantined, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID, m.Inspections) })
 }
 
 func machineEnrolled(_ context.Context, m machineView) Outcome {

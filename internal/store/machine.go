@@ -125,9 +125,9 @@ func (tx *Tx) StartInspection(ctx context.Context, id string, again bool) error 
 	return nil
 }
 
-// FailInspection counts an inspection that failed.
-func (tx *Tx) FailInspection(ctx context.Context, id string) error {
-	if _, err := tx.exec(ctx, `UPDATE machine SET failures = failures + 1 WHERE id = $1`, id); err != nil {
+// FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
+func (tx *Tx) FailInspection(ctx context.Context, id string, number int64) error {
+	if _, err := tx.exec(ctx, `UPDATE machine SET failures = failures + 1, inspected = $2 WHERE id = $1`, id, number); err != nil {
 		return fmt.Errorf("count a failure of machine %s: %w", id, err)
 	}
 	return nil
