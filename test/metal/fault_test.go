@@ -73,6 +73,30 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 	y.allOff(7)
 }
 
+// TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain cuts the power under a kernel that starts.
+func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
+	slow(t)
+	y := newYard(t, 1, "--power", "ipmi")
+	y.inspected(1)
+	y.Run("create", "-f", y.File("cut.yaml", "name: cut\nisolation: metal\nnodes: 1\n"))
+	hasKernel := regexp.MustCompile(`n1 +has its kernel`)
+	y.Eventually(3*time.Minute, "rack-1 has its kernel", func() bool { return hasKernel.MatchString(y.Run("events", "cut")) })
+	y.Run("rack", "kill", "rack-1")
+	if got := y.power("rack-1"); got != "off" {
+		t.Fatalf("after its power was cut rack-1 is %s", got)
+	}
+	var c cluster
+	y.Eventually(4*time.Minute, "the cluster is ready", func() bool {
+		y.Get(&c, "get", "cut")
+		return c.Phase == "ready"
+	})
+	if len(c.Nodes) != 2 || c.Nodes[1].Machine != "rack-1" {
+		t.Errorf("%+v", c.Nodes)
+	}
+	y.Run("delete", "cut", "--wait", "--timeout", "5m")
+	y.allOff(1)
+}
+
 // allOff waits until every machine is available, and checks that it is off.
 func (y *yard) allOff(machines int) {
 	y.Helper()
