@@ -56,6 +56,7 @@ func Fields() []Field {
 const (
 	defaultIsolation = "auto"
 	defaultPlacement = "any"
+	defaultIdleAfter = "5m"
 	homeMount        = "/home"
 	maxNodes         = 1000 // of one queue
 )
@@ -113,12 +114,15 @@ var table = []Field{
 		Doc: "The nodes it always has."},
 	{Path: "queues[].max", Type: "number", Min: 0, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
 		Doc: "The nodes it may grow to when jobs wait."},
+	{Path: "queues[].idle_after", Type: "duration", Default: defaultIdleAfter, Effect: Live, Why: "holds at once, for the nodes that are idle now too",
+		Doc: "How long a node above min may be without a job before it goes."},
 	{Path: "queues[].placement", Type: "choice", Values: []string{"any", "compact", "spread"}, Now: []string{"any"},
 		NotYet:  "nodes near each other in the network (compact) or far apart (spread)",
 		Default: defaultPlacement, Effect: Live, Why: "holds for the nodes that come next; those there stay where they are",
 		Doc: "How its nodes are chosen among the free machines."},
-	{Path: "queues[].or", Type: "list", Min: 1, Max: 10, NotYet: "other classes to take when the first is full", Effect: Live,
-		Why: "holds for the nodes that come next", Doc: "Other classes that will do, in order of preference."},
+	{Path: "queues[].or", Type: "list", Min: 1, Max: 10, Effect: Live,
+		Why: "holds for the nodes that come next; those of a class that is named no longer are drained and replaced",
+		Doc: "Other classes that will do when the first has no free machine, in order of preference."},
 	{Path: "queues[].or[]", Type: "name", Doc: "A class."},
 	{Path: "queues[].vm", Type: "mapping", NotYet: "nodes that are parts of a machine", Doc: "The part of a machine that each node gets."},
 	{Path: "queues[].vm.cpus", Type: "number", Required: true, Min: 1, Max: 4096, Effect: DrainsQueue, Why: newNodes, Doc: "Cores of a node."},

@@ -50,10 +50,10 @@ var kinds = map[string]kind{
 		units:   map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20},
 	},
 	"duration": {
-		is: "a duration", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(m|h|d|w)$`),
-		hint:    "a whole number with m, h, d or w",
+		is: "a duration", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(s|m|h|d|w)$`),
+		hint:    "a whole number with s, m, h, d or w",
 		example: "5d",
-		units:   map[string]int64{"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60},
+		units:   map[string]int64{"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600},
 	},
 	"money": {
 		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
@@ -93,6 +93,16 @@ var kinds = map[string]kind{
 func isTime(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return s == "now" || err == nil
+}
+
+// Duration reads a duration as a cluster file has it, such as 90s or 5d; it is 0 for anything else.
+func Duration(text string) time.Duration {
+	k := kinds["duration"]
+	if !k.accepts(text) {
+		return 0
+	}
+	seconds, _ := k.amount(text) // its form has made sure that it is one
+	return time.Duration(seconds) * time.Second
 }
 
 // advice is the hint with its example.

@@ -61,6 +61,9 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 		if q.Min == nil && q.Nodes == nil {
 			q.Min = new(0)
 		}
+		if q.Min != nil && q.Max != nil && *q.Min < *q.Max {
+			q.IdleAfter = or(q.IdleAfter, defaultIdleAfter)
+		}
 	}
 	if len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}

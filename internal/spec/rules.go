@@ -52,10 +52,7 @@ func nodesOrQueues(r *reader, _ Cluster) {
 func queueSizes(r *reader, c Cluster) {
 	for i, q := range c.Queues {
 		path := fmt.Sprintf("queues[%d]", i)
-		least, most := path+".min", path+".max"
-		if !r.written(least) {
-			least = most
-		}
+		most := path + ".max"
 		switch {
 		case r.refused(path):
 			// it is no queue at all
@@ -71,9 +68,6 @@ func queueSizes(r *reader, c Cluster) {
 			// reported where it was read
 		case q.Min != nil && *q.Min > *q.Max:
 			r.report(CodeBadValue, path+".min", r.places[path+".min"], fmt.Sprintf("must be at most max, which is %d, not %d", *q.Max, *q.Min), "")
-		case orZero(q.Min) < *q.Max:
-			r.report(CodeNotAvailable, least, r.places[least], "not available yet: queues that grow and shrink with their jobs",
-				fmt.Sprintf("write nodes: %d for a queue of fixed size", *q.Max))
 		}
 	}
 }
@@ -83,6 +77,11 @@ func namedOnce(r *reader, c Cluster) {
 	names := map[string]int{}
 	for i, q := range c.Queues {
 		r.once(names, q.Name, fmt.Sprintf("queues[%d].name", i), "another queue has this name")
+		classes := map[string]int{}
+		r.once(classes, q.Class, fmt.Sprintf("queues[%d].class", i), "")
+		for j, class := range q.Or {
+			r.once(classes, class, fmt.Sprintf("queues[%d].or[%d]", i, j), "the queue names this class already")
+		}
 	}
 	mounts := map[string]int{}
 	for i, s := range c.Storage {
@@ -107,11 +106,4 @@ func oneSite(r *reader, c Cluster) {
 		r.report(CodeNotAvailable, "site[1]", r.places["site[1]"], "not available yet: several sites in order of preference",
 			"name one site, as in site: "+c.Site[0])
 	}
-}
-
-func orZero(n *int) int {
-	if n == nil {
-		return 0
-	}
-	return *n
 }

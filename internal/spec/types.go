@@ -33,10 +33,17 @@ type Queue struct {
 	Nodes     *int     `json:"nodes,omitempty"` // short for min = max; empty once resolved
 	Min       *int     `json:"min,omitempty"`
 	Max       *int     `json:"max,omitempty"`
+	IdleAfter string   `json:"idle_after,omitempty"` // of a queue that grows and shrinks; empty for one of fixed size
 	Placement string   `json:"placement,omitempty"`
 	Or        []string `json:"or,omitempty"` // classes to take instead, in order
 	VM        *VM      `json:"vm,omitempty"`
 }
+
+// Elastic says that a resolved queue grows and shrinks with its jobs.
+func (q Queue) Elastic() bool { return *q.Min < *q.Max }
+
+// Classes are the classes of a resolved queue's nodes, the preferred one first.
+func (q Queue) Classes() []string { return append([]string{q.Class}, q.Or...) }
 
 // VM is the part of a machine that each node of a queue gets.
 type VM struct {
