@@ -19,6 +19,9 @@ type Catalogue struct {
 	Metal   string // of queues that name none but want whole machines: the first class that selects them; "" if none does
 	Head    string // class of head nodes
 	Classes []Class
+	Tariff  Tariff
+	// Projects is what the site grants, by project; one that is not in it has no limits.
+	Projects map[string]Project
 	// BootWithin is how long a whole machine may be silent on its way up; 0: the default.
 	BootWithin time.Duration
 }
@@ -35,7 +38,10 @@ type siteFile struct {
 	Limits struct {
 		Boot string `yaml:"boot"`
 	} `yaml:"limits"`
-	Classes []struct {
+	Prices   pricesFile             `yaml:"prices"`
+	Charge   []string               `yaml:"charge"`
+	Projects map[string]projectFile `yaml:"projects"`
+	Classes  []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
 		Price  string   `yaml:"price"`
@@ -118,7 +124,7 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			return c, fmt.Errorf("%s: there is no class %q; there are %s", ref.field, ref.class, strings.Join(c.Names(), ", "))
 		}
 	}
-	return c, nil
+	return c, file.money(&c)
 }
 
 // Find returns the class of that name.

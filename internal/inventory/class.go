@@ -67,9 +67,9 @@ func factNumber(name string, m Machine) (int, bool) {
 		}
 		return fastest, true
 	case "gpus":
-		return m.Facts.count("gpu"), true
+		return m.Facts.Count("gpu"), true
 	case "hcas":
-		return m.Facts.count("hca"), true
+		return m.Facts.Count("hca"), true
 	}
 	return 0, false
 }
@@ -96,8 +96,8 @@ func factText(name string, m Machine) (string, bool) {
 	return "", false
 }
 
-// count is how many devices of a kind the machine has.
-func (f Facts) count(kind string) int {
+// Count is how many devices of a kind the machine has.
+func (f Facts) Count(kind string) int {
 	n := 0
 	for _, d := range f.Devices {
 		if d.Kind == kind {
@@ -164,40 +164,4 @@ func (c Condition) holds(m Machine) bool {
 		return have != c.Value
 	}
 	return have == c.Value
-}
-
-// Price is an amount of money per node and hour, in millionths of the currency's unit so that sums are exact.
-type Price struct {
-	Micros   int64
-	Currency string // ISO 4217; "" where there is no price
-}
-
-// ParsePrice reads "1.25 EUR".
-func ParsePrice(s string) (Price, error) {
-	amount, currency, ok := strings.Cut(strings.TrimSpace(s), " ")
-	whole, fraction, _ := strings.Cut(amount, ".")
-	fraction = (fraction + "000000")[:max(6, len(fraction))]
-	digits, err := strconv.ParseUint(whole+fraction, 10, 62)
-	if !ok || len(currency) != 3 || currency != strings.ToUpper(currency) || len(fraction) > 6 || err != nil || whole == "" {
-		return Price{}, fmt.Errorf("%q is no price; write for example \"1.25 EUR\" (per node and hour)", s)
-	}
-	return Price{Micros: int64(digits), Currency: currency}, nil
-}
-
-// Plus adds two prices; a site has one currency.
-func (p Price) Plus(q Price) Price {
-	if p.Currency == "" {
-		p.Currency = q.Currency
-	}
-	return Price{Micros: p.Micros + q.Micros, Currency: p.Currency}
-}
-
-// String is the amount with at least two decimals and no needless ones: "3.75 EUR"; "" where there is no price.
-func (p Price) String() string {
-	if p.Currency == "" {
-		return ""
-	}
-	s := strings.TrimRight(fmt.Sprintf("%d.%06d", p.Micros/1e6, p.Micros%1e6), "0")
-	_, decimals, _ := strings.Cut(s, ".")
-	return s + strings.Repeat("0", max(0, 2-len(decimals))) + " " + p.Currency
 }

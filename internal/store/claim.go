@@ -141,7 +141,7 @@ func (tx *Tx) Settle(ctx context.Context, c Claim, s Settlement) error {
 	if err != nil {
 		return fmt.Errorf("settle %s %s: %w", c.Kind, c.ID, err)
 	}
-	return nil
+	return tx.meter(ctx, c.Kind, c.ID)
 }
 
 // Hold locks the claimed row for the rest of the transaction. ErrFenced if it is another's by now.

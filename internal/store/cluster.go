@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/spec"
+	"muster/internal/usage"
 )
 
 // Cluster is what a tenant owns.
@@ -30,6 +31,7 @@ type Cluster struct {
 	Targets   map[string]int
 	CreatedAt time.Time
 	CreatedBy string
+	HomeTerms usage.Terms // only written, by AddCluster; the meter keeps them
 }
 
 // Receipt is the proof of a cluster's end.
@@ -130,7 +132,8 @@ func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	if err != nil {
 		return fmt.Errorf("add cluster %s: %w", c.Name, err)
 	}
-	return nil
+	home := usage.Row{Subject: c.ID, Kind: usage.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, State: usage.Stored, Terms: c.HomeTerms}
+	return tx.meterNew(ctx, home, "cluster")
 }
 
 // Clusters lists those of a project ("" for all) that are not deleted, by name.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/usage"
 )
 
 // Node is a member of a cluster. The row is kept when the node is gone; a node that replaces it has another ID.
@@ -31,6 +32,7 @@ type Node struct {
 	DrainUntil time.Time // zero: without limit
 	CreatedAt  time.Time
 	Seen       Observed
+	Terms      usage.Terms // only written, by AddNode; the meter keeps them
 }
 
 // Observed is what agents said of a node. The zero value: nothing yet.
@@ -101,6 +103,13 @@ func (tx *Tx) AddNode(ctx context.Context, n Node) error {
 		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, n.Machine, string(Present), string(Pending))
 	if err != nil {
 		return fmt.Errorf("add node %s on machine %s: %w", n.Name, n.Machine, err)
+	}
+	row := usage.Row{
+		Subject: n.ID, Kind: usage.Node, ClusterID: n.Cluster, Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine,
+		State: usage.Preparing, Quantity: 1, Terms: n.Terms,
+	}
+	if err := tx.meterNew(ctx, row, "node"); err != nil {
+		return err
 	}
 	return tx.wakeMachine(ctx, n.MachineID)
 }
@@ -202,6 +211,9 @@ func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
 	_, err := tx.exec(ctx, `UPDATE node SET machine_id = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`, n.ID)
 	if err != nil {
 		return fmt.Errorf("take node %s off machine %s: %w", n.ID, n.Machine, err)
+	}
+	if err := tx.meter(ctx, NodeKind, n.ID); err != nil {
+		return err
 	}
 	return tx.wakeMachine(ctx, n.MachineID)
 }

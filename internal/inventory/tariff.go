@@ -1,0 +1,199 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Tariff is what a site charges beside the prices of its classes.
+type Tariff struct {
+	Devices map[string]Price // kind of device → per device and hour, on top of the class's price
+	Storage Price            // per GiB and month of a cluster's /home
+	Charged []string         // the states in which a node is charged, of those in ChargeableStates
+}
+
+// Project is what a site grants a project.
+type Project struct {
+	Quota  Quota
+	Budget Budget
+}
+
+// Quota limits what a project may hold at a time, and how many hours its nodes may run in a calendar month. nil: without
+// limit.
+type Quota struct {
+	Nodes     *int `yaml:"nodes"` // heads are nodes too
+	Cores     *int `yaml:"cores"`
+	GPUs      *int `yaml:"gpus"`
+	NodeHours *int `yaml:"node_hours"` // charged ones, a calendar month
+}
+
+// Budget limits what a project may spend in a calendar month.
+type Budget struct {
+	Monthly Price // none: without limit
+	Warn    bool  // at the limit nothing is paused
+}
+
+// ChargeableStates are the states of a node that a site may charge. Nobody pays for a node that is being made, has
+// failed, or is being taken apart: that is the site's own work.
+func ChargeableStates() []string { return []string{"ready", "draining"} }
+
+// pricesFile and projectFile are parts of site.yaml as they are written.
+type (
+	pricesFile  map[string]string
+	projectFile struct {
+		Quota  Quota `yaml:"quota"`
+		Budget struct {
+			Monthly string `yaml:"monthly"`
+			OnLimit string `yaml:"on_limit"`
+		} `yaml:"budget"`
+	}
+)
+
+// storagePrice is the one price that is not a device's.
+const storagePrice = "storage_gib_month"
+
+// deviceKinds are those that facts know.
+var deviceKinds = [...]string{"gpu", "hca", "nvme", "other"}
+
+func (f pricesFile) read() (t Tariff, err error) {
+	t.Devices = map[string]Price{}
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		price, err := ParsePrice(f[key])
+		if err != nil {
+			return t, fmt.Errorf("prices.%s: %w", key, err)
+		}
+		switch {
+		case key == storagePrice:
+			t.Storage = price
+		case slices.Contains(deviceKinds[:], key):
+			t.Devices[key] = price
+		default:
+			return t, fmt.Errorf("prices.%s: there is no such price; there are %s (per device and hour) and %s", key, strings.Join(deviceKinds[:], ", "), storagePrice)
+		}
+	}
+	return t, nil
+}
+
+// charged reads the states that are charged; nil stands for all that may be.
+func charged(states []string) ([]string, error) {
+	if states == nil {
+		return ChargeableStates(), nil
+	}
+	for _, s := range states {
+		if !slices.Contains(ChargeableStates(), s) {
+			return nil, fmt.Errorf("charge: %q cannot be charged; there are %s", s, strings.Join(ChargeableStates(), ", "))
+		}
+	}
+	return states, nil
+}
+
+func (f projectFile) read(name string) (Project, error) {
+	p := Project{Quota: f.Quota}
+	for _, q := range []struct {
+		field string
+		limit *int
+	}{{"nodes", p.Quota.Nodes}, {"cores", p.Quota.Cores}, {"gpus", p.Quota.GPUs}, {"node_hours", p.Quota.NodeHours}} {
+		if q.limit != nil && *q.limit < 0 {
+			return p, fmt.Errorf("projects.%s.quota.%s: %d is less than nothing; leave the line out for no limit", name, q.field, *q.limit)
+		}
+	}
+	switch f.Budget.OnLimit {
+	case "", "pause":
+	case "warn":
+		p.Budget.Warn = true
+	default:
+		return p, fmt.Errorf("projects.%s.budget.on_limit: %q; write pause or warn", name, f.Budget.OnLimit)
+	}
+	if f.Budget.Monthly == "" {
+		if f.Budget.OnLimit != "" {
+			return p, fmt.Errorf("projects.%s.budget: monthly is missing; write for example monthly: 5000 EUR", name)
+		}
+		return p, nil
+	}
+	var err error
+	if p.Budget.Monthly, err = ParsePrice(f.Budget.Monthly); err != nil {
+		return p, fmt.Errorf("projects.%s.budget.monthly: %w", name, err)
+	}
+	return p, nil
+}
+
+// money reads all of a site file that is about it, and holds it to one currency.
+func (f siteFile) money(c *Catalogue) (err error) {
+	if c.Tariff, err = f.Prices.read(); err != nil {
+		return err
+	}
+	if c.Tariff.Charged, err = charged(f.Charge); err != nil {
+		return err
+	}
+	c.Projects = map[string]Project{}
+	for name, written := range f.Projects {
+		if name != c.Project {
+			return fmt.Errorf("projects.%s: there is no such project; there is %s, as defaults.project says", name, c.Project)
+		}
+		if c.Projects[name], err = written.read(name); err != nil {
+			return err
+		}
+	}
+	return c.oneCurrency()
+}
+
+// Currency is the one that the site counts in; "" if it has no prices.
+func (c Catalogue) Currency() string {
+	for _, p := range c.prices() {
+		if p.price.Currency != "" {
+			return p.price.Currency
+		}
+	}
+	return ""
+}
+
+type pricedField struct {
+	field string
+	price Price
+}
+
+// prices are all that a site file may hold, in a fixed order.
+func (c Catalogue) prices() []pricedField {
+	var all []pricedField
+	for i, class := range c.Classes {
+		all = append(all, pricedField{fmt.Sprintf("classes[%d].price", i), class.Price})
+	}
+	for _, kind := range deviceKinds {
+		all = append(all, pricedField{"prices." + kind, c.Tariff.Devices[kind]})
+	}
+	all = append(all, pricedField{"prices." + storagePrice, c.Tariff.Storage})
+	return append(all, pricedField{"projects." + c.Project + ".budget.monthly", c.Projects[c.Project].Budget.Monthly})
+}
+
+func (c Catalogue) oneCurrency() error {
+	site := c.Currency()
+	for _, p := range c.prices() {
+		if p.price.Currency != "" && p.price.Currency != site {
+			return fmt.Errorf("%s: %s, but the site counts in %s; a site has one currency", p.field, p.price, site)
+		}
+	}
+	return nil
+}
+
+// Rate is what a node of a class on a machine costs an hour: the class's price, and that of each of the machine's devices.
+func (c Catalogue) Rate(class string, m Machine) Price {
+	found, _ := c.Find(class)
+	rate := found.Price
+	for _, kind := range deviceKinds {
+		if price, n := c.Tariff.Devices[kind], m.Facts.Count(kind); n > 0 && price.Currency != "" {
+			rate = rate.Plus(price.Times(n))
+		}
+	}
+	return rate
+}
+
+// UsableCores is how many physical cores a node on the machine has: a part of a host may have fewer CPUs than the host
+// has cores.
+func (f Facts) UsableCores() int {
+	if f.Cores == 0 {
+		return f.CPUs
+	}
+	return min(f.Cores, f.CPUs)
+}

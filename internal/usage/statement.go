@@ -1,0 +1,136 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"muster/internal/inventory"
+)
+
+// By says how much of a statement goes into one line.
+type By string
+
+// A line for each queue of a cluster, for each life of a node, or for each row.
+const (
+	ByQueue By = "queue"
+	ByNode  By = "node"
+	ByRow   By = "row"
+)
+
+// Line is what one thing used at one price.
+type Line struct {
+	Kind      Kind
+	Project   string
+	ClusterID string
+	Cluster   string
+	Node      string // "" by queue
+	Queue     string
+	Class     string
+	Machine   string // "" by queue
+	Nodes     int    // lives of nodes in the line
+	Time      map[State]time.Duration
+	Charged   time.Duration
+	GiBMonths float64 // of a /home
+	Rate      inventory.Price
+	Cost      inventory.Price
+	From, To  time.Time // first and last instant counted
+
+	units int64 // charged
+	lives map[string]bool
+}
+
+// key is what the rows of a line have in common.
+type key struct {
+	kind                  Kind
+	cluster, queue, class string
+	subject, state        string
+	began                 int64
+	rate                  inventory.Price
+}
+
+func keyOf(r Row, by By) key {
+	k := key{kind: r.Kind, cluster: r.ClusterID, queue: r.Queue, class: r.Class, rate: r.Rate}
+	if by != ByQueue {
+		k.subject = r.Subject
+	}
+	if by == ByRow {
+		k.state, k.began = string(r.State), r.From.UnixMilli()
+	}
+	return k
+}
+
+// Lines makes the lines of the rows that fall into a window, by cluster, the head first, /home last. A row that goes on
+// counts up to the window's end, which must not be in the future.
+func Lines(rows []Row, from, to time.Time, by By) []Line {
+	at := map[key]*Line{}
+	var lines []*Line
+	for _, r := range rows {
+		k := keyOf(r, by)
+		r, inside := r.Within(from, to)
+		if !inside {
+			continue
+		}
+		line := at[k]
+		if line == nil {
+			line = &Line{
+				Kind: r.Kind, Project: r.Project, ClusterID: r.ClusterID, Cluster: r.Cluster, Queue: r.Queue, Class: r.Class, Rate: r.Rate,
+				Time: map[State]time.Duration{}, From: r.From, To: r.To, lives: map[string]bool{},
+			}
+			if by != ByQueue {
+				line.Node, line.Machine = r.Node, r.Machine
+			}
+			at[k] = line
+			lines = append(lines, line)
+		}
+		line.add(r)
+	}
+	slices.SortStableFunc(lines, func(a, b *Line) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ClusterID, b.ClusterID), cmp.Compare(b.Kind, a.Kind),
+			cmp.Compare(a.Queue, b.Queue), compareNames(a.Node, b.Node), a.From.Compare(b.From))
+	})
+	out := make([]Line, len(lines))
+	for i, line := range lines {
+		out[i] = line.closed()
+	}
+	return out
+}
+
+func (l *Line) add(r Row) {
+	if r.From.Before(l.From) {
+		l.From = r.From
+	}
+	if r.To.After(l.To) {
+		l.To = r.To
+	}
+	l.Time[r.State] += r.To.Sub(r.From)
+	l.lives[r.Subject] = true
+	if r.Costs() {
+		l.Charged += r.To.Sub(r.From)
+		l.units += r.Quantity * r.ms()
+	}
+}
+
+func (l *Line) closed() Line {
+	l.Cost = inventory.Price{Micros: cost(l.Kind, l.Rate.Micros, l.units), Currency: l.Rate.Currency}
+	if l.Kind == Node {
+		l.Nodes = len(l.lives)
+	} else {
+		l.GiBMonths = float64(l.units) / gibMonth
+	}
+	return *l
+}
+
+// Total adds the lines as they are.
+func Total(lines []Line) Sum {
+	sum := Sum{}
+	for _, l := range lines {
+		sum.Add(l.Cost)
+	}
+	return sum
+}
+
+// compareNames puts n2 before n10.
+func compareNames(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
