@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
+
+	"muster/internal/telemetry"
 )
 
 // Event is one thing that happened, in words a user understands. The log is append-only; CLI, console and audit are
@@ -19,6 +23,7 @@ type Event struct {
 	Machine   string    `json:"machine,omitempty"`
 	Phase     Phase     `json:"phase,omitempty"`
 	Text      string    `json:"text"`
+	Request   string    `json:"request,omitempty"` // whose doing it is; X-Request-Id of the API's answer
 }
 
 // Log appends an event; its number and time are given at the transaction's end.
@@ -34,9 +39,9 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 		return fmt.Errorf("number events: %w", err)
 	}
 	for i, e := range tx.events {
-		_, err := tx.exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text)
-			VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9)`,
-			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text)
+		_, err := tx.exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request)
+			VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text, telemetry.RequestOf(ctx))
 		if err != nil {
 			return fmt.Errorf("log event: %w", err)
 		}
@@ -49,11 +54,11 @@ func (tx *Tx) Events(ctx context.Context, cluster string, after int64, limit int
 	scan := func(r scanner) (Event, error) {
 		var e Event
 		var at int64
-		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text)
+		err := r.Scan(&e.Seq, &at, &e.Type, &e.Project, &e.ClusterID, &e.Cluster, &e.Node, &e.Machine, &e.Phase, &e.Text, &e.Request)
 		e.At = instant(at)
 		return e, err
 	}
-	const columns = `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text FROM event `
+	const columns = `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event `
 	query, args := columns+`WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{after, limit}
 	if cluster != "" {
 		query, args = columns+`WHERE seq > $1 AND cluster_id = $3 ORDER BY seq LIMIT $2`, append(args, cluster)
@@ -72,4 +77,17 @@ func (tx *Tx) LastEvent(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("read the event counter: %w", err)
 	}
 	return seq, nil
+}
+
+// LastRequest is the last request that asked something of a cluster, and how long ago that was; "" if there was none.
+func (tx *Tx) LastRequest(ctx context.Context, cluster string) (id string, ago time.Duration, err error) {
+	var ms int64
+	err = tx.row(ctx, `SELECT request, now_ms() - at FROM event WHERE cluster_id = $1 AND request <> '' ORDER BY seq DESC LIMIT 1`, cluster).Scan(&id, &ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("find the last request for cluster %s: %w", cluster, err)
+	}
+	return id, time.Duration(ms) * time.Millisecond, nil
 }

@@ -9,6 +9,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -24,6 +25,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"golang.org/x/sys/unix"
 	sqlite "modernc.org/sqlite"
+
+	"muster/internal/telemetry"
 )
 
 // ErrNotFound is returned for a row that is not there.
@@ -50,6 +53,8 @@ var words = map[dialect]*strings.Replacer{
 
 // Store is a database. Use View and Update; both may be called from any goroutine.
 type Store struct {
+	Telemetry *telemetry.Telemetry // is told of transactions; set it before the first one, or not at all
+
 	dialect dialect
 	write   *sql.DB
 	read    *sql.DB
@@ -173,6 +178,13 @@ type Tx struct {
 
 // View runs f on a consistent snapshot. f must not write.
 func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
+	began := time.Now()
+	err := s.view(ctx, f)
+	s.Telemetry.Transaction("read", began, 0, broken(ctx, err))
+	return err
+}
+
+func (s *Store) view(ctx context.Context, f func(*Tx) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
 		options.Isolation = sql.LevelRepeatableRead
@@ -209,12 +221,12 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 
 // Quietly is Update without telling anyone: claims and leases are nobody's news.
 func (s *Store) Quietly(ctx context.Context, f func(*Tx) error) error {
-	var err error
-	for range tries {
-		if err = s.once(ctx, f); !lostRace(err) {
-			break
-		}
+	began, again := time.Now(), 0
+	err := s.once(ctx, f)
+	for ; again < tries-1 && lostRace(err); again++ {
+		err = s.once(ctx, f)
 	}
+	s.Telemetry.Transaction("write", began, again, broken(ctx, err))
 	return err
 }
 
@@ -245,6 +257,14 @@ func lostRace(err error) bool {
 		return pg.Code == serialization || pg.Code == deadlock || pg.Code == unique && slices.Contains(races, pg.ConstraintName)
 	}
 	return false
+}
+
+// broken says that the database failed a transaction, rather than the caller, who has reasons of its own.
+func broken(ctx context.Context, err error) bool {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	var connect *pgconn.ConnectError
+	return err != nil && ctx.Err() == nil && !taken(err) && (errors.As(err, &pg) || errors.As(err, &lite) || errors.As(err, &connect) || errors.Is(err, driver.ErrBadConn))
 }
 
 // taken says that err is a violated uniqueness.

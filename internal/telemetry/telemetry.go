@@ -1,0 +1,62 @@
+// Package telemetry is how a controller is seen at work from outside: metrics for Prometheus, traces for OpenTelemetry,
+// and the number that binds a request's log lines, events and spans together.
+//
+// What enters: what the other parts tell of what they just did. What leaves: a registry to scrape, and spans, if somebody
+// asked for them. It knows no part of the house, so each may tell it; nothing that is told decides anything, and every
+// method of a nil *Telemetry does nothing, so nobody needs one.
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Telemetry of one controller.
+type Telemetry struct {
+	registry *prometheus.Registry
+	meters   meters
+	tracer   trace.Tracer                // nil: nobody asked for traces
+	flush    func(context.Context) error // what is not sent yet
+}
+
+// New makes the telemetry of a controller of a version; without traces until OpenTraces.
+func New(version string) *Telemetry {
+	t := &Telemetry{registry: prometheus.NewRegistry(), meters: newMeters()}
+	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	t.registry.MustRegister(t.meters.all()...)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "muster_build_info", Help: "Always 1; the label says which version this controller is.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	t.registry.MustRegister(build)
+	return t
+}
+
+// Register adds what is counted at the moment of a scrape.
+func (t *Telemetry) Register(c prometheus.Collector) {
+	if t != nil {
+		t.registry.MustRegister(c)
+	}
+}
+
+// Gather is what a scrape would see.
+func (t *Telemetry) Gatherer() prometheus.Gatherer { return t.registry }
+
+// scrapeWithin bounds one scrape, and scrapes how many there may be at a time: each reads the database.
+const (
+	scrapeWithin = 10 * time.Second
+	scrapes      = 3
+)
+
+// Handler serves the metrics. A part that cannot be counted is left out rather than hiding the rest.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, Timeout: scrapeWithin,
+	})
+}
