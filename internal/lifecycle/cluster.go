@@ -55,7 +55,7 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 		return c, subject{}, err
 	}
 	c.now, err = tx.Now(ctx)
-	return c, subject{c.Life, store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}, err
+	return c, subject{life: c.Life, event: store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, op: operation(c.Cluster)}, err
 }
 
 // clusterAdmitted: admission has reserved every machine.
@@ -103,7 +103,7 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	case c.Reached < c.Generation:
 		outcome = c.at(store.Provisioning, summary(ready, want, waits), clusterLooks)
 	default:
-		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks)
+		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks).because(CauseNodes)
 	}
 	if len(c.nodes) < 1+want {
 		return w.refill(c, outcome)

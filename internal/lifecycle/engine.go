@@ -9,12 +9,13 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/internal/store"
+	"muster/internal/telemetry"
 )
 
 // Timing of the engine. The lease bounds how long a dead controller's work waits; it is renewed well before its end.
@@ -28,14 +29,18 @@ const (
 // table is the life of one kind.
 type table interface {
 	kind() store.Kind
-	// step loads the claimed row, runs its phase's handler and returns the outcome with the row it was made for.
-	step(ctx context.Context, c store.Claim) (subject, Outcome, error)
+	// step loads the claimed row, runs its phase's handler and returns the outcome with the row it was made for. For traces it
+	// also looks up the request behind it.
+	step(ctx context.Context, c store.Claim, traces bool) (subject, Outcome, error)
 }
 
 // subject is the row an outcome belongs to.
 type subject struct {
-	life  store.Life
-	event store.Event // names of who it is, for the log
+	life    store.Life
+	event   store.Event // names of who it is, for the log
+	op      string      // the operation that it is part of: its cluster and that one's generation
+	request string      // that asked for it; only known when somebody follows traces
+	now     time.Time   // when it was loaded
 }
 
 // phase is one row of a table.
@@ -55,13 +60,16 @@ type chart[E any] struct {
 
 func (c chart[E]) kind() store.Kind { return c.of }
 
-func (c chart[E]) step(ctx context.Context, claim store.Claim) (subject, Outcome, error) {
+func (c chart[E]) step(ctx context.Context, claim store.Claim, traces bool) (subject, Outcome, error) {
 	var entity E
 	var s subject
 	var now time.Time
 	err := c.db.View(ctx, func(tx *store.Tx) (err error) {
 		if now, err = tx.Now(ctx); err == nil {
 			entity, s, err = c.load(ctx, tx, claim.ID)
+		}
+		if s.now = now; err == nil && traces {
+			s.request, err = causeOf(ctx, tx, s.event.ClusterID)
 		}
 		return err
 	})
@@ -73,7 +81,9 @@ func (c chart[E]) step(ctx context.Context, claim store.Claim) (subject, Outcome
 		return s, rest(), nil
 	}
 	if p.deadline != nil && now.After(p.deadline(entity)) {
-		return s, p.late(entity), nil
+		o := p.late(entity)
+		o.late = true
+		return s, o, nil
 	}
 	return s, p.handle(ctx, entity), nil
 }
@@ -83,15 +93,18 @@ type Engine struct {
 	db     *store.Store
 	owner  string
 	log    *slog.Logger
+	tell   *telemetry.Telemetry
 	tables []table
+	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
 	busy   chan struct{} // one token a running handler
 	soon   chan struct{} // something that this controller put off for less than a poll is due
 }
 
 // New makes the engine of one controller; owner names the controller among its replicas.
 func New(owner string, w World, log *slog.Logger) *Engine {
+	w = w.watched()
 	return &Engine{
-		db: w.DB, owner: owner, log: log, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
+		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
 		tables: []table{w.clusters(), w.nodes(), w.machines()},
 	}
 }
@@ -127,6 +140,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // dispatch claims what is due and starts its handlers. It reports whether there may be more.
 func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) bool {
 	more := false
+	defer func() { e.looked.Store(time.Now().UnixNano()) }()
 	for _, t := range e.tables {
 		room := cap(e.busy) - len(e.busy)
 		if room == 0 {
@@ -153,20 +167,20 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) bool {
 
 // work runs one handler and writes its outcome.
 func (e *Engine) work(ctx context.Context, t table, claim store.Claim) {
-	s, outcome, err := t.step(ctx, claim)
+	began := time.Now()
+	trail := e.tell.Trail(ctx)
+	s, outcome, err := t.step(trail, claim, e.tell.Tracing())
+	settlement := settle(s, outcome)
 	if err == nil {
-		err = e.settle(ctx, claim, s, outcome)
+		err = e.commit(ctx, claim, s, outcome, settlement)
 	}
-	switch {
-	case err == nil || ctx.Err() != nil:
-	case errors.Is(err, store.ErrFenced):
-		e.log.Warn("another controller has taken over", "kind", claim.Kind, "id", claim.ID)
-	default:
-		e.log.Error("a step was lost; its lease will end and it will be done again", "kind", claim.Kind, "id", claim.ID, "error", err)
+	if ctx.Err() == nil || err == nil {
+		e.report(trail, claim, s, outcome, settlement, began, err)
 	}
 }
 
-func (e *Engine) settle(ctx context.Context, claim store.Claim, s subject, o Outcome) error {
+// settle is what an outcome makes of the row that it was made for.
+func settle(s subject, o Outcome) store.Settlement {
 	settlement := store.Settlement{Phase: s.life.Phase, Reason: o.text, After: o.after, Never: o.asleep}
 	if o.phase != "" {
 		settlement.Phase = o.phase
@@ -177,8 +191,11 @@ func (e *Engine) settle(ctx context.Context, claim store.Claim, s subject, o Out
 	if o.err != nil {
 		settlement.Failures = s.life.Attempts + 1
 		settlement.After = backoff(settlement.Failures)
-		e.log.Warn("will try again", "kind", claim.Kind, "id", claim.ID, "phase", s.life.Phase, "in", settlement.After, "error", o.err)
 	}
+	return settlement
+}
+
+func (e *Engine) commit(ctx context.Context, claim store.Claim, s subject, o Outcome, settlement store.Settlement) error {
 	if settlement.After > 0 && settlement.After < poll {
 		time.AfterFunc(settlement.After+time.Millisecond, func() {
 			select {

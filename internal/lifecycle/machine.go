@@ -69,7 +69,7 @@ func loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, sub
 		}
 	}
 	m.now, err = tx.Now(ctx)
-	return m, subject{m.Life, store.Event{Machine: m.Name}}, err
+	return m, subject{life: m.Life, event: store.Event{Machine: m.Name}}, err
 }
 
 // inspect goes on to an inspection.
@@ -79,7 +79,7 @@ func (m machineView) inspect(why string) Outcome {
 
 // quarantine sets the machine apart after an inspection that failed.
 func (m machineView) quarantine(format string, args ...any) Outcome {
-	return advance(store.Quarantined, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID, m.Inspections) })
+	return advance(store.Quarantined, format, args...).because(CauseInspection).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID, m.Inspections) })
 }
 
 func machineEnrolled(_ context.Context, m machineView) Outcome {
@@ -228,7 +228,7 @@ func machineInUse(_ context.Context, m machineView) Outcome {
 // prove is that the machine is healthy.
 func machineReleasing(_ context.Context, m machineView) Outcome {
 	if m.Suspect != "" {
-		return advance(store.Quarantined, "%s", m.Suspect)
+		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
 	}
 	return m.inspect("is inspected before it is used again")
 }

@@ -109,7 +109,7 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	}
 	n.now, err = tx.Now(ctx)
 	who := store.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
-	return n, subject{n.Life, who}, err
+	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err
 }
 
 // next advances and lets the cluster and the machine look.
@@ -140,7 +140,7 @@ func (n nodeView) late(what string, limit time.Duration) Outcome {
 	if n.Reason != "" {
 		what += " (" + n.Reason + ")"
 	}
-	return n.fail("%s within %s", what, limit)
+	return n.fail("%s within %s", what, limit).because(CauseDeadline)
 }
 
 func nodePending(_ context.Context, n nodeView) Outcome {
@@ -148,7 +148,7 @@ func nodePending(_ context.Context, n nodeView) Outcome {
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
 	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
-		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase)
+		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
 	}
 	return n.next(store.Attaching, "on machine %s", n.machine.Name)
 }
@@ -241,7 +241,7 @@ func (w World) nodeBootLate(n nodeView) Outcome {
 // bootAgain tries once more on the same machine, then gives the machine up.
 func (n nodeView) bootAgain(why string) Outcome {
 	if n.Boot-n.JoinedBoot >= bootTries {
-		return n.fail("%s", why)
+		return n.fail("%s", why).because(CauseBoot)
 	}
 	return n.next(store.Attaching, "%s; boots once more", why)
 }
@@ -327,7 +327,7 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	case !seen.Running && seen.Boot == n.Boot && n.machine.Network != "":
 		return n.bootAnew("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
-		return n.fail("it stopped by itself: %s", brief(seen.Detail))
+		return n.fail("it stopped by itself: %s", brief(seen.Detail)).because(CauseStopped)
 	}
 	return waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
 }

@@ -16,6 +16,8 @@ type Outcome struct {
 	after  time.Duration
 	asleep bool
 	err    error // retry with backoff because of it
+	late   bool  // the phase's deadline had passed
+	cause  Cause // of a failure
 	also   []func(context.Context, *store.Tx) error
 }
 
@@ -34,6 +36,28 @@ func rest() Outcome { return Outcome{asleep: true} }
 
 // retry stays and tries again, later with every failure in a row.
 func retry(err error) Outcome { return Outcome{err: err, text: err.Error()} }
+
+// Cause is the kind of a failure, to be counted; its words are in the outcome's text. There are few, and they mean the same
+// for years.
+type Cause string
+
+// Causes of failures.
+const (
+	CauseDeadline   Cause = "deadline"   // a phase lasted too long
+	CauseBoot       Cause = "boot"       // it came to nothing, more than once
+	CauseStopped    Cause = "stopped"    // a node ended by itself
+	CauseMachine    Cause = "machine"    // the machine under a node was taken out of service
+	CauseInspection Cause = "inspection" // a machine's tests or the erasure of its disks
+	CauseSuspect    Cause = "suspect"    // a machine on which a node failed
+	CauseNodes      Cause = "nodes"      // a cluster lacks nodes
+	CauseOther      Cause = "other"
+)
+
+// because says what kind of failure it is.
+func (o Outcome) because(c Cause) Outcome {
+	o.cause = c
+	return o
+}
 
 // with adds something to the outcome's transaction.
 func (o Outcome) with(f func(context.Context, *store.Tx) error) Outcome {

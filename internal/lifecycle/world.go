@@ -11,6 +11,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/substrate"
+	"muster/internal/telemetry"
 )
 
 // Inspector looks after machines of one substrate, apart from the nodes on them.
@@ -54,6 +55,7 @@ type World struct {
 	Commons   substrate.Commons
 	Admission *admission.Admission
 	Authority *identity.Authority
+	Telemetry *telemetry.Telemetry // nil: nobody looks on
 }
 
 // Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.

@@ -50,10 +50,10 @@ func (tx *Tx) Census(ctx context.Context, silence time.Duration) (Census, error)
 		var q Queue
 		var lag int64
 		err := tx.row(ctx, `SELECT
-				COALESCE(SUM(CASE WHEN wake_at <= now_ms() AND lease_until < now_ms() THEN 1 ELSE 0 END), 0),
-				COALESCE(MAX(CASE WHEN wake_at <= now_ms() AND lease_until < now_ms() THEN now_ms() - wake_at END), 0),
-				COALESCE(SUM(CASE WHEN lease_until >= now_ms() THEN 1 ELSE 0 END), 0)
-			FROM `+string(kind)).Scan(&q.Due, &lag, &q.Held)
+				COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 1 ELSE 0 END), 0),
+				COALESCE(MAX(CASE WHEN lease_until < now_ms() THEN now_ms() - wake_at END), 0),
+				COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 0 ELSE 1 END), 0)
+			FROM `+string(kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &q.Held)
 		if err != nil {
 			return c, fmt.Errorf("count the work with %ss: %w", kind, err)
 		}

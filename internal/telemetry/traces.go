@@ -199,4 +199,3 @@ func texts(pairs ...string) []attribute.KeyValue {
 	}
 	return all
 }
-
