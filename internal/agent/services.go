@@ -46,10 +46,14 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 			noise:   []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
 		})
 	}
+	self := config.Self
+	if whole(n.boot) {
+		self.CPUs, self.MemoryMiB = 0, 0 // slurmd finds all that there is by itself, sockets and cores included
+	}
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
 	return append(list, service{
 		name:    slurmd,
-		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(config.Self), "--conf-server", head}},
+		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(self), "--conf-server", head}},
 		wait:    n.beforeSlurmd(config, head),
 	})
 }

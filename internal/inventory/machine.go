@@ -15,6 +15,9 @@ type Machine struct {
 	Facts     Facts    `json:"facts"`
 }
 
+// WakeOnLAN is the power control that can only switch on.
+const WakeOnLAN = "wol"
+
 // Power says how a machine is switched; environment/power reads it.
 type Power struct {
 	// Control is "wol", "ipmi://HOST[:PORT]", "redfish://HOST[:PORT][/PATH-OF-THE-SYSTEM][?certificate=sha256:HEX]" or

@@ -135,7 +135,7 @@ func (m machineView) judge(seen Inspected) Outcome {
 			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
 		}
 		if m.Dirty {
-			r := store.Release{From: m.holder, At: m.now, Power: "switched off and seen off, before and after", Disks: seen.Erased, Clean: clean}
+			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(), Disks: seen.Erased, Clean: clean}
 			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
 				return err
 			}
@@ -145,6 +145,15 @@ func (m machineView) judge(seen Inspected) Outcome {
 		}
 		return tx.SaveFacts(ctx, m.ID, m.Inspections, seen.Facts)
 	})
+}
+
+// powerCycle says how the memory of a machine that is given back was cleared: the inspection that erases begins on a
+// machine that is off, and ends with it off. One that only Wake-on-LAN switches shows that by silence.
+func (m machineView) powerCycle() string {
+	if m.Power.Control == inventory.WakeOnLAN {
+		return "switched itself off and was silent on its network, before and after"
+	}
+	return "switched off and seen off, before and after"
 }
 
 func found(f inventory.Facts) string {

@@ -56,10 +56,12 @@ func newYard(t *testing.T, machines int, flags ...string) *yard {
 	y := &yard{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
 	up := append([]string{"rack", "up", "--machines", fmt.Sprint(machines), "--csv", y.csv}, flags...)
 	t.Cleanup(func() {
+		down := []string{"rack", "down"}
 		if t.Failed() {
 			y.consoles()
+			down = append(down, "--force") // clusters may hold machines
 		}
-		r.Run("rack", "down")
+		r.Run(down...)
 		if _, err := os.Stat(r.Data + "-rack"); err == nil {
 			t.Errorf("the rack has left %s-rack", r.Data)
 		}

@@ -33,7 +33,7 @@ type Kind string
 
 // The kinds.
 const (
-	WakeOnLAN Kind = "wol"
+	WakeOnLAN Kind = inventory.WakeOnLAN
 	IPMI      Kind = "ipmi"
 	Redfish   Kind = "redfish"
 	Command   Kind = "command"
