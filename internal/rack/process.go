@@ -52,7 +52,7 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 		files = append(files, file)
 		p.cables = append(p.cables, &cable{namespace: namespace, port: name})
 	}
-	said, err := p.launch(v.arguments(), files)
+	said, err := p.launch(v.arguments(), files, v.disks)
 	if err != nil {
 		ours.close()
 		return nil, err
@@ -67,8 +67,8 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 }
 
 // launch runs QEMU from a thread that stays with it, as the kernel ends it together with that thread, and so with this
-// process however that ends (prctl(2), PR_SET_PDEATHSIG). What QEMU said may be read after done.
-func (p *process) launch(args []string, files []*os.File) (said *bytes.Buffer, err error) {
+// process however that ends (prctl(2), PR_SET_PDEATHSIG). What QEMU said may be read after done. Disks are trimmed when it is gone.
+func (p *process) launch(args []string, files []*os.File, disks []string) (said *bytes.Buffer, err error) {
 	said = &bytes.Buffer{}
 	c := exec.Command(qemu, args...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -84,6 +84,9 @@ func (p *process) launch(args []string, files []*os.File) (said *bytes.Buffer, e
 		started <- err
 		if err == nil {
 			_ = c.Wait() // that it has ended is all there is to know
+			for _, disk := range disks {
+				_ = trim(disk) // it costs room only
+			}
 		}
 		p.monitor.close()
 		for _, cable := range p.cables {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -181,6 +182,33 @@ func try(ctx context.Context, options []string, patience time.Duration) error {
 		return fmt.Errorf("%s %s: no sign of life in %s", options[1], options[3], patience)
 	}
 	return nil
+}
+
+// trim gives back the room of what reads as zeroes. A guest that writes zeroes in the ordinary way, as erasing does, makes
+// the file system set the room aside.
+func trim(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	end, err := file.Seek(0, io.SeekEnd)
+	for at := int64(0); err == nil && at < end; {
+		data, next := end, end // no data up to data, then some up to next
+		if to, err := file.Seek(at, unix.SEEK_DATA); err == nil {
+			data = to
+			if next, err = file.Seek(data, unix.SEEK_HOLE); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, unix.ENXIO) { // there is none
+			return err
+		}
+		if data > at {
+			err = unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, data-at)
+		}
+		at = next
+	}
+	return err
 }
 
 // sparse makes a file of that size which takes no room yet; one that is there is kept.
