@@ -158,13 +158,10 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 		return nil, err
 	}
 	if current.Desired == store.ToDelete {
-		return nil, refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", current.Name), "wait for its end, then create it anew")
+		return nil, beingDeleted(current)
 	}
 	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current}
-	// The image may have been replaced by a newer one of its name, or removed: what runs stays.
-	if plan.image, _ = a.Images.Image(resolved.Image); plan.image.Digest != current.Image {
-		plan.image = Image{Name: resolved.Image, Digest: current.Image, Boots: plan.image.Boots}
-	}
+	plan.image = a.imageOf(current, resolved.Image)
 	if err := possible(plan.Changes); err != nil {
 		return plan, err
 	}

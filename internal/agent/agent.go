@@ -146,7 +146,8 @@ type node struct {
 	reporter *reporter
 	head     *headDuty // nil unless this is the head
 
-	served    bool          // the daemons have been started
+	served    bool // the daemons have been started
+	pausing   pausing
 	exports   bool          // /home is served by NFS
 	driven    chan struct{} // closed when the machine's drivers are loaded
 	homeThere chan struct{} // closed when /home is mounted

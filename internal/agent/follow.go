@@ -145,6 +145,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	}
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
 	if n.head != nil {
+		n.pause(ctx, config.Pause)
 		n.head.want(config.Peers)
 	}
 	if !n.served {

@@ -46,6 +46,7 @@ type headDuty struct {
 	mu      sync.Mutex
 	peers   []protocol.Peer
 	changed time.Time // of the peers or of what Slurm said
+	keeps   bool      // see keep
 
 	wake chan struct{}
 }
@@ -90,7 +91,7 @@ func (h *headDuty) run(ctx context.Context) {
 // once looks, does what is to be done now, and says when to look again.
 func (h *headDuty) once(ctx context.Context) time.Duration {
 	h.mu.Lock()
-	peers := h.peers
+	peers, keeps := h.peers, h.keeps
 	h.mu.Unlock()
 	if !h.ready() {
 		h.failed(errors.New("not listening"))
@@ -111,7 +112,10 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	h.reporter.setCheck("slurmctld", nil)
 	h.reporter.setSlurm(nodes)
 	actions := plan(peers, view)
-	if slices.ContainsFunc(actions, removes) {
+	switch {
+	case keeps:
+		actions = slices.DeleteFunc(actions, removes)
+	case slices.ContainsFunc(actions, removes):
 		actions = h.confirmed(ctx, actions, view)
 	}
 	for _, a := range actions {

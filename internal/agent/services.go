@@ -43,6 +43,7 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 			name:    slurmctld,
 			command: Command{Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, Account: accounts.slurm},
 			wait:    n.until("unix", mungeSocket),
+			grace:   slurmctldGrace,
 			noise:   []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
 		})
 	}

@@ -21,6 +21,8 @@ type service struct {
 	command Command
 	// wait blocks until the service may be started; nil: at once. An error means that ctx has ended.
 	wait func(context.Context) error
+	// grace is how long it may take to end, if that is more than stopGrace.
+	grace time.Duration
 	// noise are parts of lines that say nothing and come often.
 	noise []string
 }
@@ -115,7 +117,7 @@ func (s *supervisor) once(ctx context.Context, one *supervised) {
 	case <-p.Done():
 	case <-ctx.Done():
 		p.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(stopGrace, func() { p.Signal(syscall.SIGKILL) })
+		kill := time.AfterFunc(max(one.grace, stopGrace), func() { p.Signal(syscall.SIGKILL) })
 		<-p.Done()
 		kill.Stop()
 	}
@@ -134,6 +136,14 @@ func (s *supervisor) stop() {
 	for i := len(services) - 1; i >= 0; i-- {
 		services[i].cancel()
 		<-services[i].stopped
+	}
+}
+
+// end stops one service for good.
+func (s *supervisor) end(name string) {
+	if one := s.named(name); one != nil {
+		one.cancel()
+		<-one.stopped
 	}
 }
 

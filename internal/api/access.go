@@ -123,6 +123,8 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 	})
 	switch {
 	case err != nil:
+	case c.Phase == store.Paused:
+		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")), "`muster resume "+c.Name+" --wait` brings it back")
 	case found.ID == "" && name != "":
 		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name), "`muster describe "+c.Name+"` lists its nodes")
 	case found.ID == "" || found.Phase != store.Ready && found.Phase != store.Draining:

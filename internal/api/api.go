@@ -108,6 +108,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	api := humago.New(mux, config)
 	api.UseMiddleware(a.authenticate(api))
 	a.registerClusters(api)
+	a.registerPause(api)
 	a.registerAccess(api)
 	a.registerEvents(api)
 	a.registerMachines(api)

@@ -17,8 +17,10 @@ type Cluster struct {
 	ID         string         `json:"id" doc:"for life"`
 	Name       string         `json:"name"`
 	Project    string         `json:"project"`
-	Phase      store.Phase    `json:"phase" enum:"pending,provisioning,ready,degraded,deleting,deleted"`
+	Phase      store.Phase    `json:"phase" enum:"pending,provisioning,ready,degraded,pausing,paused,resuming,deleting,deleted"`
+	Desired    store.Desired  `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
 	Reason     string         `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
+	Held       int64          `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
 	Lacks      string         `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
 	Since      time.Time      `json:"since" doc:"when the phase began"`
 	Generation int64          `json:"generation" doc:"of the spec; every accepted change adds one"`
@@ -67,9 +69,10 @@ type Machine struct {
 	Facts     inventory.Facts `json:"facts"`
 }
 
-// Operation is an accepted change on its way. It is done when the cluster has reached its generation, or is deleted.
+// Operation is an accepted change on its way. It is done when the cluster has reached its generation, or is paused, or is
+// deleted.
 type Operation struct {
-	Kind        string `json:"kind" enum:"create,change,delete"`
+	Kind        string `json:"kind" enum:"create,change,pause,resume,delete"`
 	Cluster     string `json:"cluster" doc:"ID"`
 	Generation  int64  `json:"generation"`
 	EventsAfter int64  `json:"events_after" doc:"its events have higher numbers; give it as Last-Event-ID"`
@@ -123,7 +126,10 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	view := Cluster{
 		ID: c.ID, Name: c.Name, Project: c.Project, Phase: c.Phase, Reason: c.Reason, Lacks: c.Short, Since: c.PhaseAt,
 		Generation: c.Generation, Reached: c.Reached, Image: c.Image, Spec: c.Spec, CreatedAt: c.CreatedAt, CreatedBy: c.CreatedBy,
-		Nodes: []Node{}, Receipt: c.Receipt,
+		Nodes: []Node{}, Receipt: c.Receipt, Desired: c.Desired,
+	}
+	if c.Phase == store.Paused {
+		view.Held = c.Held
 	}
 	nodes, err := tx.Nodes(ctx, c.ID)
 	if err != nil {

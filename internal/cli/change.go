@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
+	"muster/internal/store"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
@@ -93,12 +94,20 @@ func (a *app) announce(answer api.Answer) {
 		a.say("cluster %s is as wanted: nothing to change", name)
 		return
 	}
+	if answer.Cluster.Phase == store.Paused && answer.Operation.Kind == "change" {
+		a.say("cluster %s is paused: the change counts when it is resumed", name)
+		return
+	}
 	var what string
 	switch answer.Operation.Kind {
 	case "create":
 		what = "is being made: " + crew(answer.Cluster.Nodes)
 	case "delete":
 		what = "is being deleted: releases " + plural(len(answer.Release), "node")
+	case "pause":
+		what = "is being paused: releases " + plural(len(answer.Release), "node")
+	case "resume":
+		what = "is being resumed: " + crew(answer.Cluster.Nodes)
 	default:
 		what = "changes: " + planWords(answer.Plan)
 	}
@@ -111,6 +120,11 @@ func (a *app) arrived(j *journey) {
 	took := seconds(time.Since(j.start))
 	if j.op.Kind == "delete" {
 		a.say("cluster %s is %s in %s", j.name, a.paint(a.err, green, "deleted"), took)
+		return
+	}
+	if j.cluster.Phase == store.Paused {
+		a.say("cluster %s is %s in %s; it holds %s", j.name, a.paint(a.err, green, "paused"), took, bytesSize(j.cluster.Held))
+		a.say("`muster resume %s` brings it back", j.name)
 		return
 	}
 	a.say("cluster %s is %s: %s in %s", j.name, a.paint(a.err, green, "ready"), crew(j.cluster.Nodes), took)

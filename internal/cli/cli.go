@@ -50,6 +50,8 @@ func verbs() []verb {
 		{"get", forClusters, (*app).get},
 		{"describe", forClusters, (*app).describe},
 		{"scale", forClusters, (*app).scale},
+		{"pause", forClusters, (*app).pause},
+		{"resume", forClusters, (*app).resume},
 		{"delete", forClusters, (*app).delete},
 		{"events", forClusters, (*app).events},
 		{"ssh", forClusters, (*app).ssh},

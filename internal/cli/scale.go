@@ -53,8 +53,12 @@ type drainTimeout time.Duration
 
 func drainFlag(c *cobra.Command) *drainTimeout {
 	d := new(drainTimeout)
-	c.Flags().DurationVar((*time.Duration)(d), "drain-timeout", 0, "the `TIME` that nodes that go may wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
+	d.flag(c, "the `TIME` that nodes that go may wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
 	return d
+}
+
+func (d *drainTimeout) flag(c *cobra.Command, usage string) {
+	c.Flags().DurationVar((*time.Duration)(d), "drain-timeout", 0, usage)
 }
 
 func (d *drainTimeout) query() url.Values {

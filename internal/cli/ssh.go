@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/api"
+	"muster/internal/store"
 )
 
 func (a *app) ssh() *cobra.Command {
@@ -63,7 +64,7 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	if _, err := controller.do(ctx, get(clusterPath(ref), nil), &cluster); err != nil {
 		return err
 	}
-	if node != "" && !slices.ContainsFunc(cluster.Nodes, func(n api.Node) bool { return n.Name == node }) {
+	if node != "" && cluster.Phase != store.Paused && !slices.ContainsFunc(cluster.Nodes, func(n api.Node) bool { return n.Name == node }) {
 		text := fmt.Sprintf("cluster %s has no node %q (`muster describe %s` lists its nodes)", cluster.Name, node, ref)
 		return &problemError{api.Problem{Code: "not-found", Detail: text}}
 	}

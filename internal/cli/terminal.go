@@ -51,7 +51,7 @@ func phaseColour(p store.Phase) colour {
 		return green
 	case store.Failed, store.Quarantined, store.Degraded:
 		return red
-	case store.Gone, store.Deleted, store.Removed, store.Maintenance:
+	case store.Gone, store.Deleted, store.Removed, store.Maintenance, store.Paused:
 		return grey
 	}
 	return yellow

@@ -214,6 +214,14 @@ func (j *journey) done() (bool, error) {
 		return c.Phase == store.Deleted, nil
 	case ends:
 		return false, fmt.Errorf("cluster %s is %s: somebody deleted it meanwhile", c.Name, standing(c))
+	case j.op.Kind == "pause" && c.Desired == store.Present:
+		return false, fmt.Errorf("cluster %s is %s: somebody resumed it meanwhile", c.Name, standing(c))
+	case j.op.Kind == "pause":
+		return c.Phase == store.Paused, nil
+	case c.Desired == store.ToPause && j.op.Kind == "resume":
+		return false, fmt.Errorf("cluster %s is %s: somebody paused it meanwhile", c.Name, standing(c))
+	case c.Phase == store.Paused && c.Desired == store.ToPause:
+		return true, nil // a change of a paused cluster counts from its resume on
 	}
 	return c.Phase == store.Ready && c.Reached >= j.op.Generation, nil
 }

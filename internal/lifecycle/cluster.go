@@ -37,6 +37,9 @@ func (w World) clusters() chart[clusterView] {
 			store.Provisioning: {handle: w.clusterReconcile},
 			store.Ready:        {handle: w.clusterReconcile},
 			store.Degraded:     {handle: w.clusterReconcile},
+			store.Pausing:      {handle: w.clusterPausing},
+			store.Paused:       {handle: w.clusterPaused},
+			store.Resuming:     {handle: w.clusterReconcile},
 			store.Deleting:     {handle: w.clusterDelete},
 		},
 	}
@@ -64,14 +67,12 @@ func (w World) clusterAdmitted(_ context.Context, c clusterView) Outcome {
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
-func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
-	if c.Desired == store.ToDelete {
-		return advance(store.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
-			for _, n := range c.nodes { // those that drain need not wait for their jobs any more
-				tx.Wake(store.NodeKind, n.ID)
-			}
-			return nil
-		})
+func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
+	switch c.Desired {
+	case store.ToDelete:
+		return c.toDelete()
+	case store.ToPause:
+		return w.toPause(ctx, c)
 	}
 	want := 0 // compute nodes; the head comes on top
 	for _, q := range c.Spec.Queues {
@@ -100,6 +101,8 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
 		}
 		return outcome
+	case c.Phase == store.Resuming:
+		outcome = c.at(store.Resuming, summary(ready, want, waits), clusterLooks)
 	case c.Reached < c.Generation:
 		outcome = c.at(store.Provisioning, summary(ready, want, waits), clusterLooks)
 	default:
@@ -111,11 +114,20 @@ func (w World) clusterReconcile(_ context.Context, c clusterView) Outcome {
 	return outcome
 }
 
+func (c clusterView) toDelete() Outcome {
+	return advance(store.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
+		for _, n := range c.nodes { // those that drain need not wait for their jobs any more
+			tx.Wake(store.NodeKind, n.ID)
+		}
+		return nil
+	})
+}
+
 // refill asks admission for machines for the nodes that are missing.
 func (w World) refill(c clusterView, o Outcome) Outcome {
 	return o.with(func(ctx context.Context, tx *store.Tx) error {
 		fresh, err := tx.Cluster(ctx, c.ID) // as intended now; the claim's lock keeps it so
-		if err != nil || fresh.Desired == store.ToDelete {
+		if err != nil || fresh.Desired != store.Present {
 			return err
 		}
 		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)

@@ -55,7 +55,7 @@ func newStage(t *testing.T, url string, machines int) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
-	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Admission: s.admission, Authority: authority}
+	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *lifecycle.Limits) { l.Quarantine, l.Forget = 300*time.Millisecond, time.Second })
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		for range machines {
@@ -160,7 +160,7 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 		tx.Wake(store.NodeKind, n.ID)
 	}
 	if n.Role == protocol.Head {
-		return nil
+		return s.playPause(ctx, tx, n, runs)
 	}
 	var row *protocol.SlurmNode
 	if runs && n.Phase != store.Releasing && n.Phase != store.Failed {

@@ -314,6 +314,8 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 		return n.next(store.Releasing, "its cluster is deleted")
 	case n.Desired == store.Absent && n.Role == protocol.Compute:
 		return n.inform(store.Draining, "no new jobs; running ones may end")
+	case n.Desired == store.Absent && n.cluster.Desired == store.ToPause:
+		return n.inform(store.Draining, "Slurm stops")
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
 	}
@@ -356,6 +358,8 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.cluster.Desired == store.ToDelete:
 		return n.next(store.Releasing, "its cluster is deleted")
+	case n.Role == protocol.Head:
+		return w.headHalts(n)
 	case s == nil:
 		return n.inform(store.Releasing, "Slurm does not know it")
 	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":

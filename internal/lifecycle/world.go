@@ -53,6 +53,7 @@ type World struct {
 	DB        *store.Store
 	Grounds   map[string]Ground // by the machines' substrate
 	Commons   substrate.Commons
+	Keep      substrate.Keep
 	Admission *admission.Admission
 	Authority *identity.Authority
 	Telemetry *telemetry.Telemetry // nil: nobody looks on
@@ -65,6 +66,7 @@ type Limits struct {
 	Join       time.Duration // until its services run and Slurm has it
 	Test       time.Duration // its checks
 	Forget     time.Duration // how long a released node may stand in Slurm's list
+	Halt       time.Duration // for slurmctld to stop before a pause
 	KillGrace  time.Duration // for jobs that are ended at the drain's limit
 	Inspection time.Duration // between two signs of life of an inspection
 	Quarantine time.Duration // then a machine is inspected again by itself; doubles with every failure in a row
@@ -75,7 +77,7 @@ type Limits struct {
 func LocalLimits() Limits {
 	return Limits{
 		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: time.Minute, Forget: 10 * time.Second,
-		KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
+		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
 	}
 }
 
@@ -83,7 +85,7 @@ func LocalLimits() Limits {
 func MetalLimits() Limits {
 	return Limits{
 		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: time.Minute, Forget: 10 * time.Second,
-		KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
+		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
 	}
 }
 

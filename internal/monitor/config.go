@@ -88,6 +88,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		for i, q := range cluster.Spec.Queues {
 			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
 		}
+		c.Pause = pauseStep(cluster, self)
 		user := protocol.User{Name: cluster.CreatedBy, UID: firstUID}
 		for _, key := range keys {
 			user.Keys = append(user.Keys, key.Line)
@@ -105,6 +106,17 @@ func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protoco
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}
+}
+
+// pauseStep is what a head has to do now for its cluster's pause.
+func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
+	switch {
+	case n.Role != protocol.Head || c.Phase != store.Pausing:
+		return ""
+	case n.Desired == store.Absent:
+		return protocol.PauseHalt
+	}
+	return protocol.PauseCheckpoint
 }
 
 func address(n store.Node) string { return substrate.Address(n.Slot).Addr().String() }

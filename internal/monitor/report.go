@@ -51,6 +51,9 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if node.Phase != store.Ready || !slices.Equal(node.Seen.Checks, report.Checks) {
 			tx.Wake(store.NodeKind, node.ID)
 		}
+		if node.Role == protocol.Head && cluster.Phase == store.Pausing {
+			tx.Wake(store.ClusterKind, cluster.ID) // which waits for the head's steps
+		}
 		if node.Role != protocol.Head || report.Slurm == nil {
 			return nil
 		}

@@ -29,6 +29,8 @@ type Cluster struct {
 	Short      string // why missing nodes cannot come now; "" when they can
 	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
 	Targets   map[string]int
+	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
+	Held      int64         // bytes that it held when it was paused last
 	CreatedAt time.Time
 	CreatedBy string
 	HomeTerms usage.Terms // only written, by AddCluster; the meter keeps them
@@ -57,17 +59,20 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, created_at, created_by, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key, targets string
-	var at, created, drain int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &created, &c.CreatedBy}
+	var at, created, drain, wait int64
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &created, &c.CreatedBy}
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
 	}
 	c.PhaseAt, c.CreatedAt, c.DrainFor = instant(at), instant(created), time.Duration(drain)*time.Millisecond
+	if c.PauseWait = time.Duration(wait) * time.Millisecond; wait < 0 {
+		c.PauseWait = UntilJobsEnd
+	}
 	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
 		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
 	}
@@ -204,8 +209,8 @@ func (tx *Tx) SetTargets(ctx context.Context, id string, targets map[string]int)
 	return nil
 }
 
-// WantClusterPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Nothing changes for
-// one that is to be deleted.
+// WantClusterPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Running jobs are queued
+// again at once; see PatientlyPaused. Nothing changes for one that is to be deleted.
 func (tx *Tx) WantClusterPaused(ctx context.Context, id string) error {
 	return tx.want(ctx, id, Present, ToPause)
 }
@@ -216,7 +221,7 @@ func (tx *Tx) WantClusterPresent(ctx context.Context, id string) error {
 }
 
 func (tx *Tx) want(ctx context.Context, id string, from, to Desired) error {
-	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, `+woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, `+woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
 		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
 	}
 	return nil

@@ -98,3 +98,9 @@ type Commons interface {
 	// Dial opens a TCP connection inside the cluster's network, as its gateway address.
 	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
 }
+
+// Keep is what of a cluster outlives its nodes: /home and the state of its head.
+type Keep interface {
+	// Size is how much disk it takes, in bytes; 0 where there is nothing.
+	Size(ctx context.Context, cluster string) (int64, error)
+}

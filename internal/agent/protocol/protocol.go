@@ -102,7 +102,26 @@ type Config struct {
 	SharedCPUs bool `json:"shared_cpus,omitempty"`
 	// ExportHome tells the head to serve /home by NFS, to nodes that are not on its host.
 	ExportHome bool `json:"export_home,omitempty"`
+	// Pause is what the head has to do for its cluster's pause.
+	Pause PauseStep `json:"pause,omitempty"`
 }
+
+// PauseStep is a part of a pause that the head carries out. It reports the outcome as a check of the step's name, which
+// appears when the step is over; OK says whether it succeeded.
+type PauseStep string
+
+// The steps. From the first one on the head leaves nodes that go in Slurm's list, where queued jobs may name them.
+const (
+	PauseCheckpoint PauseStep = "checkpoint" // run the image's CheckpointHook while the jobs run
+	PauseHalt       PauseStep = "halt"       // the nodes are gone: stop slurmctld, which saves its state
+)
+
+// CheckpointHook is an image's program that lets running jobs save their work before they are queued again. It runs on
+// the head, as root, for CheckpointLimit at most.
+const (
+	CheckpointHook  = "/etc/muster/checkpoint"
+	CheckpointLimit = 5 * time.Minute
+)
 
 // Neighbour is an address and whose it is: the nodes are told, since nobody on a cluster's network asks by ARP.
 type Neighbour struct {

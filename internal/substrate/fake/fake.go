@@ -48,6 +48,7 @@ type Substrate struct {
 	mu         sync.Mutex
 	nodes      map[name]*node
 	commons    map[string]bool
+	kept       map[string]string  // cluster → what stands for its /home and state
 	faults     map[string][]fault // by node ID, the next one first
 	calls      Calls
 	violations []string
@@ -56,6 +57,7 @@ type Substrate struct {
 var (
 	_ substrate.Substrate = (*Substrate)(nil)
 	_ substrate.Commons   = (*Substrate)(nil)
+	_ substrate.Keep      = (*Substrate)(nil)
 )
 
 // name is a node's, of whatever boot.
@@ -75,7 +77,7 @@ type node struct {
 
 // New makes an empty world.
 func New(options Options) *Substrate {
-	return &Substrate{options: options, nodes: map[name]*node{}, commons: map[string]bool{}, faults: map[string][]fault{}}
+	return &Substrate{options: options, nodes: map[name]*node{}, commons: map[string]bool{}, kept: map[string]string{}, faults: map[string][]fault{}}
 }
 
 // Ensure makes the node run this boot.
@@ -248,6 +250,7 @@ func (s *Substrate) RemoveCommons(ctx context.Context, cluster string) error {
 		}
 	}
 	delete(s.commons, cluster)
+	delete(s.kept, cluster)
 	return ctx.Err()
 }
 

@@ -78,6 +78,7 @@ type Driver struct {
 var (
 	_ substrate.Substrate = (*Driver)(nil)
 	_ substrate.Commons   = (*Driver)(nil)
+	_ substrate.Keep      = (*Driver)(nil)
 )
 
 // New makes a driver over config.Dir. It changes nothing but that directory; it looks for runc and tries out, once,

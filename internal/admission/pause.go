@@ -1,0 +1,82 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+)
+
+// Unpausable says why a cluster cannot be paused; nil if it can. What a head on a whole machine holds, it holds in that
+// machine's memory.
+func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluster) (refused, err error) {
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.Role != protocol.Head || n.MachineID == "" {
+			continue
+		}
+		m, err := tx.Machine(ctx, n.MachineID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if m.Substrate == "metal" {
+			return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s: its /home and its job queue are in that machine's memory and would be lost", m.Name),
+				"create the cluster with head.class on a service host, as `head: {class: service}`; then its state outlives its nodes"), nil
+		}
+	}
+	return nil, nil
+}
+
+// Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now. The
+// plan of one that is not paused has nothing in it.
+func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (*Plan, error) {
+	plan := &Plan{Spec: c.Spec, current: &c}
+	switch {
+	case c.Desired == store.ToDelete:
+		return nil, beingDeleted(c)
+	case c.Desired == store.Present:
+		return plan, nil
+	case c.Phase != store.Paused:
+		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still pausing: %s", c.Name, c.Reason), "resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
+	}
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	plan.image = a.imageOf(c, c.Spec.Image)
+	wanted := c
+	wanted.Desired = store.Present
+	return plan, a.place(ctx, tx, plan, shapeOf(wanted, nodes).missing)
+}
+
+// CarryOutResume writes the plan of Resume as intent. Call it in the transaction that made the plan.
+func (a *Admission) CarryOutResume(ctx context.Context, tx *store.Tx, p *Plan, by string) (store.Cluster, error) {
+	id := p.current.ID
+	if err := tx.WantClusterPresent(ctx, id); err != nil {
+		return store.Cluster{}, err
+	}
+	if err := a.seat(ctx, tx, id, p.Add); err != nil {
+		return store.Cluster{}, err
+	}
+	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", count(len(p.Add), "machine"), by)})
+	return tx.Cluster(ctx, id)
+}
+
+func beingDeleted(c store.Cluster) *Refusal {
+	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait for its end, then create it anew")
+}
+
+// imageOf is the image of a cluster that has one. That of its name may have been replaced by a newer one, or removed: what
+// the cluster has stays.
+func (a *Admission) imageOf(c store.Cluster, name string) Image {
+	image, _ := a.Images.Image(name)
+	if image.Digest != c.Image {
+		image = Image{Name: name, Digest: c.Image, Boots: image.Boots}
+	}
+	return image
+}

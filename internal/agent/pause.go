@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+)
+
+// slurmctldGrace is how long slurmctld may take to save its state when it is stopped in order.
+const slurmctldGrace = 15 * time.Second
+
+// pausing is the step of a pause that this head is at.
+type pausing struct {
+	step    protocol.PauseStep
+	callOff context.CancelFunc // ends what it is doing
+}
+
+// pause carries out a pause's step, once, and reports its outcome. No step means that there is no pause, or no longer.
+func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
+	if step == n.pausing.step {
+		return
+	}
+	if n.pausing.callOff != nil {
+		n.pausing.callOff()
+	}
+	n.head.keep(step != "")
+	ctx, cancel := context.WithCancel(ctx)
+	n.pausing = pausing{step, cancel}
+	n.reporter.withdraw(protocol.PauseCheckpoint, protocol.PauseHalt)
+	steps := map[protocol.PauseStep]func(context.Context) protocol.Check{
+		protocol.PauseCheckpoint: n.checkpoint,
+		protocol.PauseHalt:       n.halt,
+	}
+	if run, known := steps[step]; known {
+		n.tasks.Go(func() {
+			outcome := run(ctx)
+			if ctx.Err() == nil {
+				outcome.Name = string(step)
+				n.reporter.conclude(outcome)
+				n.console.printf("pause: %s", outcome.Text)
+			}
+		})
+	}
+}
+
+// checkpoint runs the image's hook, if it has one.
+func (n *node) checkpoint(ctx context.Context) protocol.Check {
+	hook := n.world.disk.path(protocol.CheckpointHook)
+	info, err := os.Stat(hook)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (info.IsDir() || info.Mode()&0o111 == 0) {
+		return protocol.Check{OK: true, Text: "the image has no checkpoint hook"}
+	}
+	began := time.Now()
+	limited, cancel := context.WithTimeoutCause(ctx, protocol.CheckpointLimit, fmt.Errorf("not done within %s", protocol.CheckpointLimit))
+	defer cancel()
+	if _, err := n.world.processes.Run(limited, hook); err != nil {
+		return protocol.Check{Text: fmt.Sprintf("the checkpoint hook failed: %v", err)}
+	}
+	return protocol.Check{OK: true, Text: fmt.Sprintf("the checkpoint hook took %.1f s", time.Since(began).Seconds())}
+}
+
+// halt ends slurmctld, which saves its state.
+func (n *node) halt(context.Context) protocol.Check {
+	began := time.Now()
+	n.supervisor.end(slurmctld)
+	return protocol.Check{OK: true, Text: fmt.Sprintf("Slurm has stopped in %.1f s and saved its state", time.Since(began).Seconds())}
+}
+
+// conclude reports a check that comes up once.
+func (r *reporter) conclude(c protocol.Check) {
+	r.edit(func(p *protocol.Report) bool {
+		p.Checks = append(p.Checks, c)
+		return true
+	})
+}
+
+// withdraw takes such checks out of the report again.
+func (r *reporter) withdraw(steps ...protocol.PauseStep) {
+	r.edit(func(p *protocol.Report) bool {
+		before := len(p.Checks)
+		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c protocol.Check) bool { return slices.Contains(steps, protocol.PauseStep(c.Name)) })
+		return len(p.Checks) != before
+	})
+}
+
+// keep says whether nodes that are no peers stay in Slurm's list. While the cluster pauses they do: a queued job that
+// names one would be lost when slurmctld starts again and does not know it.
+func (h *headDuty) keep(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keeps = on
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/store"
+)
+
+// What becomes of jobs that run when their cluster pauses.
+const (
+	onJobsRequeue = "requeue"
+	onJobsWait    = "wait"
+)
+
+func (a *API) registerPause(api huma.API) {
+	tags := []string{"clusters"}
+	huma.Register(api, maybeNothing(huma.Operation{OperationID: "pause-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/pause", Summary: "Give a cluster's machines back and keep its state",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.pauseCluster)
+	huma.Register(api, maybeNothing(huma.Operation{OperationID: "resume-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/resume", Summary: "Bring a paused cluster back, on machines that are free now",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.resumeCluster)
+}
+
+type pauseInput struct {
+	ClusterRef
+	Request
+	OnJobs string `query:"on_jobs" enum:"requeue,wait" doc:"running jobs are queued again at once, or waited for, for drain_timeout at most. Left out: wait if there is a drain_timeout, else requeue"`
+}
+
+// patience is how long jobs may run on.
+func (in *pauseInput) patience() (time.Duration, error) {
+	drainFor, err := in.drain()
+	switch {
+	case err != nil:
+		return 0, err
+	case in.OnJobs == onJobsRequeue && drainFor > 0:
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout: jobs that are queued again at once are not waited for", "leave drain_timeout out, or say on_jobs=wait")
+	case in.OnJobs == onJobsWait && drainFor == 0:
+		return store.UntilJobsEnd, nil
+	}
+	return drainFor, nil
+}
+
+func (a *API) pauseCluster(ctx context.Context, in *pauseInput) (*answerOutput, error) {
+	wait, err := in.patience()
+	if err != nil {
+		return nil, err
+	}
+	ask := request("pause", in.Cluster, in.OnJobs, in.DrainTimeout)
+	return a.turn(ctx, in.Request, ask, in.Cluster, "pause", func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, func() error, error) {
+		plan := &admission.Plan{Spec: c.Spec}
+		if c.Desired == store.ToDelete {
+			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
+		}
+		if c.Phase == store.Paused && c.Desired == store.ToPause {
+			return plan, nil, nil
+		}
+		refused, err := a.Admission.Unpausable(ctx, tx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		if refused != nil {
+			return nil, nil, refused
+		}
+		nodes, err := tx.Nodes(ctx, c.ID)
+		for _, n := range nodes {
+			plan.Release = append(plan.Release, n.Name)
+		}
+		return plan, func() error {
+			text := "pause, jobs are queued again, by "
+			switch {
+			case wait == store.UntilJobsEnd:
+				text = "pause when its jobs have ended, by "
+			case wait > 0:
+				text = fmt.Sprintf("pause, jobs have %s to end, by ", wait)
+			}
+			tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text + identityOf(ctx)})
+			return tx.PatientlyPaused(ctx, c.ID, wait)
+		}, err
+	})
+}
+
+func (a *API) resumeCluster(ctx context.Context, in *struct {
+	ClusterRef
+	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
+}) (*answerOutput, error) {
+	options := Request{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey}
+	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume", func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, func() error, error) {
+		plan, err := a.Admission.Resume(ctx, tx, c)
+		if err != nil || c.Desired == store.Present {
+			return plan, nil, err
+		}
+		return plan, func() error {
+			_, err := a.Admission.CarryOutResume(ctx, tx, plan, identityOf(ctx))
+			return err
+		}, nil
+	})
+}
+
+// turn pauses or resumes: plan says what would happen, and what to do, nil if nothing; all in one transaction.
+func (a *API) turn(ctx context.Context, in Request, asked, ref, kind string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, func() error, error)) (*answerOutput, error) {
+	out := &answerOutput{}
+	run := func(tx *store.Tx) error {
+		out.Status, out.Body = http.StatusOK, Answer{}
+		after, err := tx.LastEvent(ctx)
+		if err != nil {
+			return err
+		}
+		c, err := a.find(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if err := tx.LockCluster(ctx, c.ID); err != nil {
+			return err
+		}
+		if c, err = tx.Cluster(ctx, c.ID); err != nil {
+			return err
+		}
+		if c.Phase == store.Deleted {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", c.Name), "create it anew")
+		}
+		p, act, err := plan(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		out.Body.Plan = planView(p)
+		if in.DryRun {
+			return nil
+		}
+		if act != nil {
+			if err := act(); err != nil {
+				return err
+			}
+			out.Status = http.StatusAccepted
+			out.Body.Operation = &Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+			if c, err = tx.Cluster(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		view, err := a.clusterView(ctx, tx, c)
+		out.Body.Cluster = &view
+		return err
+	}
+	if in.DryRun {
+		return out, a.tell(a.DB.View(ctx, run), nil)
+	}
+	return out, a.tell(a.once(ctx, in.IdempotencyKey, asked, out, run), nil)
+}

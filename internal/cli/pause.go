@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) pause() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "pause NAME",
+		Short: "Give a cluster's machines back and keep its state",
+		Long: `Pause a cluster: its machines go back to the pool, and nothing is paid but for what it holds. Its /home, its queue of jobs,
+its nodes' names and addresses, and its head's SSH host key stay until it is resumed or deleted.
+
+Running batch jobs are queued again and start from their beginning when the cluster is back; interactive ones end. An image
+with a program /etc/muster/checkpoint gets to save their work first. With --on-jobs wait no new job starts and the
+cluster pauses when the running ones have ended, or when --drain-timeout is over.`,
+		Example: `  muster pause hello --wait
+  muster pause cfd --on-jobs wait
+  muster pause cfd --drain-timeout 30m`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	onJobs := c.Flags().String("on-jobs", "", "what becomes of running jobs: `requeue` them at once, or wait for them (default: wait if there is a --drain-timeout, else requeue)")
+	drain := new(drainTimeout)
+	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are queued again (default: no limit with --on-jobs wait)")
+	flags := &changing{waiting: waitFlags(c, "its machines are back in the pool"), output: formatFlag(c)}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		switch *onJobs {
+		case "", "requeue", "wait":
+		default:
+			return usage("--on-jobs is requeue or wait, not %q", *onJobs)
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		r := change(http.MethodPost, clusterPath(args[0], "pause"), nil)
+		if r.query = drain.query(); r.query == nil {
+			r.query = url.Values{}
+		}
+		if *onJobs != "" {
+			r.query.Set("on_jobs", *onJobs)
+		}
+		return a.carryOut(ctx, controller, flags, r)
+	})
+	return c
+}
+
+func (a *app) resume() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Bring a paused cluster back",
+		Long: `Bring a paused cluster back on machines that are free now: the same names, addresses and keys, the same /home, and the jobs
+that were queued. If there are too few machines it is refused with what is missing (exit code 3), and the cluster stays
+paused.`,
+		Example: `  muster resume hello --wait
+  muster resume cfd --dry-run`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	flags := changeFlags(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		return a.carryOut(ctx, controller, flags, change(http.MethodPost, clusterPath(args[0], "resume"), nil))
+	})
+	return c
+}

@@ -1,0 +1,167 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+)
+
+// A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
+// done; the compute nodes drain and go; slurmctld stops and saves its state; the head goes. What stays is in the commons
+// and in rows: /home, the head's state, seats, keys, segment. Each step is read off the nodes' rows, so that any
+// controller goes on where another one stopped.
+
+// toPause begins a pause, or says why there can be none: then the cluster stays as it is.
+func (w World) toPause(ctx context.Context, c clusterView) Outcome {
+	var refused error
+	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+		refused, err = w.Admission.Unpausable(ctx, tx, c.Cluster)
+		return err
+	})
+	switch {
+	case err != nil:
+		return retry(err)
+	case refused != nil:
+		return waitFor(6*clusterLooks, "cannot pause: %s", refused)
+	}
+	return advance(store.Pausing, "gives %s back", nodes(len(c.nodes))).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, c.ID) })
+}
+
+// clusterPausing takes the pause a step further.
+func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
+	switch c.Desired {
+	case store.ToDelete:
+		return c.toDelete()
+	case store.Present:
+		return advance(store.Resuming, "it is wanted again")
+	}
+	var head *store.Node
+	var staying, going []store.Node // compute nodes
+	for _, n := range c.nodes {
+		switch {
+		case n.Role == protocol.Head:
+			head = &n
+		case n.Desired == store.Present:
+			staying = append(staying, n)
+		default:
+			going = append(going, n)
+		}
+	}
+	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its Slurm
+	switch {
+	case len(staying) > 0 && serves && !c.checkpointed(*head):
+		return waitFor(clusterLooks, "lets jobs save their work")
+	case len(staying) > 0:
+		return c.release(staying, head, serves)
+	case len(going) > 0:
+		return c.draining(going, serves)
+	case head != nil && head.Desired == store.Present:
+		return waitFor(clusterLooks, "stops Slurm").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+	case head != nil:
+		return waitFor(clusterLooks, "stops Slurm, then gives the head back")
+	case len(c.returning) > 0:
+		return waitFor(returnLooks, "%s", back(c.returning))
+	}
+	held, err := w.Keep.Size(ctx, c.ID)
+	if err != nil {
+		return retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
+	}
+	outcome := advance(store.Paused, "all machines are back; holds %s of /home and state", size(held))
+	outcome.asleep = true
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.SayShort(ctx, c.Cluster, ""); err != nil { // it lacks nothing any more
+			return err
+		}
+		return tx.SetHeld(ctx, c.ID, held)
+	})
+}
+
+// checkpointed says that the head has run the image's hook, or has had the time for it.
+func (c clusterView) checkpointed(head store.Node) bool {
+	told := func(check protocol.Check) bool { return check.Name == string(protocol.PauseCheckpoint) }
+	over := c.now.Sub(c.PhaseAt) > protocol.CheckpointLimit+30*time.Second
+	return over || head.Seen.Boot == head.Boot && head.Seen.Revision >= c.Revision && slices.ContainsFunc(head.Seen.Checks, told)
+}
+
+// release lets compute nodes go. Without a head nobody says when their jobs end; Slurm queues those again when it is back.
+func (c clusterView) release(staying []store.Node, head *store.Node, serves bool) Outcome {
+	drainFor := max(c.PauseWait, store.AtOnce)
+	if c.PauseWait == store.UntilJobsEnd && serves {
+		drainFor = 0
+	}
+	outcome := waitFor(clusterLooks, "releases %s", nodes(len(staying)))
+	if serves {
+		outcome = outcome.with(func(_ context.Context, tx *store.Tx) error {
+			for _, check := range head.Seen.Checks {
+				if check.Name == string(protocol.PauseCheckpoint) {
+					tx.Log(store.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
+				}
+			}
+			return nil
+		})
+	}
+	for _, n := range staying {
+		outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, n.ID, drainFor) })
+	}
+	return outcome
+}
+
+func (c clusterView) draining(going []store.Node, serves bool) Outcome {
+	names, endless := []string{}, false
+	for _, n := range going {
+		names = append(names, n.Name)
+		endless = endless || (n.Phase == store.Ready || n.Phase == store.Draining) && n.DrainUntil.IsZero()
+	}
+	outcome := waitFor(clusterLooks, "%s to go: %s", nodes(len(going)), few(names))
+	if serves || !endless {
+		return outcome
+	}
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.LimitDrains(ctx, c.ID, store.AtOnce)
+		return err
+	})
+}
+
+// clusterPaused stays so until somebody wants something else.
+func (w World) clusterPaused(_ context.Context, c clusterView) Outcome {
+	switch c.Desired {
+	case store.ToDelete:
+		return c.toDelete()
+	case store.Present:
+		return advance(store.Resuming, "starts %s", nodes(len(c.nodes)))
+	}
+	return rest()
+}
+
+// headHalts waits until slurmctld has stopped for the pause.
+func (w World) headHalts(n nodeView) Outcome {
+	limit := w.ground(n).Limits.Halt
+	for _, check := range n.Seen.Checks {
+		if n.Seen.Boot == n.Boot && check.Name == string(protocol.PauseHalt) {
+			return n.next(store.Releasing, "%s", check.Text)
+		}
+	}
+	if n.now.Sub(n.PhaseAt) > limit {
+		return n.next(store.Releasing, "Slurm did not stop within %s; what it saved last counts", limit)
+	}
+	return waitFor(nodeLooks, "Slurm stops and saves its state")
+}
+
+// size is a number of bytes as people read it.
+func size(bytes int64) string {
+	value, unit := float64(bytes), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	if value < 10 && unit != "B" {
+		return fmt.Sprintf("%.1f %s", value, unit)
+	}
+	return fmt.Sprintf("%.0f %s", value, unit)
+}
