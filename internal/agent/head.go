@@ -196,6 +196,7 @@ func plan(peers []protocol.Peer, view slurm.View) []action {
 		}
 	}
 	var actions []action
+	ended := map[int]bool{} // once, on however many nodes the job is: a job that was queued again is not to be ended again
 	for _, n := range view.Nodes {
 		p, found := wanted[n.Name]
 		switch {
@@ -211,7 +212,8 @@ func plan(peers []protocol.Peer, view slurm.View) []action {
 			continue
 		}
 		for _, job := range view.Jobs[n.Name] {
-			if job.State != "CG" { // ends already
+			if job.State != "CG" && !ended[job.ID] { // CG: ends already
+				ended[job.ID] = true
 				actions = append(actions, action{verb: "end", node: n.Name, job: job.ID})
 			}
 		}

@@ -42,6 +42,9 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 		"an administrator has drained it": {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{drained("disk")}}, nil, false},
 		"its time to drain is over":       {compute(protocol.Peer{Drain: true, DrainKill: true}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
 		"it is no peer any more":          {compute(protocol.Peer{})[:1], slurm.View{Nodes: []protocol.SlurmNode{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
+		"its job is on another node that goes, too": {append(compute(protocol.Peer{Drain: true, DrainKill: true}), protocol.Peer{Name: "n2", Role: protocol.Compute, Drain: true, DrainKill: true}),
+			slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain"), {Name: "n2", State: "allocated", Responding: true, Drain: true, Reason: "muster: drain"}}, Jobs: map[string][]slurm.Job{"n1": {{ID: 7, State: "R"}}, "n2": {{ID: 7, State: "R"}}}},
+			[]action{{verb: "end", node: "n1", job: 7}}, false},
 	} {
 		if got := plan(c.peers, c.view); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -89,11 +89,12 @@ func (c Control) Delete(ctx context.Context, node string) error {
 	return err
 }
 
-// End takes the job off its nodes: back into the queue, or cancelled if it may not be queued again.
+// End takes the job off its nodes: back into the queue, or cancelled if it may not be queued again. A job that waits in the
+// queue is left there.
 func (c Control) End(ctx context.Context, job int) error {
 	id := strconv.Itoa(job)
 	_, err := c.run(ctx, "requeue job "+id, "scontrol", "requeue", id)
-	if err == nil || errors.Is(err, ErrUnknown) {
+	if err == nil || errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "Job is pending execution") {
 		return nil
 	}
 	if _, err := c.run(ctx, "cancel job "+id, "scancel", id); err != nil && !errors.Is(err, ErrUnknown) {
