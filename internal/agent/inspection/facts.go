@@ -3,6 +3,7 @@ package inspection
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/bits"
 	"regexp"
 	"runtime"
@@ -148,6 +149,12 @@ func (m *machine) numa() []inventory.NUMANode {
 		})
 	}
 	return nodes
+}
+
+// Memory is the size of this machine's last-level caches and of its free memory, in bytes; 0: not known.
+func Memory() (caches, free int64) {
+	m := newMachine(Options{}, io.Discard)
+	return m.lastLevelCaches(), int64(m.memory("MemAvailable")) << 20
 }
 
 // lastLevelCaches is the size in bytes of all caches of the highest level together; 0: not known.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/agent/measure"
 	"muster/internal/agent/protocol"
 )
 
@@ -65,9 +66,9 @@ func (m *machine) checkMemory(ctx context.Context, cpus []int, within time.Durat
 		}
 	}()
 	began := time.Now()
-	onEachCPU(cpus, func(int) {}, func(int) { test.walk(ctx) })
+	measure.OnEachCPU(cpus, func(int) {}, func(int) { test.walk(ctx) })
 	took := time.Since(began)
-	onEachCPU(cpus, func(int) {}, func(i int) { test.lookAgain(ctx, i, len(cpus)) })
+	measure.OnEachCPU(cpus, func(int) {}, func(i int) { test.lookAgain(ctx, i, len(cpus)) })
 	cancel()
 	<-telling
 
