@@ -73,6 +73,7 @@ func Run(ctx context.Context, o Options) error {
 		banner:      banner,
 		listening:   listening,
 		dialer:      func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
+		respond:     true,
 		end:         end,
 		cut:         func() { _ = cutPower() },
 	})
@@ -123,6 +124,7 @@ type world struct {
 	banner    func(ctx context.Context, address string) error
 	listening func(port int) bool
 	dialer    func(endpoints []string, i *identity, authority string) (controller, error)
+	respond   bool // to peers that measure the network
 	end       func(machine bool) error
 	cut       func() // takes a machine's power at once, whatever hangs; nil: there is none
 }
@@ -144,6 +146,7 @@ type node struct {
 	// Set when the first configuration has told the role.
 	accounts daemonAccounts
 	reporter *reporter
+	tester   *tester
 	head     *headDuty // nil unless this is the head
 
 	served    bool // the daemons have been started
@@ -248,6 +251,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	}
 	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role))
 	n.reporter.setFacts(facts())
+	n.tester = newTester(n.reporter, n.console)
 	if config.Self.Role == protocol.Head {
 		ready := func() bool { return n.world.listening(slurm.Port) }
 		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready, n.newestPeers)
@@ -280,6 +284,10 @@ func (n *node) newestPeers(ctx context.Context) ([]protocol.Peer, error) {
 // serve starts the daemons and whatever watches them.
 func (n *node) serve(ctx context.Context, config *protocol.Config) {
 	n.tasks.Go(func() { n.provideHome(ctx) })
+	n.tasks.Go(func() { n.measure(ctx) })
+	if n.world.respond {
+		n.tasks.Go(func() { n.respond(ctx, config.Self.Address) })
+	}
 	for _, s := range n.services(config, n.accounts) {
 		// Not ctx: stop ends them in order.
 		n.supervisor.start(context.WithoutCancel(ctx), s)

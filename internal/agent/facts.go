@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,20 @@ func facts() protocol.NodeFacts {
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		f.MemoryMiB = memoryMiB(string(text))
 	}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		f.Virtual = hypervised(string(text))
+	}
 	return f
+}
+
+// hypervised looks among the CPU's flags in proc_cpuinfo(5) for the one that hypervisors set.
+func hypervised(cpuinfo string) bool {
+	for line := range strings.Lines(cpuinfo) {
+		if flags, found := strings.CutPrefix(line, "flags"); found {
+			return slices.Contains(strings.Fields(flags), "hypervisor")
+		}
+	}
+	return false
 }
 
 // memoryMiB reads "MemTotal: 24683520 kB" out of proc_meminfo(5).

@@ -144,6 +144,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
+	n.tester.want(config)
 	if n.head != nil {
 		n.pause(ctx, config.Pause)
 		n.head.want(config.Peers)

@@ -72,6 +72,14 @@ func (r *reporter) setCheck(name string, err error) {
 	})
 }
 
+// setTest records what the node measured; nil when nothing is asked for.
+func (r *reporter) setTest(t *protocol.TestResult) {
+	r.edit(func(p *protocol.Report) bool {
+		p.Test = t
+		return t != nil
+	})
+}
+
 // setSlurm records Slurm's state; nil while slurmctld does not answer.
 func (r *reporter) setSlurm(nodes []protocol.SlurmNode) {
 	var slurm *protocol.Slurm

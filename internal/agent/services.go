@@ -59,8 +59,8 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 	})
 }
 
-// beforeSlurmd waits for munged, and for slurmctld, as slurmd that finds none tries again after 5 s only. At the first
-// start of a boot it then declares this node's earlier boot dead: a node that comes back within seconds looks to Slurm
+// beforeSlurmd waits for munged, for the node's acceptance, and for slurmctld, as slurmd that finds none tries again after
+// 5 s only. At the first start of a boot it then declares this node's earlier boot dead: a node that comes back within seconds looks to Slurm
 // as if it had never been away, and jobs that died with it would run for ever. Registering makes it alive again. Later
 // starts leave the jobs alone, which outlive slurmd.
 func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.Context) error {
@@ -76,6 +76,9 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.C
 			return err
 		}
 		if err := reachable(ctx); err != nil {
+			return err
+		}
+		if err := n.tester.cleared(ctx); err != nil { // no job may start while the node is tested
 			return err
 		}
 		if buried {

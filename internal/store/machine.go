@@ -225,6 +225,7 @@ func (tx *Tx) ForgetMachine(ctx context.Context, id string) error {
 		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
 		`DELETE FROM nic WHERE machine_id = $1`,
 		`DELETE FROM boot WHERE machine_id = $1`,
+		`DELETE FROM pass WHERE machine_id = $1`,
 		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, id); err != nil {

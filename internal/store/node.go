@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/internal/agent/protocol"
@@ -29,6 +30,9 @@ type Node struct {
 	Image      string    // digest that its boot uses; "" before its first boot
 	Disk       bool      // that boot's root is on the machine's disk
 	Renew      bool      // it drains, then boots anew on its machine, with what the cluster says now
+	Test       int64     // number of the test that it is to make, of this boot's; 0: none
+	Held       bool      // Slurm gets it only when it has passed
+	News       int64     // counts what its agent alone was told
 	DrainUntil time.Time // zero: without limit
 	CreatedAt  time.Time
 	Seen       Observed
@@ -42,26 +46,35 @@ type Observed struct {
 	Revision int64
 	Checks   []protocol.Check
 	Facts    protocol.NodeFacts
-	Slurm    *protocol.SlurmNode // as the head sees it; nil while Slurm does not know the node
+	Test     *protocol.TestResult // this boot's last; nil before the first
+	Slurm    *protocol.SlurmNode  // as the head sees it; nil while Slurm does not know the node
 }
 
-// Healthy says that this boot has reported and passed every check.
-func (o Observed) Healthy(boot int64) bool {
+// Healthy says that this boot has reported and passed every check, those named aside.
+func (o Observed) Healthy(boot int64, aside ...string) bool {
 	if o.Boot != boot || len(o.Checks) == 0 {
 		return false
 	}
 	for _, check := range o.Checks {
-		if !check.OK {
+		if !check.OK && !slices.Contains(aside, check.Name) {
 			return false
 		}
 	}
 	return true
 }
 
+// Tested is the result of one of this boot's tests; nil while there is none.
+func (o Observed) Tested(boot, number int64) *protocol.TestResult {
+	if o.Boot != boot || o.Test == nil || o.Test.Number != number {
+		return nil
+	}
+	return o.Test
+}
+
 const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine, n.desired,
-	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.drain_until, n.created_at,
+	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
-	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.slurm, '')`
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, '')`
 
 const nodeTables = ` FROM node n
 	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
@@ -70,11 +83,11 @@ const nodeTables = ` FROM node n
 func scanNode(r scanner) (Node, error) {
 	var n Node
 	var at, drain, created, seen int64
-	var checks, facts, slurm string
+	var checks, facts, test, slurm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Desired,
-		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &drain, &created}
+		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &slurm)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &test, &slurm)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
@@ -84,6 +97,11 @@ func scanNode(r scanner) (Node, error) {
 	if checks != "" {
 		if err := json.Unmarshal([]byte(checks), &n.Seen.Checks); err != nil {
 			return n, fmt.Errorf("checks of node %s: %w", n.ID, err)
+		}
+	}
+	if test != "" {
+		if err := json.Unmarshal([]byte(test), &n.Seen.Test); err != nil {
+			return n, fmt.Errorf("test of node %s: %w", n.ID, err)
 		}
 	}
 	if slurm != "" {
@@ -187,7 +205,7 @@ func (tx *Tx) LimitDrains(ctx context.Context, cluster string, drainFor time.Dur
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
 func (tx *Tx) StartBoot(ctx context.Context, id, image string, disk bool) error {
-	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, renew = 0 WHERE id = $1`, id, image, flag(disk)); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, renew = 0, test = 0, held = 0 WHERE id = $1`, id, image, flag(disk)); err != nil {
 		return fmt.Errorf("start a boot of node %s: %w", id, err)
 	}
 	return nil

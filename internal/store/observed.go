@@ -18,10 +18,20 @@ func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) er
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts) VALUES ($1, $2, now_ms(), $3, $4, $5)
+	test := ""
+	if r.Test != nil {
+		encoded, err := json.Marshal(r.Test)
+		if err != nil {
+			return err
+		}
+		test = string(encoded)
+	}
+	// A test's result is reported until the agent is told that it was heard; it is kept for as long as the boot lasts.
+	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test) VALUES ($1, $2, now_ms(), $3, $4, $5, $6)
 		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
-			checks = excluded.checks, facts = excluded.facts
-		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts))
+			checks = excluded.checks, facts = excluded.facts,
+			test = CASE WHEN excluded.test = '' AND observed.boot = excluded.boot THEN observed.test ELSE excluded.test END
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test)
 	if err != nil {
 		return fmt.Errorf("save report of node %s: %w", node, err)
 	}

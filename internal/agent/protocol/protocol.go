@@ -104,6 +104,8 @@ type Config struct {
 	ExportHome bool `json:"export_home,omitempty"`
 	// Pause is what the head has to do for its cluster's pause.
 	Pause PauseStep `json:"pause,omitempty"`
+	// Test is what the node is to measure before it is handed over; nil: nothing, or no more.
+	Test *Test `json:"test,omitempty"`
 }
 
 // PauseStep is a part of a pause that the head carries out. It reports the outcome as a check of the step's name, which
@@ -169,6 +171,8 @@ type Report struct {
 	Revision int64     `json:"revision"` // of the Config last applied in full
 	Facts    NodeFacts `json:"facts"`    // as found at the boot
 	Checks   []Check   `json:"checks"`   // every check of this role, passed or not, in a fixed order
+	// Test is the result of the newest Test that was asked for and is done; nil when none is asked for.
+	Test *TestResult `json:"test,omitempty"`
 	// Slurm is the head's view of the compute nodes; nil from other nodes or while slurmctld does not answer.
 	Slurm *Slurm `json:"slurm,omitempty"`
 }
@@ -179,6 +183,7 @@ type NodeFacts struct {
 	Kernel    string `json:"kernel,omitempty"`     // release
 	CPUs      int    `json:"cpus,omitempty"`       // that programs may run on
 	MemoryMiB int    `json:"memory_mib,omitempty"` // that the kernel shows; a limit may be lower
+	Virtual   bool   `json:"virtual,omitempty"`    // a hypervisor is below: who else is on its host is not known
 }
 
 // Check is one health check's latest result.
