@@ -28,7 +28,7 @@ type effort struct {
 func effortFor(shared bool) effort {
 	if shared {
 		return effort{
-			cpus: 1, arrays: 4 << 20, compute: 2 * time.Millisecond, bandwidth: 3 * time.Millisecond,
+			cpus: 1, arrays: 2 << 20, compute: time.Millisecond, bandwidth: time.Millisecond,
 			roundTrips: 10, waitForPeer: 100 * time.Millisecond,
 		}
 	}

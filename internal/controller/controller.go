@@ -154,7 +154,7 @@ func (k *controller) openAuthority(ctx context.Context) error {
 func (k *controller) run(ctx context.Context) error {
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain})
 	world := lifecycle.World{
-		DB: k.db, Commons: k.local, Keep: k.local, Admission: k.admission, Authority: k.authority,
+		DB: k.db, Commons: k.local, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {
 				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.LocalLimits(),

@@ -24,6 +24,7 @@ type Catalogue struct {
 	Projects map[string]Project
 	// BootWithin is how long a whole machine may be silent on its way up; 0: the default.
 	BootWithin time.Duration
+	Acceptance Acceptance
 }
 
 // siteFile is site.yaml as it is written.
@@ -38,10 +39,11 @@ type siteFile struct {
 	Limits struct {
 		Boot string `yaml:"boot"`
 	} `yaml:"limits"`
-	Prices   pricesFile             `yaml:"prices"`
-	Charge   []string               `yaml:"charge"`
-	Projects map[string]projectFile `yaml:"projects"`
-	Classes  []struct {
+	Acceptance acceptanceFile         `yaml:"acceptance"`
+	Prices     pricesFile             `yaml:"prices"`
+	Charge     []string               `yaml:"charge"`
+	Projects   map[string]projectFile `yaml:"projects"`
+	Classes    []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
 		Price  string   `yaml:"price"`
@@ -86,6 +88,10 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			return c, fmt.Errorf("limits.boot: %q; write the time that a machine may be silent on its way up, from 10s to 24h, for example 8m", file.Limits.Boot)
 		}
 		c.BootWithin = within
+	}
+	var err error
+	if c.Acceptance, err = file.Acceptance.read(); err != nil {
+		return c, err
 	}
 	for i, written := range file.Classes {
 		class := Class{Name: written.Name}

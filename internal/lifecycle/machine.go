@@ -22,6 +22,7 @@ const inspectionLooks = 2 * time.Second
 type machineView struct {
 	store.Machine
 	boot   *store.Boot // of its inspection; nil if nothing tells
+	slow   int         // times in a row that it was refused for being slow
 	holder string      // that had it last: "cluster/node"
 	now    time.Time
 }
@@ -65,6 +66,11 @@ func loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, sub
 			return m, subject{}, err
 		}
 		if m.holder, err = tx.LastHolder(ctx, m.Name); err != nil {
+			return m, subject{}, err
+		}
+	}
+	if m.Phase == store.Quarantined {
+		if m.slow, err = tx.SlowInARow(ctx, id); err != nil {
 			return m, subject{}, err
 		}
 	}
@@ -255,7 +261,7 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 }
 
 // machineQuarantined comes back by itself: a fault that passes must not need a person. Each failure in a row doubles the
-// time apart.
+// time apart; so does each time that a node on it was slow, which no inspection sees.
 func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.Desired == store.ForRemoval:
@@ -264,7 +270,7 @@ func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 		return m.inspect("inspection asked for")
 	}
 	ground := w.Grounds[m.Substrate]
-	apart := ground.Limits.Quarantine << min(max(m.Failures-1, 0), 6)
+	apart := ground.Limits.Quarantine << min(max(m.Failures+m.slow-1, 0), 6)
 	left := apart - m.now.Sub(m.PhaseAt)
 	if left <= 0 {
 		return m.inspect("is inspected again after its quarantine")

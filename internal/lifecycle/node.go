@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,7 +170,10 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 		if err := tx.SoilMachine(ctx, n.MachineID); err != nil {
 			return err
 		}
-		return tx.StartBoot(ctx, n.ID, n.cluster.Image, n.cluster.Spec.Boot == spec.BootDisk)
+		if err := tx.StartBoot(ctx, n.ID, n.cluster.Image, n.cluster.Spec.Boot == spec.BootDisk); err != nil {
+			return err
+		}
+		return w.askTest(ctx, tx, n)
 	})
 }
 
@@ -246,15 +250,13 @@ func (n nodeView) bootAgain(why string) Outcome {
 	return n.next(store.Attaching, "%s; boots once more", why)
 }
 
-// nodeJoin waits until the node's daemons run and, for a compute node, Slurm may give it jobs.
+// nodeJoin waits until the node's daemons run, but for slurmd, which waits for the node's test.
 func (w World) nodeJoin(_ context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
-	case !n.Seen.Healthy(n.Boot):
+	case !n.Seen.Healthy(n.Boot, n.laterChecks()...):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
-	case n.Role == protocol.Compute && !n.inSlurm():
-		return waitFor(nodeLooks, "waits for Slurm to take it in")
 	}
 	return n.next(store.Testing, "its services run")
 }
@@ -264,7 +266,7 @@ func (n nodeView) unwell() string {
 	var bad []string
 	if n.Seen.Boot == n.Boot {
 		for _, c := range n.Seen.Checks {
-			if !c.OK {
+			if !c.OK && (n.Phase != store.Joining || !slices.Contains(n.laterChecks(), c.Name)) {
 				bad = append(bad, strings.TrimSuffix(c.Name+": "+c.Text, ": "))
 			}
 		}
@@ -292,20 +294,8 @@ func (w World) nodeJoinLate(n nodeView) Outcome {
 	return n.late("it did not join", w.ground(n).Limits.Join)
 }
 
-// nodeTest is the last look before a tenant's job may run: everything must still be well. Measured acceptance belongs
-// here.
-func (w World) nodeTest(_ context.Context, n nodeView) Outcome {
-	switch {
-	case n.leaving():
-		return n.inform(store.Releasing, "no longer wanted")
-	case !n.Seen.Healthy(n.Boot):
-		return waitFor(nodeLooks, "waits for %s", n.unwell())
-	}
-	return n.next(store.Ready, "passed %d checks, %.1f s after it was asked for", len(n.Seen.Checks), n.now.Sub(n.CreatedAt).Seconds())
-}
-
 func (w World) nodeTestLate(n nodeView) Outcome {
-	return n.late("it did not pass its checks", w.ground(n).Limits.Test)
+	return n.late("it did not pass its test", w.ground(n).Limits.Test)
 }
 
 func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {

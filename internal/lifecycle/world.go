@@ -56,15 +56,17 @@ type World struct {
 	Keep      substrate.Keep
 	Admission *admission.Admission
 	Authority *identity.Authority
-	Telemetry *telemetry.Telemetry // nil: nobody looks on
+	// Acceptance is how nodes are tested before they are handed over.
+	Acceptance inventory.Acceptance
+	Telemetry  *telemetry.Telemetry // nil: nobody looks on
 }
 
 // Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.
 type Limits struct {
 	Attach     time.Duration // a node's network
 	Boot       time.Duration // between two signs of life of a boot, until its agent answers
-	Join       time.Duration // until its services run and Slurm has it
-	Test       time.Duration // its checks
+	Join       time.Duration // until its services run
+	Test       time.Duration // until it has passed its test and Slurm has it
 	Forget     time.Duration // how long a released node may stand in Slurm's list
 	Halt       time.Duration // for slurmctld to stop before a pause
 	KillGrace  time.Duration // for jobs that are ended at the drain's limit
@@ -76,7 +78,7 @@ type Limits struct {
 // LocalLimits are those of nodes on this host.
 func LocalLimits() Limits {
 	return Limits{
-		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: time.Minute, Forget: 10 * time.Second,
+		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: 90 * time.Second, Forget: 10 * time.Second,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
 	}
 }
@@ -84,7 +86,7 @@ func LocalLimits() Limits {
 // MetalLimits are those of whole machines, whose firmware may think for minutes before it asks for anything.
 func MetalLimits() Limits {
 	return Limits{
-		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: time.Minute, Forget: 10 * time.Second,
+		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
 	}
 }

@@ -18,7 +18,8 @@ type board struct {
 	db *store.Store
 
 	mu        sync.Mutex
-	revisions map[string]int64
+	revisions map[string]int64 // by cluster
+	own       map[string]int64 // what nodes that are tested were told alone, by node
 	news      chan struct{} // closed and replaced when a revision changes
 }
 
@@ -42,9 +43,11 @@ func (b *board) run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (b *board) refresh(ctx context.Context) error {
-	var now map[string]int64
+	var now, own map[string]int64
 	err := b.db.View(ctx, func(tx *store.Tx) (err error) {
-		now, err = tx.Revisions(ctx)
+		if now, err = tx.Revisions(ctx); err == nil {
+			own, err = tx.TestNews(ctx)
+		}
 		return err
 	})
 	if err != nil {
@@ -52,21 +55,22 @@ func (b *board) refresh(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !maps.Equal(now, b.revisions) {
-		b.revisions = now
+	if !maps.Equal(now, b.revisions) || !maps.Equal(own, b.own) {
+		b.revisions, b.own = now, own
 		close(b.news)
 		b.news = make(chan struct{})
 	}
 	return nil
 }
 
-// wait returns when the cluster's revision is above after, or false when ctx ends before.
-func (b *board) wait(ctx context.Context, cluster string, after int64) bool {
+// wait returns when there is news for a node that knows this much of its cluster and of itself, or false when ctx ends
+// before.
+func (b *board) wait(ctx context.Context, node store.Node, revision int64) bool {
 	for {
 		b.mu.Lock()
-		revision, news := b.revisions[cluster], b.news
+		has, own, news := b.revisions[node.Cluster], b.own[node.ID], b.news
 		b.mu.Unlock()
-		if revision > after {
+		if has > revision || own > node.News {
 			return true
 		}
 		select {

@@ -23,25 +23,23 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 		return
 	}
 	ctx := r.Context()
-	config, err := m.configOf(ctx, who)
+	config, self, err := m.configOf(ctx, who)
 	if err == nil && config.Revision <= after {
 		waiting, cancel := context.WithTimeout(ctx, longPoll)
 		defer cancel()
-		if !m.board.wait(waiting, config.ClusterID, after) {
+		if !m.board.wait(waiting, self, after-self.News) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		config, err = m.configOf(ctx, who)
+		config, _, err = m.configOf(ctx, who)
 	}
 	m.answer(w, r, config, err)
 }
 
 // configOf composes what one node has to be, from one snapshot.
-func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Config, error) {
-	var c protocol.Config
-	err := m.db.View(ctx, func(tx *store.Tx) error {
-		self, err := tx.Node(ctx, who.Node)
-		if err != nil {
+func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.Config, self store.Node, err error) {
+	err = m.db.View(ctx, func(tx *store.Tx) error {
+		if self, err = tx.Node(ctx, who.Node); err != nil {
 			return err
 		}
 		if _, err := wanted(ctx, tx, self, who); err != nil {
@@ -72,7 +70,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 			sizes[machine.ID] = machine
 		}
 		c = protocol.Config{
-			Revision: cluster.Revision, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
+			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
 			Self:       peer(cluster, self, sizes[self.MachineID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
@@ -85,6 +83,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], now))
 			}
 		}
+		c.Test = testOf(self, nodes)
 		for i, q := range cluster.Spec.Queues {
 			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
 		}
@@ -96,7 +95,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (protocol.Co
 		c.Users = []protocol.User{user}
 		return nil
 	})
-	return c, err
+	return c, self, err
 }
 
 func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protocol.Peer {

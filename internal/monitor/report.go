@@ -44,7 +44,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if err != nil {
 			return err
 		}
-		reply.Revision = cluster.Revision
+		reply.Revision = cluster.Revision + node.News
 		if err := tx.SaveReport(ctx, node.ID, report); err != nil {
 			return err
 		}

@@ -113,6 +113,16 @@ func (tx *Tx) TestsOf(ctx context.Context, node string, boot int64) ([]Pass, err
 	return passes, nil
 }
 
+// SlowInARow counts how often nodes on a machine were slow since one on it passed.
+func (tx *Tx) SlowInARow(ctx context.Context, machine string) (count int, err error) {
+	err = tx.row(ctx, `SELECT COUNT(*) FROM pass WHERE machine_id = $1 AND verdict = 'slow'
+		AND at > (SELECT COALESCE(MAX(at), 0) FROM pass WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
+	if err != nil {
+		return 0, fmt.Errorf("count slow tests on machine %s: %w", machine, err)
+	}
+	return count, nil
+}
+
 // PassesOf lists the tests on a machine, the newest first.
 func (tx *Tx) PassesOf(ctx context.Context, machine string) ([]Pass, error) {
 	passes, err := list(ctx, tx, scanPass, passColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`, machine)

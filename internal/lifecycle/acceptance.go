@@ -1,0 +1,144 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/internal/acceptance"
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+)
+
+// laterChecks are those that can pass only when the node has measured itself.
+func (n nodeView) laterChecks() []string {
+	if n.Role == protocol.Compute {
+		return []string{"slurmd"}
+	}
+	return nil
+}
+
+// askTest asks for the first test of a boot, which begins with this transaction.
+func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
+	if !w.Acceptance.On {
+		return nil
+	}
+	return tx.AskTest(ctx, n.ID, 1, w.holds(n))
+}
+
+// holds says that the node's test may refuse it, so that it stays out of Slurm until it has passed. A head is never
+// refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
+func (w World) holds(n nodeView) bool {
+	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate == "local")
+}
+
+// judged says that what the node measures may be held against it. That a hypervisor is below shows only from inside.
+func (w World) judged(n nodeView) bool {
+	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate == "local" || n.Seen.Facts.Virtual)
+}
+
+// nodeTest sees what the node has measured, and then that Slurm can use it: a tenant's job may run from here on.
+func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
+	if n.leaving() {
+		return n.inform(store.Releasing, "no longer wanted")
+	}
+	if n.Test > 0 {
+		result := n.Seen.Tested(n.Boot, n.Test)
+		if result == nil {
+			return waitFor(nodeLooks, "measures itself")
+		}
+		return w.acceptNode(ctx, n, *result)
+	}
+	switch {
+	case !n.Seen.Healthy(n.Boot):
+		return waitFor(nodeLooks, "waits for %s", n.unwell())
+	case n.Role == protocol.Compute && !n.inSlurm():
+		return waitFor(nodeLooks, "waits for Slurm to take it in")
+	}
+	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
+	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
+		text += fmt.Sprintf(" and its acceptance in %.2g s: %s", test.Took.Seconds(), acceptance.Summary(*test))
+	}
+	return n.next(store.Ready, "%s; %.1f s after it was asked for", text, n.now.Sub(n.CreatedAt).Seconds())
+}
+
+// acceptNode judges a test that is done. A slow node is measured again before it is given up.
+func (w World) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
+	pass := n.pass(result)
+	pass.Verdict, pass.Text = store.Passed, "recorded, not judged"
+	if w.judged(n) {
+		standings, err := w.compare(ctx, n, result)
+		if err != nil {
+			return retry(err)
+		}
+		pass.Text = "like its class"
+		if slow := acceptance.Slow(standings); slow != "" {
+			pass.Verdict, pass.Text = store.Slow, slow
+			if result.Number < acceptance.Tries {
+				pass.Verdict = store.Again
+			}
+		} else if few := w.few(standings); few != "" {
+			pass.Text = few
+		}
+	}
+	save := func(ctx context.Context, tx *store.Tx) error { return tx.SavePass(ctx, pass) }
+	switch pass.Verdict {
+	case store.Slow:
+		return n.fail("%s", pass.Text).with(save)
+	case store.Again:
+		return waitFor(nodeLooks, "measures itself again: %s", pass.Text).with(save).with(func(ctx context.Context, tx *store.Tx) error {
+			return tx.AskTest(ctx, n.ID, result.Number+1, n.Held)
+		})
+	}
+	return waitFor(time.Millisecond, "has passed its test").with(save).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTest(ctx, n.ID) })
+}
+
+// compare puts all tests of this boot beside those of its like.
+func (w World) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing, err error) {
+	err = w.DB.View(ctx, func(tx *store.Tx) error {
+		earlier, err := tx.TestsOf(ctx, n.ID, n.Boot)
+		if err != nil {
+			return err
+		}
+		alike, err := tx.History(ctx, n.Class, n.alike(), acceptance.Remembered)
+		standings = acceptance.Judge(w.Acceptance, append(results(earlier), result), results(alike))
+		return err
+	})
+	return standings, err
+}
+
+func results(passes []store.Pass) []protocol.TestResult {
+	all := make([]protocol.TestResult, len(passes))
+	for i, p := range passes {
+		all[i] = p.Result
+	}
+	return all
+}
+
+// few says that there is too little to judge the node by; "" if there is enough.
+func (w World) few(standings []acceptance.Standing) string {
+	most := 0
+	for _, s := range standings {
+		most = max(most, s.Of)
+	}
+	if most >= w.Acceptance.Passes {
+		return ""
+	}
+	return fmt.Sprintf("recorded, not judged: %d of %d passes of its class that it takes", most, w.Acceptance.Passes)
+}
+
+// pass is the row of a test.
+func (n nodeView) pass(result protocol.TestResult) store.Pass {
+	return store.Pass{
+		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: n.alike(), ClusterID: n.Cluster, Cluster: n.cluster.Name,
+		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
+	}
+}
+
+// alike names those of the class that the node is compared with: a class may select machines of several models. What a
+// fault changes, as the memory that is found or the speed of a link, must not be part of it.
+func (n nodeView) alike() string {
+	facts := n.machine.Facts
+	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs", n.machine.Substrate, facts.CPUModel, facts.CPUs))
+}
