@@ -72,12 +72,15 @@ type Plan struct {
 	Changes  []spec.Change // against the running cluster; empty for a new one
 	Add      []Placed      // nodes to come, with the machines chosen for them
 	Release  []string      // names of nodes to go
+	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
 
 	image   Image
 	current *store.Cluster // nil for a new one
 	release []store.Node
+	rolls   bool // it says anew what nodes boot
+	resumes bool // only to go on with a rollout
 }
 
 // Placed is a node with its machine.
@@ -143,16 +146,20 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	image, err := a.Images.Image(resolved.Image)
+	image, err := a.newest(resolved.Image)
 	if err != nil {
-		return nil, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
+		return nil, err
 	}
 	plan := &Plan{Spec: resolved, image: image}
 	return plan, a.place(ctx, tx, plan, shapeOf(store.Cluster{Spec: resolved}, nil).missing)
 }
 
-// Change plans a new intent for a running cluster.
+// Change plans a new intent for a running cluster. It keeps its image as long as the image's name stays.
 func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster) (*Plan, error) {
+	return a.change(ctx, tx, current, c, a.keep(current))
+}
+
+func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster, image pick) (*Plan, error) {
 	resolved, err := a.Resolve(c)
 	if err != nil {
 		return nil, err
@@ -161,7 +168,10 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 		return nil, beingDeleted(current)
 	}
 	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current}
-	plan.image = a.imageOf(current, resolved.Image)
+	if plan.image, err = image(resolved.Image); err != nil {
+		return nil, err
+	}
+	plan.Changes = append(plan.Changes, imageChange(plan)...)
 	if err := possible(plan.Changes); err != nil {
 		return plan, err
 	}
@@ -176,6 +186,12 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 	for _, n := range shape.release {
 		plan.Release = append(plan.Release, n.Name)
 	}
+	plan.Steps = departures(wanted, shape.release)
+	if plan.rolls = rolling(plan.Changes); plan.rolls {
+		if err := a.renewals(ctx, tx, plan); err != nil {
+			return plan, err
+		}
+	}
 	return plan, a.place(ctx, tx, plan, shape.missing)
 }
 
@@ -183,12 +199,8 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 func possible(changes []spec.Change) error {
 	var ds spec.Diagnostics
 	for _, change := range changes {
-		switch change.Effect {
-		case "never":
+		if change.Effect == spec.NeverChanges {
 			ds = append(ds, spec.Diagnostic{Code: "unchangeable", Path: change.Path, Text: fmt.Sprintf("cannot change from %s to %s: %s", change.Old, change.New, change.Why),
-				Hint: "create a new cluster for it"})
-		case "rolling":
-			ds = append(ds, spec.Diagnostic{Code: spec.CodeNotAvailable, Path: change.Path, Text: fmt.Sprintf("not available yet: change from %s to %s node by node", change.Old, change.New),
 				Hint: "create a new cluster for it"})
 		}
 	}
@@ -217,11 +229,15 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk means nothing to %s: it is no whole machine", p.Name))
 		}
 		if p.Machine.Substrate != "local" && !plan.image.Boots {
-			return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it", plan.image.Name, p.Machine.Name),
-				"`muster images build` makes one that has")
+			return noKernel(plan.image, p.Machine.Name)
 		}
 	}
 	return nil
+}
+
+func noKernel(image Image, machine string) *Refusal {
+	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it", image.Name, machine),
+		"`muster images build` makes one that has")
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
@@ -270,6 +286,11 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 		if _, err := tx.ChangeSpec(ctx, id, p.Spec, drainFor); err != nil {
 			return store.Cluster{}, err
 		}
+		if p.rolls {
+			if err := tx.SetRoot(ctx, id, p.image.Digest); err != nil {
+				return store.Cluster{}, err
+			}
+		}
 	}
 	for _, n := range p.release {
 		if err := tx.WantNodeAbsent(ctx, n.ID, drainFor); err != nil {
@@ -300,6 +321,9 @@ func (p *Plan) words() string {
 	}
 	if len(p.Release) > 0 {
 		parts = append(parts, "release "+count(len(p.Release), "node"))
+	}
+	if words := p.rolloutWords(); words != "" {
+		parts = append(parts, words)
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "change "+count(len(p.Changes), "field"))
@@ -353,6 +377,9 @@ func NewID(kind string) string {
 	_, _ = rand.Read(random[:])
 	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))[:10]
 }
+
+// Empty says that the plan changes nothing.
+func (p *Plan) Empty() bool { return len(p.Changes) == 0 && !p.rolls }
 
 // Current is the running cluster that the plan changes; nil for a new one.
 func (p *Plan) Current() *store.Cluster { return p.current }

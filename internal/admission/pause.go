@@ -48,7 +48,7 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, err
 	}
-	plan.image = a.imageOf(c, c.Spec.Image)
+	plan.image = a.exactly(c.Spec.Image, c.Image)
 	wanted := c
 	wanted.Desired = store.Present
 	return plan, a.place(ctx, tx, plan, shapeOf(wanted, nodes).missing)
@@ -69,14 +69,4 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *store.Tx, p *Plan, b
 
 func beingDeleted(c store.Cluster) *Refusal {
 	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait for its end, then create it anew")
-}
-
-// imageOf is the image of a cluster that has one. That of its name may have been replaced by a newer one, or removed: what
-// the cluster has stays.
-func (a *Admission) imageOf(c store.Cluster, name string) Image {
-	image, _ := a.Images.Image(name)
-	if image.Digest != c.Image {
-		image = Image{Name: name, Digest: c.Image, Boots: image.Boots}
-	}
-	return image
 }

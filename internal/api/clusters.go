@@ -50,6 +50,7 @@ type FileInput struct {
 type namedFileInput struct {
 	ClusterRef
 	FileInput
+	RefreshImage bool `query:"refresh_image" doc:"roll out the newest build of the file's image, also where the image's name has not changed"`
 }
 
 type answerOutput struct {
@@ -97,6 +98,7 @@ func (a *API) registerClusters(api huma.API) {
 		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.applyCluster)
 	huma.Register(api, maybeNothing(huma.Operation{OperationID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale", Summary: "Change the number of nodes of a queue",
 		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.scaleCluster)
+	a.registerRollout(api, tags)
 	huma.Register(api, huma.Operation{OperationID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}", Summary: "Delete a cluster with its /home",
 		DefaultStatus: http.StatusAccepted, Errors: []int{404}, Tags: tags}, a.deleteCluster)
 }
@@ -161,7 +163,7 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
-	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		switch {
 		case isNotFound(err) && doc.Cluster.Name == in.Cluster:
@@ -169,7 +171,15 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 		case err != nil:
 			return nil, err
 		}
-		return a.changed(ctx, tx, current, doc.Cluster)
+		change := a.Admission.Change
+		if in.RefreshImage {
+			change = a.Admission.Refresh
+		}
+		plan, err := a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, doc.Cluster) })
+		if err == nil && !in.RefreshImage {
+			plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
+		}
+		return plan, err
 	})
 }
 
@@ -197,7 +207,9 @@ func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, 
 			if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
 				n := in.Body.Nodes
 				q.Min, q.Max = &n, &n
-				return a.changed(ctx, tx, current, want)
+				return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) {
+					return a.Admission.Change(ctx, tx, current, want)
+				})
 			}
 		}
 		text := fmt.Sprintf("cluster %s has no queue %q", current.Name, in.Body.Queue)
@@ -209,7 +221,7 @@ func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, 
 }
 
 // changed plans a change on the row as it stands now; no other change comes in between.
-func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, want spec.Cluster) (*admission.Plan, error) {
+func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, plan func(store.Cluster) (*admission.Plan, error)) (*admission.Plan, error) {
 	if err := tx.LockCluster(ctx, current.ID); err != nil {
 		return nil, err
 	}
@@ -220,7 +232,7 @@ func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, 
 	if current.Phase == store.Deleted {
 		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name), "create it anew")
 	}
-	return a.Admission.Change(ctx, tx, current, want)
+	return plan(current)
 }
 
 // carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
@@ -254,7 +266,7 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 		}
 		out.Body.Plan = planView(p)
 		current := p.Current()
-		if current != nil && len(p.Changes) == 0 {
+		if current != nil && p.Empty() {
 			return a.unchanged(ctx, tx, *current, drainFor, out)
 		}
 		c, err := a.Admission.CarryOut(ctx, tx, p, identityOf(ctx), drainFor)

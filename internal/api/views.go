@@ -23,6 +23,7 @@ type Cluster struct {
 	Held       int64          `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
 	Lacks      string         `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
 	Since      time.Time      `json:"since" doc:"when the phase began"`
+	Rollout    *Rollout       `json:"rollout,omitempty" doc:"while nodes do not boot what the spec says"`
 	Generation int64          `json:"generation" doc:"of the spec; every accepted change adds one"`
 	Reached    int64          `json:"reached" doc:"the newest generation that was wholly ready"`
 	Image      string         `json:"image" doc:"digest"`
@@ -86,6 +87,7 @@ type Plan struct {
 	FitsAt   *time.Time    `json:"fits_at,omitempty" doc:"when it can start; absent: now"`
 	Add      []Placed      `json:"add" doc:"nodes to come, with the machines chosen for them"`
 	Release  []string      `json:"release" doc:"nodes to go"`
+	Steps    []Step        `json:"steps" doc:"what happens to nodes that are there: which, when and why"`
 	Spec     spec.Cluster  `json:"spec" doc:"resolved"`
 }
 
@@ -109,6 +111,7 @@ func planView(p *admission.Plan) Plan {
 	for _, n := range p.Add {
 		view.Add = append(view.Add, Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
 	}
+	view.Steps = stepsView(p.Steps)
 	view.Changes, view.Messages, view.Release = some(view.Changes), some(view.Messages), some(view.Release)
 	return view
 }
@@ -146,6 +149,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 		}
 	}
 	view.Price = price.String()
+	view.Rollout = rolloutView(c, nodes)
 	return view, nil
 }
 

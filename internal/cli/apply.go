@@ -12,13 +12,19 @@ func (a *app) apply() *cobra.Command {
 		Use:   "apply -f FILE",
 		Short: "Make a cluster be as its file says, new or not",
 		Long: `Compare a cluster file with the cluster of its name and change what differs, or create the cluster if there is none. Applying
-the same file again changes nothing. What a change does to running jobs is printed by ` + "`muster plan`" + ` before.`,
+the same file again changes nothing. What a change does to running jobs is printed by ` + "`muster plan`" + ` before.
+
+Another image reaches the nodes one after the other: each one's jobs end first, then it boots anew on its machine, and at
+most update.max_unavailable of them are down. A cluster keeps the build of an image that it has; --refresh-image rolls out
+the newest one of the same name.`,
 		Example: `  muster apply -f cluster.yaml --wait
-  muster apply -f cluster.yaml --drain-timeout 10m`,
+  muster apply -f cluster.yaml --drain-timeout 10m
+  muster apply -f cluster.yaml --refresh-image --wait`,
 		Args: cobra.NoArgs,
 	}
 	path := fileFlag(c)
 	drain := drainFlag(c)
+	refresh := refreshFlag(c)
 	flags := changeFlags(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
@@ -30,7 +36,7 @@ the same file again changes nothing. What a change does to running jobs is print
 			return err
 		}
 		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
-		r.query = drain.query()
+		r.query = refresh.add(drain.query())
 		return a.carryOut(ctx, controller, flags, r)
 	})
 	return c

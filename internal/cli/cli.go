@@ -52,6 +52,7 @@ func verbs() []verb {
 		{"scale", forClusters, (*app).scale},
 		{"pause", forClusters, (*app).pause},
 		{"resume", forClusters, (*app).resume},
+		{"rollout", forClusters, (*app).rollout},
 		{"delete", forClusters, (*app).delete},
 		{"events", forClusters, (*app).events},
 		{"ssh", forClusters, (*app).ssh},

@@ -19,12 +19,13 @@ func (a *app) plan() *cobra.Command {
 		Short: "Show what applying a file would do",
 		Long: `Compare a cluster file with the cluster of its name, running or not yet there, and print what ` + "`muster apply`" + ` would do: each
 changed value with its effect on running jobs, the nodes that would come with the machines chosen for them, the nodes that
-would go, and the price. Nothing is changed and nothing is reserved.`,
+would go or boot anew, with when and why, and the price. Nothing is changed and nothing is reserved.`,
 		Example: `  muster plan -f cluster.yaml
   muster plan -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
 	}
 	path := fileFlag(c)
+	refresh := refreshFlag(c)
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		file, err := a.readFile(*path)
@@ -36,7 +37,7 @@ would go, and the price. Nothing is changed and nothing is reserved.`,
 			return err
 		}
 		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
-		r.query = url.Values{"dry_run": {"true"}}
+		r.query = refresh.add(url.Values{"dry_run": {"true"}})
 		var answer api.Answer
 		raw, err := controller.do(ctx, r, &answer)
 		if err != nil {
@@ -66,10 +67,8 @@ func (a *app) printPlan(p api.Plan) {
 		fmt.Fprintln(a.out)
 		t.print(a.out)
 	}
+	a.printSteps(p.Steps)
 	facts := newTable()
-	if len(p.Release) > 0 {
-		facts.row("goes", strings.Join(p.Release, ", "))
-	}
 	if p.Price != "" {
 		facts.row("price", p.Price+" per hour")
 	}
@@ -109,6 +108,13 @@ func planWords(p api.Plan) string {
 		verb := " goes"
 		if n > 1 {
 			verb = " go"
+		}
+		parts = append(parts, plural(n, "node")+verb)
+	}
+	if n := anew(p.Steps); n > 0 {
+		verb := " boots anew"
+		if n > 1 {
+			verb = " boot anew"
 		}
 		parts = append(parts, plural(n, "node")+verb)
 	}

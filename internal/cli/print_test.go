@@ -35,6 +35,10 @@ func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 		Changes:  []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
 		Add:      []api.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
 		Release:  []string{"gpu1", "gpu2"},
+		Steps: []api.Step{
+			{Node: "gpu1", Does: "goes", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
+			{Node: "gpu2", Does: "goes", Wave: 1, When: "now", Why: "queue gpu goes"},
+		},
 		Price:    "3.75 EUR",
 		Messages: []string{"gpu1 runs jobs"},
 	}})
@@ -50,7 +54,10 @@ queues[gpu]      1 node  →  (none)  drains-queue  its jobs end first
 COMES  QUEUE  CLASS  MACHINE
 cpu3   cpu    epyc   m7
 
-goes   gpu1, gpu2
+NODE  DOES  WAVE  WHEN                       WHY
+gpu1  goes  1     now, once 1 job has ended  queue gpu goes
+gpu2  goes  1     now                        queue gpu goes
+
 price  3.75 EUR per hour
 note   gpu1 runs jobs
 `)

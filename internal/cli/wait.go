@@ -223,6 +223,9 @@ func (j *journey) done() (bool, error) {
 	case c.Phase == store.Paused && c.Desired == store.ToPause:
 		return true, nil // a change of a paused cluster counts from its resume on
 	}
+	if c.Rollout != nil && c.Rollout.Stopped != "" {
+		return false, fmt.Errorf("cluster %s is %s", c.Name, standing(c))
+	}
 	return c.Phase == store.Ready && c.Reached >= j.op.Generation, nil
 }
 

@@ -93,12 +93,15 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	}
 	var outcome Outcome
 	switch {
+	case c.behind():
+		outcome = w.rollOut(c, summary(ready, want, waits))
 	case head && ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
 	case head && ready == want && len(waits) == 0:
 		outcome = c.at(store.Ready, fmt.Sprintf("head and %s ready", nodes(want)), 6*clusterLooks)
 		if c.Reached < c.Generation {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
+			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SaveGood(ctx, c.ID, c.Root()) })
 		}
 		return outcome
 	case c.Phase == store.Resuming:

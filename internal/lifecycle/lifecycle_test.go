@@ -26,6 +26,7 @@ type stage struct {
 	substrate *fake.Substrate
 	admission *admission.Admission
 	mute      func(store.Node) bool // nodes whose agents say nothing
+	jobs      func(store.Node) int  // that run on a node
 }
 
 type oneImage struct{}
@@ -164,7 +165,10 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	}
 	var row *protocol.SlurmNode
 	if runs && n.Phase != store.Releasing && n.Phase != store.Failed {
-		row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent}
+		row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent || n.Renew}
+		if s.jobs != nil {
+			row.Jobs = s.jobs(n)
+		}
 	}
 	if (row == nil) != (n.Seen.Slurm == nil) || row != nil && *row != *n.Seen.Slurm {
 		tx.Wake(store.NodeKind, n.ID)

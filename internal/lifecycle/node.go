@@ -11,7 +11,6 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
-	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -130,7 +129,7 @@ func (n nodeView) inform(to store.Phase, format string, args ...any) Outcome {
 }
 
 func (n nodeView) fail(format string, args ...any) Outcome {
-	return n.inform(store.Failed, format, args...)
+	return n.stopsRollout(n.inform(store.Failed, format, args...))
 }
 
 // late is the exit of a phase that lasted too long.
@@ -158,6 +157,11 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
+	if n.Renew {
+		if o, ended := w.endOldBoot(ctx, n); !ended {
+			return o
+		}
+	}
 	network := substrate.Network{Segment: n.cluster.Segment}
 	for _, on := range n.networks {
 		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
@@ -166,11 +170,16 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
-	return n.next(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error {
+	goOn := n.next
+	if n.Renew { // while its old boot went, the others were told that it is not there
+		goOn = n.inform
+	}
+	return goOn(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.SoilMachine(ctx, n.MachineID); err != nil {
 			return err
 		}
-		if err := tx.StartBoot(ctx, n.ID, n.cluster.Image, n.cluster.Spec.Boot == spec.BootDisk); err != nil {
+		root := n.cluster.Boots()
+		if err := tx.StartBoot(ctx, n.ID, root.Image, root.Disk && n.Whole); err != nil {
 			return err
 		}
 		return w.askTest(ctx, tx, n)
@@ -308,6 +317,8 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 		return n.inform(store.Draining, "Slurm stops")
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
+	case n.Renew:
+		return n.renew()
 	}
 	if n.startedAnew() {
 		return n.bootAnew("has started anew")
@@ -350,12 +361,14 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return n.next(store.Releasing, "its cluster is deleted")
 	case n.Role == protocol.Head:
 		return w.headHalts(n)
+	case n.Desired == store.Present && !n.Renew:
+		return n.inform(store.Ready, "need not boot anew any more")
 	case s == nil:
-		return n.inform(store.Releasing, "Slurm does not know it")
+		return n.drained("Slurm does not know it")
 	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":
-		return n.inform(store.Releasing, "drained")
+		return n.drained("drained")
 	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
-		return n.inform(store.Releasing, "its jobs did not end at the drain limit")
+		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
 		return waitFor(nodeLooks, "%s of %d jobs", drainOver, s.Jobs).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
 	case over:
@@ -365,7 +378,12 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	if !seen.Running {
+	switch {
+	case !seen.Running && n.Desired == store.Present && n.Whole:
+		return n.bootAnew("has lost its power while it drained")
+	case !seen.Running && n.Desired == store.Present:
+		return n.fail("it stopped while it drained: %s", brief(seen.Detail))
+	case !seen.Running:
 		return n.inform(store.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}
 	text := fmt.Sprintf("%d jobs to end", s.Jobs)
@@ -390,7 +408,7 @@ const drainOver = "the drain limit is over: ends"
 
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
 func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
-	if o, removed := w.removed(ctx, n); !removed {
+	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o
 	}
 	return w.leave(n, "removed after its failure: "+n.Reason).with(func(ctx context.Context, tx *store.Tx) error {
@@ -401,7 +419,7 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 // nodeRelease ends the node, sees that nothing of it is left, and waits until Slurm has forgotten it, so that the next
 // node of that name starts clean.
 func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
-	if o, removed := w.removed(ctx, n); !removed {
+	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o
 	}
 	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present
@@ -411,10 +429,10 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	return w.leave(n, "nothing of it is left")
 }
 
-// removed ends the node and proves it.
-func (w World) removed(ctx context.Context, n nodeView) (Outcome, bool) {
+// removed ends the node's boots up to a number, all with 0, and proves it.
+func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bool) {
 	ref := n.ref()
-	ref.Boot = 0
+	ref.Boot = upTo
 	if err := w.ground(n).Substrate.Remove(ctx, ref); err != nil {
 		return retry(err), false
 	}

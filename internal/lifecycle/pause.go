@@ -137,16 +137,16 @@ func (w World) clusterPaused(_ context.Context, c clusterView) Outcome {
 	return rest()
 }
 
-// headHalts waits until slurmctld has stopped for the pause.
+// headHalts waits until slurmctld has stopped: for a pause, or before the head boots anew.
 func (w World) headHalts(n nodeView) Outcome {
 	limit := w.ground(n).Limits.Halt
 	for _, check := range n.Seen.Checks {
 		if n.Seen.Boot == n.Boot && check.Name == string(protocol.PauseHalt) {
-			return n.next(store.Releasing, "%s", check.Text)
+			return n.drained(check.Text)
 		}
 	}
 	if n.now.Sub(n.PhaseAt) > limit {
-		return n.next(store.Releasing, "Slurm did not stop within %s; what it saved last counts", limit)
+		return n.drained(fmt.Sprintf("Slurm did not stop within %s; what it saved last counts", limit))
 	}
 	return waitFor(nodeLooks, "Slurm stops and saves its state")
 }

@@ -15,14 +15,16 @@ import (
 	"muster/internal/store/storetest"
 )
 
-// playPause is the head's part in a pause, as protocol describes it.
+// playPause is the head's part in a pause, and before a new boot, as protocol describes it.
 func (s *stage) playPause(ctx context.Context, tx *store.Tx, n store.Node, runs bool) error {
 	c, err := tx.Cluster(ctx, n.Cluster)
-	if err != nil || !runs || c.Phase != store.Pausing || n.Phase != store.Ready && n.Phase != store.Draining {
+	renewed := n.Renew && n.Phase == store.Draining
+	pausing := c.Phase == store.Pausing && (n.Phase == store.Ready || n.Phase == store.Draining)
+	if err != nil || !runs || !renewed && !pausing {
 		return err
 	}
 	step := protocol.PauseCheckpoint
-	if n.Desired == store.Absent {
+	if n.Desired == store.Absent || renewed {
 		step = protocol.PauseHalt
 	}
 	checks := []protocol.Check{{Name: "munge", OK: true}, {Name: string(step), OK: true, Text: "done"}}

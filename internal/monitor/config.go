@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -79,13 +80,20 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && sizes[n.MachineID].Substrate == "metal"
-			if n.Phase != store.Failed && n.Phase != store.Releasing {
+			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: Slurm is to forget it
+			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
 				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], now))
 			}
 		}
 		c.Test = testOf(self, nodes)
 		for i, q := range cluster.Spec.Queues {
 			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
+		}
+		for _, n := range nodes { // those of queues that are no more
+			known := slices.ContainsFunc(c.Queues, func(q protocol.Queue) bool { return q.Name == n.Queue })
+			if n.Role == protocol.Compute && !known {
+				c.Queues = append(c.Queues, protocol.Queue{Name: n.Queue, Closed: true})
+			}
 		}
 		c.Pause = pauseStep(cluster, self)
 		user := protocol.User{Name: cluster.CreatedBy, UID: firstUID}
@@ -99,7 +107,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 }
 
 func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protocol.Peer {
-	draining := n.Desired == store.Absent
+	draining := n.Desired == store.Absent || n.Renew && n.Role == protocol.Compute
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
@@ -110,6 +118,8 @@ func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protoco
 // pauseStep is what a head has to do now for its cluster's pause.
 func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
 	switch {
+	case n.Role == protocol.Head && n.Renew && n.Phase == store.Draining:
+		return protocol.PauseHalt
 	case n.Role != protocol.Head || c.Phase != store.Pausing:
 		return ""
 	case n.Desired == store.Absent:

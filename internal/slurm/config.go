@@ -92,7 +92,7 @@ func Render(c Cluster) string {
 	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
 	for _, q := range c.Queues {
 		fmt.Fprintf(&b, "NodeSet=%s Feature=%s\n", nodeSet(q.Name), q.Name)
-		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=UP\n", q.Name, nodeSet(q.Name), yesNo(q.Default))
+		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=%s\n", q.Name, nodeSet(q.Name), yesNo(q.Default), upOrDrain(q.Closed))
 	}
 	return b.String()
 }
@@ -120,6 +120,15 @@ func NodeConf(p protocol.Peer) string {
 
 // nodeSet keeps the names of node sets apart from those of nodes, among which Slurm looks for both.
 func nodeSet(queue string) string { return "queue-" + queue }
+
+// upOrDrain is a partition's state: one that drains refuses new jobs, and those that run go on. Without the partition, a
+// restart of slurmctld would end them.
+func upOrDrain(closed bool) string {
+	if closed {
+		return "DRAIN"
+	}
+	return "UP"
+}
 
 func yesNo(b bool) string {
 	if b {

@@ -11,6 +11,16 @@ type Change struct {
 	Why    string `json:"why"`
 }
 
+// EffectOf is what changing the field of a path pattern does, and why.
+func EffectOf(path string) (Effect, string) {
+	for _, f := range table {
+		if f.Path == path {
+			return f.effect(false)
+		}
+	}
+	return "", ""
+}
+
 // Diff lists what changes between two resolved clusters, in the order of a canonical file. The order of queues means nothing, so
 // that to reorder them is no change; a queue under a new name is another queue.
 func Diff(old, new Cluster) []Change {

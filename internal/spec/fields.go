@@ -54,11 +54,12 @@ func Fields() []Field {
 
 // The limits and defaults that code other than the table needs.
 const (
-	defaultIsolation = "auto"
-	defaultPlacement = "any"
-	defaultIdleAfter = "5m"
-	homeMount        = "/home"
-	maxNodes         = 1000 // of one queue
+	defaultIsolation   = "auto"
+	defaultPlacement   = "any"
+	defaultIdleAfter   = "5m"
+	homeMount          = "/home"
+	maxNodes           = 1000 // of one queue
+	defaultUnavailable = "1"
 )
 
 const (
@@ -91,6 +92,10 @@ var table = []Field{
 	{Path: "boot", Type: "choice", Values: []string{BootMemory, BootDisk}, Default: BootMemory, Effect: Rolling,
 		Why: "each node is drained and boots anew, a few at a time",
 		Doc: "Where the root of nodes on whole machines is: in memory, fetched at every boot; or on the machine's disk, written once and kept until the node leaves."},
+	{Path: "update", Type: "mapping", Doc: "How a change that goes from node to node is carried out."},
+	{Path: "update.max_unavailable", Type: "number or percentage", Default: defaultUnavailable, Effect: Live,
+		Why: "read before the next node is touched",
+		Doc: "How many compute nodes may be down at a time while nodes boot anew, one at least; nodes that are down for other reasons count."},
 	{Path: "nodes", Type: "number", Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,
 		Doc: "Short for one queue, main, of this many nodes. Instead of queues."},
 

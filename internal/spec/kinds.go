@@ -17,6 +17,7 @@ type kind struct {
 	example  string
 	reserved []string         // of the right form, and still refused
 	units    map[string]int64 // makes two values comparable: number times unit
+	digits   bool             // a text that may be written as a plain number
 	valid    func(string) bool
 }
 
@@ -59,6 +60,12 @@ var kinds = map[string]kind{
 		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
 		hint:    "a number and a currency",
 		example: "500 EUR",
+	},
+	"number or percentage": {
+		is: "a number or a percentage", json: "string", form: regexp.MustCompile(`^([1-9][0-9]{0,2}|1000|([1-9][0-9]?|100)%)$`),
+		hint:    "a whole number from 1, or a percentage",
+		example: "25%",
+		digits:  true,
 	},
 	"time": {
 		is: "a time", json: "string",

@@ -57,9 +57,12 @@ func (n *node) inline(v any) string {
 		var items []string
 		n.each(v, func(f *node, key string, v any) { items = append(items, scalar(key)+": "+f.inline(v)) })
 		return "{" + strings.Join(items, ", ") + "}"
-	default:
-		return scalar(v)
+	case string:
+		if n.digits && decimal.MatchString(v) {
+			return v
+		}
 	}
+	return scalar(v)
 }
 
 // bare is text that needs no quotes anywhere in YAML; what begins with a digit only if no reader can take it for a number or time.

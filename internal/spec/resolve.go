@@ -35,6 +35,12 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	c.Isolation = or(c.Isolation, defaultIsolation)
 	c.Image = pick("image", c.Image, d.Image)
 	c.Boot = or(c.Boot, BootMemory)
+	var update Update
+	if c.Update != nil {
+		update = *c.Update
+	}
+	update.MaxUnavailable = or(update.MaxUnavailable, defaultUnavailable)
+	c.Update = &update
 	class := d.Class
 	if c.Isolation == IsolationMetal {
 		class = d.Metal

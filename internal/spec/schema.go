@@ -79,6 +79,9 @@ func (n *node) schemaOfText(s map[string]any) {
 	if n.form != nil {
 		s["pattern"] = n.form.String()
 	}
+	if n.digits { // a pattern says nothing of numbers
+		s["type"], s["minimum"] = []string{"string", "integer"}, 1
+	}
 	if len(n.Values) > 0 {
 		s["enum"] = n.Values
 	}

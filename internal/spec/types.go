@@ -1,6 +1,9 @@
 package spec
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Cluster is the cluster file. Pointers and empty values mean "not written"; Resolve fills them.
 type Cluster struct {
@@ -10,6 +13,7 @@ type Cluster struct {
 	Isolation string    `json:"isolation,omitempty"`
 	Image     string    `json:"image,omitempty"`
 	Boot      string    `json:"boot,omitempty"`
+	Update    *Update   `json:"update,omitempty"`
 	Nodes     int       `json:"nodes,omitempty"` // short for one queue of this many nodes; empty once resolved
 	Head      *Head     `json:"head,omitempty"`
 	Queues    []Queue   `json:"queues,omitempty"`
@@ -19,6 +23,11 @@ type Cluster struct {
 	Lease     *Lease    `json:"lease,omitempty"`
 	Budget    *Budget   `json:"budget,omitempty"`
 	Burst     *Burst    `json:"burst,omitempty"`
+}
+
+// Update says how a rolling change goes from node to node.
+type Update struct {
+	MaxUnavailable string `json:"max_unavailable,omitempty"` // a number of nodes, or a percentage of them
 }
 
 // Head says where users log in.
@@ -108,4 +117,20 @@ func NodeName(queue string, index int) string {
 		queue = "n"
 	}
 	return queue + strconv.Itoa(index)
+}
+
+// Unavailable is how many of n nodes may be down at a time in a rolling change: one at least.
+func (c Cluster) Unavailable(n int) int {
+	if c.Update == nil {
+		return 1
+	}
+	text, percentage := strings.CutSuffix(c.Update.MaxUnavailable, "%")
+	most, err := strconv.Atoi(text)
+	if err != nil {
+		return 1
+	}
+	if percentage {
+		most = n * most / 100
+	}
+	return max(most, 1)
 }

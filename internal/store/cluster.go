@@ -31,6 +31,7 @@ type Cluster struct {
 	Targets   map[string]int
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
 	Held      int64         // bytes that it held when it was paused last
+	Rollout   Rollout
 	CreatedAt time.Time
 	CreatedBy string
 	HomeTerms usage.Terms // only written, by AddCluster; the meter keeps them
@@ -59,13 +60,14 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, ` + rolloutColumns + `, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
-	var document, receipt, key, targets string
+	var document, receipt, key, targets, good string
 	var at, created, drain, wait int64
 	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &created, &c.CreatedBy}
+	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
 	}
@@ -81,6 +83,9 @@ func scanCluster(r scanner) (Cluster, error) {
 	}
 	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
 		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
+	}
+	if err := c.Rollout.read(good); err != nil {
+		return c, fmt.Errorf("rollout of cluster %s: %w", c.ID, err)
 	}
 	if receipt != "" {
 		c.Receipt = new(Receipt)

@@ -23,6 +23,7 @@ type Node struct {
 	Class      string
 	MachineID  string // "" once gone
 	Machine    string // name
+	Whole      bool   // that is a whole machine
 	Desired    Desired
 	Boot       int64
 	JoinedBoot int64
@@ -71,20 +72,22 @@ func (o Observed) Tested(boot, number int64) *protocol.TestResult {
 	return o.Test
 }
 
-const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine, n.desired,
+const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine,
+	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
 	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, '')`
 
 const nodeTables = ` FROM node n
 	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
+	LEFT JOIN machine m ON m.id = n.machine_id
 	LEFT JOIN observed o ON o.node_id = n.id `
 
 func scanNode(r scanner) (Node, error) {
 	var n Node
 	var at, drain, created, seen int64
 	var checks, facts, test, slurm string
-	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Desired,
+	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
 		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
 	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &test, &slurm)...); err != nil {
@@ -192,11 +195,14 @@ func (tx *Tx) WantNodeAbsent(ctx context.Context, id string, drainFor time.Durat
 	return nil
 }
 
-// LimitDrains gives a cluster's nodes that are on their way out, and their jobs, at most drainFor from now. It reports
-// how many those are.
+// LimitDrains gives a cluster's nodes that drain, and their jobs, at most drainFor from now, and those that will drain as
+// long. It reports how many drain.
 func (tx *Tx) LimitDrains(ctx context.Context, cluster string, drainFor time.Duration) (int64, error) {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET drain_for = $1 WHERE id = $2`, drainFor.Milliseconds(), cluster); err != nil {
+		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
+	}
 	n, err := tx.exec(ctx, `UPDATE node SET drain_until = now_ms() + $1, `+woken+`
-		WHERE cluster_id = $2 AND desired = 'absent' AND phase IN ('ready', 'draining')`, drainFor.Milliseconds(), cluster)
+		WHERE cluster_id = $2 AND (desired = 'absent' OR renew = 1) AND phase IN ('ready', 'draining')`, drainFor.Milliseconds(), cluster)
 	if err != nil {
 		return 0, fmt.Errorf("limit drains of cluster %s: %w", cluster, err)
 	}

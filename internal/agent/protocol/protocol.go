@@ -150,6 +150,8 @@ type Peer struct {
 type Queue struct {
 	Name    string `json:"name"`
 	Default bool   `json:"default,omitempty"`
+	// Closed says that it goes: it takes no new jobs, and is there for as long as nodes of it have jobs.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // User is an account on every node of the cluster, with a home directory on the shared /home.

@@ -1,0 +1,331 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// Step is what a change does to one node that is there.
+type Step struct {
+	Node string
+	Does string // "goes" or "boots anew"
+	Wave int    // those of a wave may be down at the same time; each wave waits for the one before
+	When string
+	Why  string
+}
+
+// What a step does.
+const (
+	goes      = "goes"
+	bootsAnew = "boots anew"
+)
+
+// Next are the nodes of a cluster to boot anew now, so that never more are down than its file allows, whatever the others
+// are down for. Compute nodes come first, those without jobs before the others; the head, by which users and jobs find
+// each other, comes alone and last.
+func Next(c store.Cluster, nodes []store.Node) []store.Node {
+	if c.Desired != store.Present || c.Halted() {
+		return nil
+	}
+	want := 0
+	for _, q := range c.Spec.Queues {
+		want += c.Wants(q)
+	}
+	up, settled := 0, true
+	var behind, head []store.Node
+	for _, n := range nodes {
+		steady := n.Desired == store.Present && n.Phase == store.Ready && !n.Renew
+		switch {
+		case n.Role == protocol.Head && steady && c.Behind(n):
+			head = append(head, n)
+		case n.Role == protocol.Head:
+		case !steady:
+			settled = settled && n.Desired == store.Absent
+		default:
+			up++
+			if c.Behind(n) {
+				behind = append(behind, n)
+			}
+		}
+	}
+	if len(behind) == 0 && settled {
+		return head
+	}
+	slices.SortStableFunc(behind, cheapestFirst)
+	return behind[:min(len(behind), max(0, c.Spec.Unavailable(want)-max(0, want-up)))]
+}
+
+func cheapestFirst(a, b store.Node) int {
+	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(a.Slot, b.Slot))
+}
+
+// Progress is how far a rollout is.
+type Progress struct {
+	To       string   // in words: "image debian12-hpc"
+	Done     int      // nodes that are ready with it
+	Total    int      // nodes that are to stay
+	Draining []string // nodes that wait for their jobs
+}
+
+// ProgressOf counts. It reports false where there is nothing to roll out.
+func ProgressOf(c store.Cluster, nodes []store.Node) (Progress, bool) {
+	p := Progress{To: aim(c.Root(), c.Rollout.Good)}
+	behind := false
+	for _, n := range nodes {
+		if n.Desired != store.Present {
+			continue
+		}
+		p.Total++
+		behind = behind || c.Behind(n)
+		switch {
+		case n.Phase == store.Ready && n.Boot > 0 && n.Has(c.Root()):
+			p.Done++
+		case n.Phase == store.Draining && n.Renew:
+			p.Draining = append(p.Draining, n.Name)
+		}
+	}
+	return p, behind || c.Halted()
+}
+
+// aim names what nodes are to boot, by what is new in it.
+func aim(to, from store.Root) string {
+	switch image := to.Name != from.Name || to.Image != from.Image; {
+	case image && to.Name == from.Name:
+		return fmt.Sprintf("image %s@%s", to.Name, short(to.Image))
+	case image || to.Disk == from.Disk:
+		return "image " + to.Name
+	case to.Disk:
+		return "boot: " + spec.BootDisk
+	}
+	return "boot: " + spec.BootMemory
+}
+
+// short is enough of a digest to tell it from others.
+func short(digest string) string {
+	const enough = len("sha256:") + 12
+	return digest[:min(len(digest), enough)]
+}
+
+// pick says which image a change gives a cluster, by the name that its file has now.
+type pick func(name string) (Image, error)
+
+// keep stays with the cluster's image while its name stays, whatever has been built under that name since; and going back
+// to the name that it came from is going back to the very image.
+func (a *Admission) keep(c store.Cluster) pick {
+	return func(name string) (Image, error) {
+		switch name {
+		case c.Spec.Image:
+			return a.exactly(name, c.Image), nil
+		case c.Rollout.Good.Name:
+			return a.exactly(name, c.Rollout.Good.Image), nil
+		}
+		return a.newest(name)
+	}
+}
+
+// exactly is an image by its digest. It may have left the store since; then nothing else is known of it.
+func (a *Admission) exactly(name, digest string) Image {
+	if image, err := a.Images.Image(name + "@" + digest); err == nil {
+		return image
+	}
+	return Image{Name: name, Digest: digest, Boots: true}
+}
+
+func (a *Admission) newest(name string) (Image, error) {
+	image, err := a.Images.Image(name)
+	if err != nil {
+		return image, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
+	}
+	return image, nil
+}
+
+// Refresh is Change with the newest image of the file's name.
+func (a *Admission) Refresh(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster) (*Plan, error) {
+	return a.change(ctx, tx, current, c, a.newest)
+}
+
+// Newer says, in words, that there is a newer image of the name that a planned cluster has.
+func (a *Admission) Newer(p *Plan) []string {
+	image, err := a.Images.Image(p.Spec.Image)
+	if err != nil || image.Digest == p.image.Digest {
+		return nil
+	}
+	return []string{fmt.Sprintf("image %s has a newer build, %s, and the cluster keeps %s; `muster apply -f FILE --refresh-image` rolls it out", image.Name, short(image.Digest), short(p.image.Digest))}
+}
+
+// RollBack plans to boot again what the cluster was last wholly ready with.
+func (a *Admission) RollBack(ctx context.Context, tx *store.Tx, current store.Cluster) (*Plan, error) {
+	good := current.Rollout.Good
+	if good.Image == "" || good == current.Root() {
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to go back from", current.Name), "`muster apply` with another image in the file starts one")
+	}
+	old := current.Spec
+	old.Image, old.Boot = good.Name, spec.BootMemory
+	if good.Disk {
+		old.Boot = spec.BootDisk
+	}
+	return a.change(ctx, tx, current, old, func(name string) (Image, error) { return a.exactly(name, good.Image), nil })
+}
+
+// ResumeRollout plans to go on with a rollout that has stopped.
+func (a *Admission) ResumeRollout(ctx context.Context, tx *store.Tx, current store.Cluster) (*Plan, error) {
+	if !current.Halted() {
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name), "`muster describe "+current.Name+"` shows how it stands")
+	}
+	plan, err := a.Change(ctx, tx, current, current.Spec)
+	if err != nil {
+		return nil, err
+	}
+	plan.rolls, plan.resumes = true, true
+	return plan, a.renewals(ctx, tx, plan)
+}
+
+// renewals completes a plan with what its nodes boot anew: which, when and why, or that they cannot.
+func (a *Admission) renewals(ctx context.Context, tx *store.Tx, p *Plan) error {
+	wanted := *p.current
+	wanted.Spec, wanted.Image = p.Spec, p.image.Digest
+	wanted.Rollout.Aim++ // what had stopped goes on
+	nodes, err := tx.Nodes(ctx, wanted.ID)
+	if err != nil {
+		return err
+	}
+	nodes = slices.DeleteFunc(nodes, func(n store.Node) bool { return slices.Contains(p.Release, n.Name) || !wanted.Behind(n) })
+	if err := a.bootable(ctx, tx, p, nodes); err != nil {
+		return err
+	}
+	p.Steps = append(p.Steps, waves(wanted, nodes)...)
+	return nil
+}
+
+// bootable refuses what the machines of nodes cannot boot, or must not.
+func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes []store.Node) error {
+	for _, n := range nodes {
+		m, err := tx.Machine(ctx, n.MachineID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case p.image.Arch != "" && m.Facts.Arch != "" && m.Facts.Arch != p.image.Arch:
+			return refuse(Invalid, "image-arch", "image", fmt.Sprintf("image %s is for %s, and node %s is on machine %s, which is %s", p.image.Name, p.image.Arch, n.Name, m.Name, m.Facts.Arch),
+				"choose an image for "+m.Facts.Arch)
+		case n.Whole && !p.image.Boots:
+			return noKernel(p.image, m.Name)
+		case n.Whole && n.Role == protocol.Head:
+			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and Slurm's state in its memory, which a new boot would lose", m.Name),
+				"create a new cluster for it, with head.class on a service host, which keeps both")
+		}
+	}
+	return nil
+}
+
+// waves puts the nodes that boot anew in the order in which lifecycle takes them, if no job begins or ends meanwhile.
+func waves(c store.Cluster, behind []store.Node) []Step {
+	slices.SortStableFunc(behind, cheapestFirst)
+	want := 0
+	for _, q := range c.Spec.Queues {
+		want += c.Wants(q)
+	}
+	var steps, last []Step
+	wave := 0
+	for _, n := range behind {
+		step := Step{Node: n.Name, Does: bootsAnew, Why: because(c, n)}
+		if n.Role == protocol.Head {
+			step.When = "last; logins end, batch jobs run on"
+			last = append(last, step)
+			continue
+		}
+		wave = 1 + len(steps)/c.Spec.Unavailable(want)
+		step.Wave, step.When = wave, when(n, wave)
+		steps = append(steps, step)
+	}
+	for _, step := range last {
+		step.Wave = wave + 1
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+func because(c store.Cluster, n store.Node) string {
+	to := c.Root()
+	if n.Image != to.Image {
+		return aim(to, store.Root{Name: c.Rollout.Good.Name, Image: n.Image, Disk: to.Disk})
+	}
+	return aim(to, store.Root{Name: to.Name, Image: to.Image, Disk: n.Disk})
+}
+
+// when says what a step waits for.
+func when(n store.Node, wave int) string {
+	after := "now"
+	if wave > 1 {
+		after = fmt.Sprintf("after wave %d", wave-1)
+	}
+	if n.Seen.Slurm == nil || n.Seen.Slurm.Jobs == 0 {
+		return after
+	}
+	return fmt.Sprintf("%s, once %s ended", after, have(n.Seen.Slurm.Jobs, "job"))
+}
+
+// have is "1 job has" or "2 jobs have".
+func have(n int, noun string) string {
+	if n == 1 {
+		return count(n, noun) + " has"
+	}
+	return count(n, noun) + " have"
+}
+
+// departures are the steps of nodes that go.
+func departures(c store.Cluster, release []store.Node) []Step {
+	var steps []Step
+	for _, n := range release {
+		why := "no more"
+		i := slices.IndexFunc(c.Spec.Queues, func(q spec.Queue) bool { return q.Name == n.Queue })
+		switch {
+		case n.Role == protocol.Head:
+		case i < 0:
+			why = fmt.Sprintf("queue %s goes", n.Queue)
+		case c.Spec.Queues[i].Class != n.Class:
+			why = fmt.Sprintf("queue %s gets nodes of class %s", n.Queue, c.Spec.Queues[i].Class)
+		default:
+			why = fmt.Sprintf("queue %s has fewer nodes", n.Queue)
+		}
+		steps = append(steps, Step{Node: n.Name, Does: goes, Wave: 1, When: when(n, 1), Why: why})
+	}
+	return steps
+}
+
+// imageChange is a change of the image that keeps its name.
+func imageChange(p *Plan) []spec.Change {
+	if p.image.Digest == p.current.Image || p.Spec.Image != p.current.Spec.Image {
+		return nil
+	}
+	effect, why := spec.EffectOf("image")
+	return []spec.Change{{Path: "image", Old: p.Spec.Image + "@" + short(p.current.Image), New: p.Spec.Image + "@" + short(p.image.Digest), Effect: effect, Why: why}}
+}
+
+// rolling says whether changes reach nodes only by a new boot.
+func rolling(changes []spec.Change) bool {
+	return slices.ContainsFunc(changes, func(c spec.Change) bool { return c.Effect == spec.Rolling })
+}
+
+// rolloutWords is what a plan does to what nodes boot, "" for nothing.
+func (p *Plan) rolloutWords() string {
+	var booting []string
+	for _, s := range p.Steps {
+		if s.Does == bootsAnew {
+			booting = append(booting, s.Node)
+		}
+	}
+	switch {
+	case p.resumes:
+		return "go on with the rollout of image " + p.Spec.Image
+	case len(booting) == 0:
+		return ""
+	}
+	return fmt.Sprintf("boot %s anew with %s", count(len(booting), "node"), p.Steps[len(p.Steps)-1].Why)
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) rollout() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rollout",
+		Short: "Go on with a rollout that has stopped, or go back",
+		Long: `A rollout gives the nodes of a cluster another image, a few at a time. It begins with ` + "`muster apply`" + ` and stops by itself as soon
+as a node does not come up with the new image; ` + "`muster describe`" + ` then says why.`,
+		Example: `  muster rollout back cfd --wait
+  muster rollout resume cfd`,
+	}
+	resume := a.rolloutVerb("resume", "Go on with a rollout that has stopped",
+		`Go on with a rollout that has stopped: the next node boots anew. If it fails too, the rollout stops again.`)
+	back := a.rolloutVerb("back", "Boot again what the cluster was last ready with",
+		`Go back to the image, and its very build, that the cluster was last wholly ready with, whether the rollout is under way or has
+stopped. The nodes that have the new image boot anew, a few at a time, as in any rollout.`)
+	return group(c, resume, back)
+}
+
+func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
+	c := &cobra.Command{
+		Use:               action + " NAME",
+		Short:             short,
+		Long:              long,
+		Example:           "  muster rollout " + action + " cfd --wait",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	drain := drainFlag(c)
+	flags := changeFlags(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		r := change(http.MethodPost, clusterPath(args[0], "rollout"), map[string]string{"action": action})
+		r.query = drain.query()
+		return a.carryOut(ctx, controller, flags, r)
+	})
+	return c
+}
+
+// refreshImage asks for the newest build of an image.
+type refreshImage bool
+
+func refreshFlag(c *cobra.Command) *refreshImage {
+	r := new(refreshImage)
+	c.Flags().BoolVar((*bool)(r), "refresh-image", false, "roll out the newest build of the file's image")
+	return r
+}
+
+func (r *refreshImage) add(query url.Values) url.Values {
+	if !*r {
+		return query
+	}
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("refresh_image", "true")
+	return query
+}
+
+// printSteps prints what happens to the nodes that are there, in the order in which it does.
+func (a *app) printSteps(steps []api.Step) {
+	if len(steps) == 0 {
+		return
+	}
+	t := newTable("NODE", "DOES", "WAVE", "WHEN", "WHY")
+	for _, s := range steps {
+		t.row(s.Node, s.Does, strconv.Itoa(s.Wave), s.When, s.Why)
+	}
+	fmt.Fprintln(a.out)
+	t.print(a.out)
+}
+
+// anew counts the nodes that boot anew.
+func anew(steps []api.Step) int {
+	n := 0
+	for _, s := range steps {
+		if s.Does != "goes" {
+			n++
+		}
+	}
+	return n
+}
