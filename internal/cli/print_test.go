@@ -31,10 +31,10 @@ func reads(t *testing.T, got, want string) {
 func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 	s := newSite(t)
 	s.answers("PUT /v1/clusters/cfd", 200, api.Answer{Plan: api.Plan{
-		Spec:     spec.Cluster{Name: "cfd"},
-		Changes:  []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
-		Add:      []api.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
-		Release:  []string{"gpu1", "gpu2"},
+		Spec:    spec.Cluster{Name: "cfd"},
+		Changes: []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
+		Add:     []api.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
+		Release: []string{"gpu1", "gpu2"},
 		Steps: []api.Step{
 			{Node: "gpu1", Does: "goes", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
 			{Node: "gpu2", Does: "goes", Wave: 1, When: "now", Why: "queue gpu goes"},
