@@ -18,6 +18,7 @@ import (
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
 	"muster/internal/store"
+	"muster/internal/telemetry"
 )
 
 // BootFiles are what machines boot an image from.
@@ -41,6 +42,7 @@ type Boots struct {
 	DB        *store.Store
 	Authority *identity.Authority
 	Images    Images
+	Telemetry *telemetry.Telemetry // nil: nobody counts
 
 	offers offers
 }
@@ -143,7 +145,9 @@ func (b *Boots) Plan(ctx context.Context, network string, mac net.HardwareAddr) 
 
 // Seen notes a step. What only somebody with the boot's token can know is believed of nobody else.
 func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgress, proof string) error {
-	return b.DB.Update(ctx, func(tx *store.Tx) error {
+	var reached stride
+	err := b.DB.Update(ctx, func(tx *store.Tx) error {
+		reached = stride{}
 		machine, err := tx.OwnerOf(ctx, network, p.MAC)
 		if err != nil {
 			return err
@@ -171,8 +175,15 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 		if err := learn(ctx, tx, network, p); err != nil {
 			return err
 		}
+		if reached, err = strideTo(ctx, tx, boot, p.Step); err != nil {
+			return err
+		}
 		return b.mark(ctx, tx, machine, boot, p)
 	})
+	if err == nil {
+		reached.tell(b.Telemetry)
+	}
+	return err
 }
 
 // learn notes the address that another DHCP server gave to a machine: its agent must come from there.

@@ -16,6 +16,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
 	"muster/internal/store"
+	"muster/internal/telemetry"
 )
 
 // Timing of the talk with agents.
@@ -33,6 +34,8 @@ type Monitor struct {
 	authority *identity.Authority
 	log       *slog.Logger
 	board     *board
+
+	Telemetry *telemetry.Telemetry // nil: nobody counts
 }
 
 // New makes a Monitor; Run must run for its long polls to hear of news.
@@ -51,7 +54,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
 	mux.HandleFunc("POST /agent/v1/findings", m.known(m.findings))
-	return mux
+	return m.counted(mux)
 }
 
 // errRefused is for an agent that must end: it belongs to a boot that nobody wants any more.
@@ -82,6 +85,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 	ctx, now := r.Context(), time.Now()
 	reply := protocol.JoinReply{NotAfter: now.Add(identity.CertificateLife).UTC()}
 	var fingerprint string
+	var reached stride
 	var err error
 	if reply.Certificate, fingerprint, err = m.authority.CertifyAgent(request.CSR, who, now); err != nil {
 		return reply, err
@@ -92,6 +96,9 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 			return m.admitInspection(ctx, tx, who, fingerprint, r)
 		}
 		if err != nil {
+			return err
+		}
+		if reached, err = m.strideOf(ctx, tx, node, renewal); err != nil {
 			return err
 		}
 		if err := m.admitNode(ctx, tx, node, who, fingerprint, renewal, r); err != nil {
@@ -106,6 +113,9 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		reply.HostCertificate, err = m.authority.CertifyHost(request.HostKey, names, now)
 		return err
 	})
+	if err == nil {
+		reached.tell(m.Telemetry)
+	}
 	if errors.Is(err, errRefused) {
 		m.log.Warn("refused an agent", "node", who.Node, "boot", who.Boot, "why", err)
 	}

@@ -16,7 +16,7 @@ type meters struct {
 	stepSeconds  *prometheus.HistogramVec // kind
 	callSeconds  *prometheus.HistogramVec // driver, call
 	callFailures *prometheus.CounterVec   // driver, call
-	boots        *prometheus.HistogramVec // step
+	boots        *prometheus.HistogramVec // substrate, step
 
 	requests       *prometheus.CounterVec   // operation, status
 	requestSeconds *prometheus.HistogramVec // operation
@@ -59,7 +59,7 @@ func newMeters() meters {
 		stepSeconds:  histogram("engine_step_seconds", "How long a handler ran, its commit included.", callBounds, "kind"),
 		callSeconds:  histogram("driver_call_seconds", "How long calls of the drivers took that make nodes and look at machines.", callBounds, "driver", "call"),
 		callFailures: counter("driver_failures_total", "Calls of drivers that failed.", "driver", "call"),
-		boots:        histogram("boot_step_seconds", "How long a booting machine took to each step, since the step before.", phaseBounds, "step"),
+		boots:        histogram("boot_step_seconds", "How long what boots took to each step, since the step before.", phaseBounds, "substrate", "step"),
 
 		requests:       counter("api_requests_total", "Answered requests of the API, by operation and HTTP status.", "operation", "status"),
 		requestSeconds: histogram("api_request_seconds", "How long the API took to answer; watches and tunnels are left out.", callBounds, "operation"),
@@ -73,7 +73,7 @@ func newMeters() meters {
 		retries:      counter("store_retries_total", "Transactions that lost against a concurrent one and were run again.", "mode"),
 		dbFailures:   counter("store_failures_total", "Transactions that the database failed.", "mode"),
 
-		leases:    counter("netboot_leases_total", "Answers to machines that ask for an address: granted, unknown, taken, full, failed.", "network", "result"),
+		leases:    counter("netboot_leases_total", "Answers to machines that ask for an address: offered, granted, unknown, taken, full, declined, failed.", "network", "result"),
 		sent:      counter("netboot_sent_bytes_total", "Bytes of files sent to machines that boot.", "network", "protocol"),
 		transfers: counter("netboot_transfers_total", "Files sent to machines that boot: done, or broken before their end.", "network", "protocol", "result"),
 	}
@@ -109,10 +109,10 @@ func (t *Telemetry) Agent(call string, status int, began time.Time) {
 	t.meters.agentSeconds.WithLabelValues(call).Observe(time.Since(began).Seconds())
 }
 
-// BootStep tells that a machine has reached a step of its boot, so long after the step before.
-func (t *Telemetry) BootStep(step string, after time.Duration) {
+// BootStep tells that a node or machine has reached a step of its boot, so long after the step before.
+func (t *Telemetry) BootStep(substrate, step string, after time.Duration) {
 	if t != nil {
-		t.meters.boots.WithLabelValues(step).Observe(after.Seconds())
+		t.meters.boots.WithLabelValues(substrate, step).Observe(after.Seconds())
 	}
 }
 

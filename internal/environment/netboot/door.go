@@ -74,12 +74,20 @@ func addressOf(conn net.Conn) netip.Addr {
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	sent    int64 // bytes
 }
 
 func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
+func (p *paced) Write(text []byte) (int, error) {
+	n, err := p.ResponseWriter.Write(text)
+	p.sent += int64(n)
+	return n, err
+}
+
 // ReadFrom is what io.Copy uses. Each piece goes to the connection as the kernel likes it: a file, or a limited part of one.
-func (p *paced) ReadFrom(from io.Reader) (int64, error) {
+func (p *paced) ReadFrom(from io.Reader) (total int64, err error) {
+	defer func() { p.sent += total }()
 	to, ok := p.ResponseWriter.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{p.ResponseWriter}, from)
@@ -88,7 +96,6 @@ func (p *paced) ReadFrom(from io.Reader) (int64, error) {
 	if limited, ok := from.(*io.LimitedReader); ok {
 		rest = limited
 	}
-	var total int64
 	for rest.N > 0 {
 		_ = p.control.SetWriteDeadline(time.Now().Add(pieceWait))
 		part := &io.LimitedReader{R: rest.R, N: min(rest.N, piece)}

@@ -70,8 +70,22 @@ func (s *server) handler() http.Handler {
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(headerWait))
 		_ = control.SetWriteDeadline(time.Now().Add(pieceWait))
-		mux.ServeHTTP(&paced{ResponseWriter: w, control: control}, r)
+		answer := &paced{ResponseWriter: w, control: control}
+		mux.ServeHTTP(answer, r)
+		if length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil && isFile(r) {
+			s.Telemetry.Sent(s.Network.Name, "http", answer.sent, answer.sent == length)
+		}
 	})
+}
+
+// isFile says that the request is for a file, not for what the House says.
+func isFile(r *http.Request) bool {
+	for _, path := range []string{kernelPath, initramfsPath, firmwarePath, protocol.BlobPath} {
+		if strings.HasPrefix(r.URL.Path, path) {
+			return r.Method == http.MethodGet
+		}
+	}
+	return false
 }
 
 // parseMAC reads a MAC as people, kernels and iPXE write it: six bytes in hex between colons or hyphens.

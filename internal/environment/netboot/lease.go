@@ -40,11 +40,31 @@ func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	}
 	replies := make([]datagram, 0, len(requests))
 	for i, r := range requests {
+		s.Telemetry.Lease(s.Network.Name, asks[i].came(granted[i].Err))
 		if p := s.answer(r, asks[i], granted[i]); p != nil {
 			replies = append(replies, r.finish(p))
 		}
 	}
 	return replies
+}
+
+// came says in a word how an ask was answered, to be counted.
+func (a Ask) came(err error) string {
+	switch {
+	case a.Decline:
+		return "declined"
+	case errors.Is(err, ErrUnknown):
+		return "unknown"
+	case errors.Is(err, ErrTaken):
+		return "taken"
+	case errors.Is(err, ErrFull):
+		return "full"
+	case err != nil:
+		return "failed"
+	case a.Commit:
+		return "granted"
+	}
+	return "offered"
 }
 
 // ask is what the House is asked for a request; false: it is for another server, or makes no sense.

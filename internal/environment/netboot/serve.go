@@ -17,6 +17,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/netns"
+	"muster/internal/telemetry"
 )
 
 // DefaultHTTPPort is where the boot services speak HTTP unless they are told otherwise.
@@ -31,6 +32,8 @@ type Config struct {
 	Firmware []string // folders with iPXE's files: an operator's own first
 	HTTPPort int      // 0: DefaultHTTPPort
 	Log      *slog.Logger
+
+	Telemetry *telemetry.Telemetry // nil: nobody counts
 }
 
 const (

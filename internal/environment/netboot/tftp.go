@@ -163,7 +163,11 @@ func (s *server) transfer(ctx context.Context, r readRequest, peer netip.AddrPor
 		return
 	}
 	defer file.Close()
-	if err := r.send(conn, file, size); err != nil {
+	err = r.send(conn, file, size)
+	if err == nil {
+		s.Telemetry.Sent(s.Network.Name, "tftp", size, true)
+	} else {
+		s.Telemetry.Sent(s.Network.Name, "tftp", 0, false)
 		s.Log.Debug("TFTP transfer ended early", "file", r.name, "to", peer, "error", err)
 	}
 }

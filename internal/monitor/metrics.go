@@ -1,0 +1,158 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/telemetry"
+)
+
+// Silence is how long a ready node may say nothing before it counts as silent, in metrics and in the status.
+const Silence = 4 * heartbeat
+
+// countWithin bounds the look at the database for one scrape.
+const countWithin = 5 * time.Second
+
+// metrics are what is counted in the database at the moment of a scrape. Every replica sees the same.
+type metrics struct {
+	db *store.Store
+
+	up, entities, due, lag, held, projectClusters, projectNodes, heard, silent, unknown *prometheus.Desc
+}
+
+// NewMetrics makes the collector of what the database knows.
+func NewMetrics(db *store.Store) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("muster_"+name, help, labels, nil)
+	}
+	return metrics{
+		db:              db,
+		up:              desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
+		entities:        desc("entities", "Clusters, nodes and machines by phase.", "kind", "phase"),
+		due:             desc("engine_due_rows", "Rows whose time has come and that no controller works on yet.", "kind"),
+		lag:             desc("engine_lag_seconds", "How long the oldest of the due rows has waited.", "kind"),
+		held:            desc("engine_held_rows", "Rows that some controller works on.", "kind"),
+		projectClusters: desc("project_clusters", "Clusters of a project.", "project"),
+		projectNodes:    desc("project_nodes", "Nodes of a project's clusters, heads included.", "project"),
+		heard:           desc("heartbeat_age_max_seconds", "How long the ready node has said nothing that has been silent the longest."),
+		silent:          desc("nodes_silent", "Ready nodes that have said nothing for 20 s or longer."),
+		unknown:         desc("machines_unknown", "Machines that asked to boot and that nobody has enrolled."),
+	}
+}
+
+func (m metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.up, m.entities, m.due, m.lag, m.held, m.projectClusters, m.projectNodes, m.heard, m.silent, m.unknown} {
+		to <- d
+	}
+}
+
+func (m metrics) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), countWithin)
+	defer cancel()
+	var c store.Census
+	err := m.db.View(ctx, func(tx *store.Tx) (err error) {
+		c, err = tx.Census(ctx, Silence)
+		return err
+	})
+	if err != nil { // the log of those who need the database says why
+		gauge(m.up, 0)
+		return
+	}
+	gauge(m.up, 1)
+	for kind, counts := range c.Phases {
+		for _, phase := range store.Phases(kind) {
+			gauge(m.entities, float64(counts[phase]), string(kind), string(phase))
+		}
+		gauge(m.due, float64(c.Queues[kind].Due), string(kind))
+		gauge(m.lag, c.Queues[kind].Lag.Seconds(), string(kind))
+		gauge(m.held, float64(c.Queues[kind].Held), string(kind))
+	}
+	for project, has := range c.Projects {
+		gauge(m.projectClusters, float64(has.Clusters), project)
+		gauge(m.projectNodes, float64(has.Nodes), project)
+	}
+	gauge(m.heard, c.Heard.Oldest.Seconds())
+	gauge(m.silent, float64(c.Heard.Silent))
+	gauge(m.unknown, float64(c.Unknown))
+}
+
+// counted tells of every call of an agent and how it was answered.
+func (m *Monitor) counted(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, answer := time.Now(), &answered{w, http.StatusOK}
+		mux.ServeHTTP(answer, r)
+		if r.Context().Err() != nil {
+			return // the agent has gone, and got none
+		}
+		call := "none"
+		if r.Pattern != "" { // the last word of the path: join, config, report …
+			call = r.Pattern[strings.LastIndex(r.Pattern, "/")+1:]
+		}
+		m.Telemetry.Agent(call, answer.status, began)
+	})
+}
+
+// answered remembers the status of an answer.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// stride is one step of a boot and how long it took, to be told once the step is written. The zero value is none.
+type stride struct {
+	substrate string
+	step      protocol.BootStep
+	took      time.Duration
+}
+
+func (s stride) tell(t *telemetry.Telemetry) {
+	if s.step != "" {
+		t.BootStep(s.substrate, string(s.step), s.took)
+	}
+}
+
+// strideTo measures a machine's step since its last sign of life; a step that is said again is none.
+func strideTo(ctx context.Context, tx *store.Tx, boot store.Boot, to protocol.BootStep) (stride, error) {
+	if order[to] <= order[boot.Step] {
+		return stride{}, nil
+	}
+	now, err := tx.Now(ctx)
+	since := boot.HeardAt
+	if boot.PoweredAt.After(since) {
+		since = boot.PoweredAt
+	}
+	return stride{"metal", to, now.Sub(since)}, err
+}
+
+// strideOf measures how long it took until the agent of a node's boot came.
+func (m *Monitor) strideOf(ctx context.Context, tx *store.Tx, node store.Node, renewal bool) (stride, error) {
+	if renewal || node.JoinedBoot == node.Boot {
+		return stride{}, nil
+	}
+	boot, err := tx.BootOf(ctx, node.ID)
+	if err == nil {
+		return strideTo(ctx, tx, boot, protocol.StepAgent)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return stride{}, err
+	}
+	now, err := tx.Now(ctx)
+	return stride{"local", protocol.StepAgent, now.Sub(node.PhaseAt)}, err
+}
