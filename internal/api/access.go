@@ -165,14 +165,16 @@ func (a *API) tunnel(ctx context.Context, in *struct {
 	const sshPort = 22
 	inside, err := a.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(substrate.Address(node.Slot).Addr(), sshPort))
 	if err != nil {
-		a.Log.Warn("cannot reach a node", "cluster", c.ID, "node", node.Name, "error", err)
+		a.Log.WarnContext(ctx, "cannot reach a node", "cluster", c.Name, "node", node.Name, "error", err)
 		return nil, problem(http.StatusServiceUnavailable, "unavailable", fmt.Sprintf("node %s of cluster %s does not answer", node.Name, c.Name), "`muster describe "+c.Name+"` shows its state")
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer func() { _ = inside.Close() }()
+		defer a.streams(ctx, hctx.Operation().OperationID)()
+		askedOf(ctx).status = http.StatusSwitchingProtocols
 		_, w := humago.Unwrap(hctx)
 		if err := relay(ctx, w, inside); err != nil {
-			a.Log.Info("a tunnel ended", "cluster", c.ID, "node", node.Name, "error", err)
+			a.Log.InfoContext(ctx, "a tunnel ended", "cluster", c.Name, "node", node.Name, "error", err)
 		}
 	}}, nil
 }

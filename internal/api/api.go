@@ -20,6 +20,7 @@ import (
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/store"
+	"muster/internal/telemetry"
 )
 
 // ImageStore lists the images of a controller.
@@ -41,9 +42,11 @@ type API struct {
 	Dialer    Dialer
 	Version   string
 	Log       *slog.Logger
+	Telemetry *telemetry.Telemetry // nil: nobody counts
+	About     About
 }
 
-// Handler serves the API. Every path but /healthz and /openapi.yaml needs a token.
+// Handler serves the API. Every path but /healthz, /readyz and /openapi.yaml needs a token.
 func (a *API) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	document := a.register(mux)
@@ -55,13 +58,10 @@ func (a *API) Handler() (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(text)
 	})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.DB.View(r.Context(), func(tx *store.Tx) error { _, err := tx.Now(r.Context()); return err }); err != nil {
-			http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	})
+	a.Probes(mux)
+	if a.Telemetry != nil {
+		mux.HandleFunc("GET /metrics", a.metrics)
+	}
 	return elsewhere(mux), nil
 }
 
@@ -101,12 +101,13 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	config := huma.DefaultConfig("Muster", contract)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
+	config.Transformers = append(config.Transformers, a.logged)
 	config.CreateHooks = nil // no $schema links: the document is the reference
 	config.Info.Description = "Self-service HPC clusters. Intent goes in here; what is true comes back as phases and events."
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, config)
-	api.UseMiddleware(a.authenticate(api))
+	api.UseMiddleware(a.observed, a.authenticate(api))
 	a.registerClusters(api)
 	a.registerPause(api)
 	a.registerAccess(api)
@@ -114,6 +115,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerMachines(api)
 	a.registerNetworks(api)
 	a.registerCatalogue(api)
+	a.registerStatus(api)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
 }
@@ -129,27 +131,42 @@ func identityOf(ctx context.Context) string {
 // authenticate lets only the bearers of a known token through.
 func (a *API) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		scheme, token, _ := strings.Cut(ctx.Header("Authorization"), " ")
-		var name string
-		var err error
-		if strings.EqualFold(scheme, "Bearer") && token != "" {
-			err = a.DB.View(ctx.Context(), func(tx *store.Tx) (err error) {
-				name, err = tx.Identity(ctx.Context(), store.HashToken(token))
-				return err
-			})
-		}
-		if name == "" {
-			p := problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
-			if err != nil && !isNotFound(err) {
-				a.Log.Error("cannot check a token", "error", err)
-				p = problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
-			}
+		name, p := a.bearer(ctx.Context(), ctx.Header("Authorization"))
+		if p != nil {
 			if p.Status == http.StatusUnauthorized {
-				ctx.SetHeader("WWW-Authenticate", `Bearer realm="muster"`)
+				ctx.SetHeader("WWW-Authenticate", challenge)
 			}
 			_ = huma.WriteErr(api, ctx, p.Status, p.Detail, p)
 			return
 		}
+		askedOf(ctx.Context()).identity = name
 		next(huma.WithValue(ctx, identityKey{}, name))
 	}
+}
+
+// challenge tells a client without a token how to come.
+const challenge = `Bearer realm="muster"`
+
+// bearer is who a token in an Authorization header belongs to.
+func (a *API) bearer(ctx context.Context, header string) (name string, p *Problem) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", unauthorized()
+	}
+	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		name, err = tx.Identity(ctx, store.HashToken(token))
+		return err
+	})
+	switch {
+	case isNotFound(err) || err == nil && name == "":
+		return "", unauthorized()
+	case err != nil:
+		a.Log.ErrorContext(ctx, "cannot check a token", "error", err)
+		return "", problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
+	}
+	return name, nil
+}
+
+func unauthorized() *Problem {
+	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
 }

@@ -242,6 +242,7 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 	if err != nil {
 		return nil, err
 	}
+	plan = a.followed(plan)
 	out := &answerOutput{}
 	if in.DryRun {
 		out.Status = http.StatusOK
@@ -378,6 +379,13 @@ func (a *API) once(ctx context.Context, key, request string, out *answerOutput, 
 	err := update()
 	if key != "" && errors.Is(err, store.ErrExists) { // two at the same time: the other has written its answer by now
 		err = update()
+	}
+	if o := out.Body.Operation; err == nil && o != nil {
+		r := askedOf(ctx)
+		r.op = fmt.Sprintf("%s/%d", o.Cluster, o.Generation)
+		if out.Body.Cluster != nil {
+			r.cluster = out.Body.Cluster.Name
+		}
 	}
 	return err
 }

@@ -96,6 +96,7 @@ func (a *API) events(ctx context.Context, cluster string, in EventsInput) (*huma
 // watch sends events as they are committed until the client goes or the controller stops.
 func (a *API) watch(hctx huma.Context, cluster string, after int64) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
+	defer a.streams(ctx, hctx.Operation().OperationID)()
 	hctx.SetHeader("Content-Type", "text/event-stream")
 	hctx.SetHeader("Cache-Control", "no-cache")
 	hctx.SetStatus(http.StatusOK)
@@ -117,7 +118,7 @@ func (a *API) watch(hctx huma.Context, cluster string, after int64) {
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				a.Log.Error("a watch of events ends", "error", err)
+				a.Log.ErrorContext(ctx, "a watch of events ends", "error", err)
 			}
 			return // the client comes back with Last-Event-ID
 		}

@@ -19,6 +19,8 @@ type Problem struct {
 	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,conflict,not-found,unauthorized,internal,unavailable"`
 	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
 	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
+
+	cause error // what the client is not told; see logged
 }
 
 func (p *Problem) Error() string { return p.Detail }
@@ -92,7 +94,7 @@ var refusals = map[admission.Kind]struct {
 }
 
 // tell turns an error into a Problem. doc, where there is one, says where in the file things stand. What the user can do
-// nothing about is logged here and told without inner detail.
+// nothing about is kept for the log and told without inner detail.
 func (a *API) tell(err error, doc *spec.Document) error {
 	var ds spec.Diagnostics
 	var refusal *admission.Refusal
@@ -117,7 +119,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	case errors.Is(err, store.ErrExists):
 		p = problem(http.StatusConflict, "conflict", err.Error(), "")
 	default:
-		a.Log.Error("a request failed", "error", err)
+		p.cause = err
 	}
 	p.Errors = ds
 	return p

@@ -63,6 +63,7 @@ func verbs() []verb {
 		{"spec", forFiles, (*app).spec},
 
 		{"serve", forOperators, (*app).serve},
+		{"status", forOperators, (*app).status},
 		{"machines", forOperators, (*app).machines},
 		{"networks", forOperators, (*app).networks},
 		{"classes", forOperators, (*app).classes},

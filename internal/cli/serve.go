@@ -35,6 +35,8 @@ arguments of a process.`,
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
+	metrics := c.Flags().String("metrics", "", "an `ADDRESS` of its own for /metrics, /healthz and /readyz, without a token (default: with one, at the API's)")
+	traces := c.Flags().String("traces", "", "where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err, *logFormat, level)
 		if err != nil {
@@ -52,7 +54,7 @@ arguments of a process.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return controller.Run(ctx, controller.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces,
 			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
 		})
 	})

@@ -29,6 +29,7 @@ import (
 	"muster/internal/store"
 	"muster/internal/substrate/local"
 	"muster/internal/substrate/metal"
+	"muster/internal/telemetry"
 )
 
 // Config is what `muster serve` was told.
@@ -40,6 +41,8 @@ type Config struct {
 	Binary  string // of this program; nodes run it as their agent
 	Version string
 	Log     *slog.Logger
+	Metrics string           // address where metrics and probes are read without a token; empty: none
+	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready   func(url string) // called once, when requests are answered
 }
 
@@ -60,6 +63,8 @@ type controller struct {
 	local     *local.Driver
 	admission *admission.Admission
 	listener  net.Listener // for users
+	metrics   net.Listener // for whoever watches; nil: none
+	telemetry *telemetry.Telemetry
 }
 
 // Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
@@ -85,6 +90,10 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen for users: %w", err)
 	}
+	if err := k.openTelemetry(); err != nil {
+		k.close()
+		return nil, err
+	}
 	if err := k.open(ctx, catalogue); err != nil {
 		k.close()
 		return nil, err
@@ -94,6 +103,7 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 
 func (k *controller) close() {
 	_ = k.listener.Close()
+	k.closeTelemetry()
 	if k.db != nil {
 		_ = k.db.Close()
 	}
@@ -111,6 +121,8 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.db, err = store.Open(ctx, database); err != nil {
 		return err
 	}
+	k.db.Telemetry = k.telemetry
+	k.telemetry.Register(monitor.NewMetrics(k.db))
 	if err := k.openAuthority(ctx); err != nil {
 		return err
 	}
@@ -155,6 +167,7 @@ func (k *controller) run(ctx context.Context) error {
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain})
 	world := lifecycle.World{
 		DB: k.db, Commons: k.local, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {
 				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.LocalLimits(),
@@ -163,8 +176,13 @@ func (k *controller) run(ctx context.Context) error {
 		},
 	}
 	watch := monitor.New(k.db, k.authority, k.Log)
+	watch.Telemetry = k.telemetry
+	engine := lifecycle.New(k.owner, world, k.Log)
+	k.telemetry.Register(handlersRunning(engine))
 	yard := newYard(k, watch)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log}
+	k.telemetry.Register(unserved(yard))
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
+		Telemetry: k.telemetry, About: k.about(engine, yard)}
 	handler, err := users.Handler()
 	if err != nil {
 		return err
@@ -180,13 +198,16 @@ func (k *controller) run(ctx context.Context) error {
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return lifecycle.New(k.owner, world, k.Log).Run(ctx) })
+	group.Go(func() error { return engine.Run(ctx) })
 	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
+	if k.metrics != nil {
+		group.Go(func() error { return serve(ctx, k.metrics, k.probes(users)) })
+	}
 	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
 	if k.Ready != nil {
 		k.Ready(url)
@@ -256,6 +277,9 @@ func newOwner() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
 }
 
+// socket is where agents on this host reach this replica.
+func (k *controller) socket() string { return filepath.Join(k.dir.sockets(), k.owner+".sock") }
+
 // listenForAgents opens this replica's socket in the directory that nodes see. Sockets of replicas that are no more are
 // cleared away.
 func (k *controller) listenForAgents() (net.Listener, error) {
@@ -271,8 +295,7 @@ func (k *controller) listenForAgents() (net.Listener, error) {
 		}
 		_ = probe.Close()
 	}
-	path := filepath.Join(k.dir.sockets(), k.owner+".sock")
-	plain, err := net.Listen("unix", path)
+	plain, err := net.Listen("unix", k.socket())
 	if err != nil {
 		return nil, fmt.Errorf("listen for agents: %w", err)
 	}

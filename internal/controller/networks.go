@@ -30,13 +30,17 @@ type yard struct {
 	boots *monitor.Boots
 	files bootFiles
 	init  func() ([]byte, error) // the first stage, packed once, when the first network needs it
+
+	mu       sync.Mutex
+	troubles map[string]string // by network: why its machines are not served
 }
 
 func newYard(k *controller, watch *monitor.Monitor) *yard {
 	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) { return blobOf(k.Binary) })}
 	return &yard{
 		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
-		boots: &monitor.Boots{DB: k.db, Authority: k.authority, Images: files},
+		boots:    &monitor.Boots{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
+		troubles: map[string]string{},
 	}
 }
 
@@ -120,9 +124,11 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 // keep serves one network until ctx ends.
 func (y *yard) keep(ctx context.Context, n inventory.Network) {
 	said := ""
+	defer y.trouble(n.Name, "")
 	for ctx.Err() == nil {
 		if err := y.network(ctx, n); err != nil && ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
+			y.trouble(n.Name, said)
 			y.Log.Error("machines of a network are not served", "network", n.Name, "error", err)
 		}
 		select {
@@ -146,12 +152,13 @@ func (y *yard) network(ctx context.Context, n inventory.Network) error {
 	if err != nil {
 		return errors.Join(err, plain.Close())
 	}
+	y.trouble(n.Name, "")
 	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, tlsListener(plain, config), y.watch.Handler()) })
 	group.Go(func() error {
 		return netboot.Serve(ctx, netboot.Config{
-			Network: n, House: y.boots, Blobs: y.files, Init: init, Log: y.Log,
+			Network: n, House: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,
 			Firmware: []string{filepath.Join(y.Data, "ipxe"), "/usr/lib/ipxe"},
 		})
 	})

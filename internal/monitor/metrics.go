@@ -14,9 +14,6 @@ import (
 	"muster/internal/telemetry"
 )
 
-// Silence is how long a ready node may say nothing before it counts as silent, in metrics and in the status.
-const Silence = 4 * heartbeat
-
 // countWithin bounds the look at the database for one scrape.
 const countWithin = 5 * time.Second
 
@@ -61,7 +58,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	var c store.Census
 	err := m.db.View(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Census(ctx, Silence)
+		c, err = tx.Census(ctx)
 		return err
 	})
 	if err != nil { // the log of those who need the database says why

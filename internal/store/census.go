@@ -39,11 +39,14 @@ type Holding struct{ Clusters, Nodes int }
 // Heard is how ready nodes were heard of.
 type Heard struct {
 	Oldest time.Duration // since the last report of the node that has been silent the longest
-	Silent int           // nodes that have not reported for longer than the limit that was asked about
+	Silent int           // nodes that have not reported for longer than Silence
 }
 
-// Census counts. A ready node counts as silent that has not reported for longer than silence.
-func (tx *Tx) Census(ctx context.Context, silence time.Duration) (Census, error) {
+// Silence is how long a ready node, which reports every 5 s, may say nothing before it counts as silent.
+const Silence = 20 * time.Second
+
+// Census counts.
+func (tx *Tx) Census(ctx context.Context) (Census, error) {
 	c := Census{Phases: map[Kind]map[Phase]int{}, Queues: map[Kind]Queue{}, Projects: map[string]Holding{}}
 	for _, kind := range kinds {
 		c.Phases[kind] = map[Phase]int{}
@@ -65,7 +68,7 @@ func (tx *Tx) Census(ctx context.Context, silence time.Duration) (Census, error)
 	}
 	var oldest int64
 	err := tx.row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1 ELSE 0 END), 0)
-		FROM node n JOIN observed o ON o.node_id = n.id WHERE n.phase = 'ready'`, silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent)
+		FROM node n JOIN observed o ON o.node_id = n.id WHERE n.phase = 'ready'`, Silence.Milliseconds()).Scan(&oldest, &c.Heard.Silent)
 	if err != nil {
 		return c, fmt.Errorf("count silent nodes: %w", err)
 	}

@@ -147,7 +147,7 @@ func (t *Telemetry) stepSpan(ctx context.Context, s Step) {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, at)
 	}
 	attributes := texts("cluster", s.Cluster, "node", s.Node, "machine", s.Machine, "op", s.Op, "from", s.From, "to", s.To, "result", s.Result, "cause", s.Cause)
-	attributes = append(attributes, attribute.Int64("fence", s.Fence))
+	attributes = append(attributes, attribute.Int64("muster.fence", s.Fence))
 	t.span(ctx, trace.SpanKindInternal, s.Kind+" "+s.From, s.Began, s.Err, calls, trace.WithAttributes(attributes...))
 }
 

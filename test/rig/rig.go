@@ -152,7 +152,7 @@ func (r *Rig) Start() *Controller {
 		if err != nil || json.Unmarshal(text, &announced) != nil || announced.PID != c.Process.Pid {
 			continue
 		}
-		if response, err := http.Get(announced.URL + "/healthz"); err == nil {
+		if response, err := http.Get(announced.URL + "/readyz"); err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {
 				c.URL = announced.URL

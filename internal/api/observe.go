@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/store"
+	"muster/internal/telemetry"
+)
+
+// RequestIDHeader of an answer is the request's number: events that it caused, log lines and traces carry it.
+const RequestIDHeader = "X-Request-Id"
+
+// asked is what becomes known of a request while it is answered.
+type asked struct {
+	identity string
+	cluster  string // name
+	op       string // what it began: cluster ID and generation
+	stream   bool   // its answer lasts as long as the client likes
+	status   int    // if nobody else will say
+}
+
+type askedKey struct{}
+
+// askedOf is what is known of the request that ctx belongs to.
+func askedOf(ctx context.Context) *asked {
+	if r, ok := ctx.Value(askedKey{}).(*asked); ok {
+		return r
+	}
+	return &asked{}
+}
+
+// observed gives every request its number, and tells the log and the telemetry how it was answered.
+func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
+	began, id, r := time.Now(), telemetry.NewRequest(), &asked{}
+	within := a.Telemetry.Trail(telemetry.WithRequest(context.WithValue(ctx.Context(), askedKey{}, r), id))
+	ctx.SetHeader(RequestIDHeader, id)
+	next(huma.WithContext(ctx, within))
+	status := ctx.Status()
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if r.status != 0 {
+		status = r.status
+	}
+	operation := ctx.Operation().OperationID
+	a.Telemetry.Request(within, telemetry.Request{
+		ID: id, Operation: operation, Status: status, Began: began, Stream: r.stream, Identity: r.identity, Cluster: r.cluster, Op: r.op,
+		Caller: telemetry.ParseTraceparent(ctx.Header("Traceparent")),
+	})
+	level := slog.LevelInfo
+	if ctx.Method() == http.MethodGet {
+		level = slog.LevelDebug
+	}
+	if !a.Log.Enabled(within, level) {
+		return
+	}
+	line := []any{"operation", operation, "status", status, "ms", float64(time.Since(began).Round(100*time.Microsecond).Microseconds()) / 1000}
+	for _, part := range []struct{ name, value string }{{"identity", r.identity}, {"cluster", r.cluster}, {"op", r.op}} {
+		if part.value != "" {
+			line = append(line, part.name, part.value)
+		}
+	}
+	a.Log.Log(within, level, "answered", line...)
+}
+
+// streams tells that the answer to a request lasts, until what it returns is called.
+func (a *API) streams(ctx context.Context, operation string) (closed func()) {
+	askedOf(ctx).stream = true
+	return a.Telemetry.Stream(operation)
+}
+
+// logged logs why a request failed that the client is told no reason of, and gives the client the number to ask with.
+func (a *API) logged(ctx huma.Context, _ string, answer any) (any, error) {
+	if p, ok := answer.(*Problem); ok && p.cause != nil {
+		a.Log.ErrorContext(ctx.Context(), "a request failed", "operation", ctx.Operation().OperationID, "error", p.cause)
+		told := *p
+		told.Detail = fmt.Sprintf("something went wrong in the controller (its log says what, of request %s)", telemetry.RequestOf(ctx.Context()))
+		return &told, nil
+	}
+	return answer, nil
+}
+
+// followed makes a plan's admission a part of its request's trace.
+func (a *API) followed(plan func(context.Context, *store.Tx) (*admission.Plan, error)) func(context.Context, *store.Tx) (*admission.Plan, error) {
+	return func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+		ended := a.Telemetry.Part(ctx, "admission")
+		p, err := plan(ctx, tx)
+		ended(err)
+		return p, err
+	}
+}

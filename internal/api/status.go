@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+)
+
+// Readiness is whether a controller is of use now.
+type Readiness struct {
+	Ready  bool             `json:"ready"`
+	Checks []protocol.Check `json:"checks" doc:"database, engine, agents: without one of them a controller is of no use"`
+}
+
+// Alarm is something that a person should look at.
+type Alarm struct {
+	Name string `json:"name" doc:"stable; programs may branch on it"`
+	Text string `json:"text" doc:"what it is and where to look, for people"`
+}
+
+// Status is how the site is.
+type Status struct {
+	Readiness
+	Site       string         `json:"site"`
+	Version    string         `json:"version"`
+	Controller string         `json:"controller" doc:"which replica answered"`
+	Since      time.Time      `json:"since" doc:"when it began"`
+	Clusters   map[string]int `json:"clusters" doc:"how many, by phase"`
+	Nodes      map[string]int `json:"nodes" doc:"how many, by phase"`
+	Machines   map[string]int `json:"machines" doc:"how many, by phase"`
+	Due        int            `json:"due" doc:"clusters, nodes and machines that wait for a controller to take their next step"`
+	Lag        float64        `json:"lag" doc:"seconds that the first of them has waited"`
+	Alarms     []Alarm        `json:"alarms"`
+}
+
+// About is what a controller says of itself; Run fills it in.
+type About struct {
+	Name  string // among its replicas
+	Since time.Time
+	// Checks looks at what must work. What it says is told to everybody, so it holds no secret and no error's own words.
+	Checks func(context.Context) []protocol.Check
+	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
+	Alarms func() []Alarm
+}
+
+// checksWithin bounds the checks of one look.
+const checksWithin = 2 * time.Second
+
+func (a *API) readiness(ctx context.Context) Readiness {
+	ctx, cancel := context.WithTimeout(ctx, checksWithin)
+	defer cancel()
+	r := Readiness{Ready: true, Checks: []protocol.Check{}}
+	if a.About.Checks != nil {
+		r.Checks = a.About.Checks(ctx)
+	}
+	for _, c := range r.Checks {
+		r.Ready = r.Ready && c.OK
+	}
+	return r
+}
+
+// Probes adds what tools ask that watch over a controller. Nobody needs a token for it, and nothing in it is secret.
+func (a *API) Probes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ready := a.readiness(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if !ready.Ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(ready)
+	})
+}
+
+// metrics serves them to whoever has a token.
+func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
+	if _, p := a.bearer(r.Context(), r.Header.Get("Authorization")); p != nil {
+		if p.Status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", challenge)
+		}
+		writeProblem(w, p)
+		return
+	}
+	a.Telemetry.Handler().ServeHTTP(w, r)
+}
+
+func (a *API) registerStatus(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "get-status", Method: http.MethodGet, Path: "/v1/status", Summary: "Show how the site is", Tags: []string{"catalogue"}}, a.status)
+}
+
+func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, error) {
+	s := Status{
+		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name, Since: a.About.Since,
+		Clusters: map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []Alarm{},
+	}
+	var c store.Census
+	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		c, err = tx.Census(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	for kind, counts := range map[store.Kind]map[string]int{store.ClusterKind: s.Clusters, store.NodeKind: s.Nodes, store.MachineKind: s.Machines} {
+		for phase, n := range c.Phases[kind] {
+			counts[string(phase)] = n
+		}
+		s.Due += c.Queues[kind].Due
+		s.Lag = max(s.Lag, c.Queues[kind].Lag.Seconds())
+	}
+	s.Alarms = append(s.Alarms, alarms(c)...)
+	if a.About.Alarms != nil {
+		s.Alarms = append(s.Alarms, a.About.Alarms()...)
+	}
+	return &struct{ Body Status }{s}, nil
+}
+
+// lagAlarm is how long due work may wait before it is told: the controllers are too few, or hang.
+const lagAlarm = 5 * time.Second
+
+// alarms are what can be seen from the numbers.
+func alarms(c store.Census) []Alarm {
+	var all []Alarm
+	add := func(name string, n int, one, more, look string) {
+		switch {
+		case n == 1:
+			all = append(all, Alarm{name, "1 " + one + "; " + look})
+		case n > 1:
+			all = append(all, Alarm{name, fmt.Sprintf("%d %s; %s", n, more, look)})
+		}
+	}
+	add("clusters-degraded", c.Phases[store.ClusterKind][store.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
+	add("machines-quarantined", c.Phases[store.MachineKind][store.Quarantined], "machine is in quarantine", "machines are in quarantine", "`muster machines list` says why")
+	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing", "`muster describe CLUSTER` shows when each was last seen")
+	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot", "`muster machines unknown` shows them")
+	for kind, q := range c.Queues {
+		if q.Lag > lagAlarm {
+			all = append(all, Alarm{"engine-lag", fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
+		}
+	}
+	return all
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+func (a *app) status() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the site is: the controller, its machines and clusters, alarms",
+		Long: `Show whether the controller is of use now and what it checked for that, how many clusters, nodes and machines are in which
+phase, and what a person should look at. It exits with 1 if the controller is not ready, so that scripts can ask.`,
+		Example: `  muster status
+  muster status -o json`,
+		Args: cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var s api.Status
+		raw, err := controller.do(ctx, get("/v1/status", nil), &s)
+		if err != nil {
+			return err
+		}
+		if err := output.print(a.out, raw, func() { a.printStatus(s) }); err != nil {
+			return err
+		}
+		if !s.Ready {
+			return fmt.Errorf("the controller %s is not ready", s.Controller)
+		}
+		return nil
+	})
+	return c
+}
+
+func (a *app) printStatus(s api.Status) {
+	t := newTable()
+	t.row("site", s.Site)
+	t.row("controller", fmt.Sprintf("%s, version %s, for %s", s.Controller, s.Version, age(s.Since)))
+	for _, check := range s.Checks {
+		text := check.Text
+		if !check.OK {
+			text = "FAILED: " + text
+		}
+		t.row(check.Name, text)
+	}
+	t.row("clusters", counts(s.Clusters, store.ClusterKind))
+	t.row("nodes", counts(s.Nodes, store.NodeKind))
+	t.row("machines", counts(s.Machines, store.MachineKind))
+	if s.Due > 0 {
+		t.row("work", fmt.Sprintf("%d wait for their next step, the first of them for %.1f s", s.Due, s.Lag))
+	}
+	if len(s.Alarms) == 0 {
+		t.row("alarms", "none")
+	}
+	for i, alarm := range s.Alarms {
+		name := "alarms"
+		if i > 0 {
+			name = ""
+		}
+		t.row(name, alarm.Text)
+	}
+	t.print(a.out)
+}
+
+// counts writes how many are in which phase, in the order of life: "5: 4 ready, 1 draining".
+func counts(n map[string]int, kind store.Kind) string {
+	total := 0
+	for _, count := range n {
+		total += count
+	}
+	var parts []string
+	for _, phase := range store.Phases(kind) {
+		if n[string(phase)] > 0 {
+			parts = append(parts, strconv.Itoa(n[string(phase)])+" "+string(phase))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strconv.Itoa(total) + ": " + strings.Join(parts, ", ")
+}
