@@ -51,6 +51,8 @@ const (
 	Invalid Kind = iota + 1
 	NoCapacity
 	Conflict
+	OverQuota
+	OverBudget
 )
 
 // Refusal says why a request cannot be met. Its diagnostics carry paths, not places: the document they came from has
@@ -125,7 +127,7 @@ func (a *Admission) known(c spec.Cluster) error {
 	for i, q := range c.Queues {
 		class(fmt.Sprintf("queues[%d].class", i), q.Class)
 	}
-	if len(ds) > 0 {
+	if ds = append(ds, a.knownMoney(c)...); len(ds) > 0 {
 		return &Refusal{Invalid, ds}
 	}
 	return nil
@@ -216,12 +218,10 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 	if err != nil {
 		return err
 	}
-	for _, m := range shapeOf(store.Cluster{Spec: plan.Spec}, nil).missing {
-		if class, ok := a.Catalogue.Find(m.Class); ok {
-			plan.Price = plan.Price.Plus(class.Price)
-		}
-	}
 	if plan.Add, err = a.choose(missing, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil); err != nil {
+		return err
+	}
+	if err := a.pay(ctx, tx, plan, machines); err != nil {
 		return err
 	}
 	for _, p := range plan.Add {
@@ -259,7 +259,14 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	for len(missing) > 0 {
 		placed, err := a.choose(missing, machines, c.Spec.Isolation, "", true)
 		if err == nil {
-			return placed, refused, a.seat(ctx, tx, c.ID, placed)
+			fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
+			if err != nil {
+				return nil, nil, err
+			}
+			if refused == nil {
+				refused = over
+			}
+			return placed[:fit], refused, a.seat(ctx, tx, c.ID, placed[:fit])
 		}
 		if refused == nil && !errors.As(err, &refused) {
 			return nil, nil, err
@@ -277,7 +284,7 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 		id = NewID("c")
 		key := make([]byte, 128) // as long as mungekey(8) makes it
 		_, _ = rand.Read(key)
-		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: key, CreatedBy: by}
+		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: key, CreatedBy: by, HomeTerms: a.HomeTerms()}
 		if err := tx.AddCluster(ctx, c); err != nil {
 			return c, err
 		}
@@ -363,7 +370,7 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 			}
 			slots[p.Name], next = next, next+1
 		}
-		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name}
+		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, Terms: a.Terms(p.Class, p.Machine)}
 		if err := tx.AddNode(ctx, node); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 type Problem struct {
 	Title  string           `json:"title" doc:"the status in words"`
 	Status int              `json:"status"`
-	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,conflict,not-found,unauthorized,internal,unavailable"`
+	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,internal,unavailable"`
 	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
 	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
 
@@ -90,6 +90,8 @@ var refusals = map[admission.Kind]struct {
 }{
 	admission.Invalid:    {http.StatusUnprocessableEntity, "invalid"},
 	admission.NoCapacity: {http.StatusConflict, "no-capacity"},
+	admission.OverQuota:  {http.StatusConflict, "quota"},
+	admission.OverBudget: {http.StatusConflict, "budget"},
 	admission.Conflict:   {http.StatusConflict, "conflict"},
 }
 

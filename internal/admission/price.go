@@ -1,0 +1,125 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/usage"
+)
+
+// Terms are what a node of a class on a machine costs from now on.
+func (a *Admission) Terms(class string, m inventory.Machine) usage.Terms {
+	terms := usage.Terms{Rate: a.Catalogue.Rate(class, m), Cores: m.Facts.UsableCores(), GPUs: m.Facts.Count("gpu")}
+	for _, state := range a.Catalogue.Tariff.Charged {
+		terms.Charged = append(terms.Charged, usage.State(state))
+	}
+	return terms
+}
+
+// HomeTerms are what a cluster's /home costs from now on. It is charged for as long as it is there: while the cluster is
+// paused, nobody else can have its space.
+func (a *Admission) HomeTerms() usage.Terms {
+	return usage.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []usage.State{usage.Stored}}
+}
+
+// pay holds a plan against quotas and budgets, and prices it.
+func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
+	id := ""
+	if plan.current != nil {
+		id = plan.current.ID
+	}
+	if _, over, err := a.room(ctx, tx, id, plan.Spec, plan.Add); err != nil {
+		return err
+	} else if over != nil {
+		return over
+	}
+	return a.price(ctx, tx, plan, machines)
+}
+
+// price says what the plan's cluster costs an hour once it is ready, and what that comes to.
+func (a *Admission) price(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
+	leaving := map[string]bool{}
+	for _, n := range plan.release {
+		leaving[n.ID] = true
+	}
+	classes := map[string]string{}
+	if plan.current != nil {
+		nodes, err := tx.Nodes(ctx, plan.current.ID)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if n.Desired == store.Present && !leaving[n.ID] {
+				classes[n.ID] = n.Class
+			}
+		}
+	}
+	for _, m := range machines {
+		if class, stays := classes[m.Holder]; stays {
+			plan.Price = plan.Price.Plus(a.Catalogue.Rate(class, m.Machine))
+		}
+	}
+	for _, p := range plan.Add {
+		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
+	}
+	if plan.Price.Currency == "" {
+		return nil
+	}
+	if storage := a.Catalogue.Tariff.Storage; storage.Currency != "" {
+		plan.Messages = append(plan.Messages, fmt.Sprintf("what /home holds costs %s per GiB and month on top", storage))
+	}
+	if lease := plan.Spec.Lease; lease != nil && lease.For != "" {
+		length := spec.Duration(lease.For)
+		plan.Messages = append(plan.Messages, fmt.Sprintf("its lease of %s costs %s if nothing changes", lease.For, over(plan.Price, length)))
+	}
+	if limit := budgetOf(plan.Spec); limit.Micros > 0 && plan.Price.Micros > 0 {
+		left := limit.Micros
+		if plan.current != nil {
+			spent, err := tx.Spending(ctx, store.UsageOf{Cluster: plan.current.ID})
+			if err != nil {
+				return err
+			}
+			left -= spent.Cost()[limit.Currency]
+		}
+		plan.Messages = append(plan.Messages, fmt.Sprintf("its budget of %s lasts for %s", limit, span(until(left, plan.Price.Micros))))
+	}
+	return nil
+}
+
+// over is what a price per hour comes to in some time.
+func over(p inventory.Price, length time.Duration) inventory.Price {
+	group := usage.Group{Kind: usage.Node, Rate: p, Units: length.Milliseconds()}
+	return usage.Spending{group}.Cost().Of(p.Currency)
+}
+
+// budgetOf is a cluster's budget; a price of nothing if it has none.
+func budgetOf(c spec.Cluster) inventory.Price {
+	if c.Budget == nil {
+		return inventory.Price{}
+	}
+	limit, _ := inventory.ParsePrice(c.Budget.Limit) // the form was checked when it was read
+	return limit
+}
+
+// until is how long it takes to spend what is left; 0 if it is spent.
+func until(left, perHour int64) time.Duration {
+	hours := float64(max(left, 0)) / float64(perHour)
+	return time.Duration(min(hours, 1e6) * float64(time.Hour))
+}
+
+// span is a time as people plan with it: "6d 22h", "31m".
+func span(d time.Duration) string {
+	switch {
+	case d >= 24*time.Hour:
+		return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
