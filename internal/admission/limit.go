@@ -40,11 +40,8 @@ func (a *Admission) ClusterLimits(ctx context.Context, tx *store.Tx, id string, 
 	if err != nil {
 		return nil, err
 	}
-	return []Limit{money("budget", budget, spent, c.Budget.OnLimit != onLimitWarn)}, nil
+	return []Limit{money("budget", budget, spent, c.Budget.OnLimit != spec.OnLimitWarn)}, nil
 }
-
-// onLimitWarn is the one way to meet a budget's limit that pauses nothing.
-const onLimitWarn = "warn"
 
 // ProjectLimits are those that the site sets a project for the running month.
 func (a *Admission) ProjectLimits(ctx context.Context, tx *store.Tx, project string) ([]Limit, error) {

@@ -58,6 +58,7 @@ const (
 	defaultPlacement   = "any"
 	defaultIdleAfter   = "5m"
 	homeMount          = "/home"
+	defaultOnLimit     = "pause"
 	maxNodes           = 1000 // of one queue
 	defaultUnavailable = "1"
 )
@@ -162,10 +163,10 @@ var table = []Field{
 	{Path: "lease.on_end", Type: "choice", Values: []string{"pause", "delete"}, Default: "pause", Effect: Live, Why: "read at its end",
 		Doc: "What happens at its end."},
 
-	{Path: "budget", Type: "mapping", NotYet: "a limit to what the cluster may cost", Doc: "What the cluster may cost."},
-	{Path: "budget.limit", Type: "money", Required: true, Effect: Live, Why: nextPass, Doc: "The most it may cost."},
-	{Path: "budget.on_limit", Type: "choice", Values: []string{"pause", "warn"}, Default: "pause", Effect: Live, Why: nextPass,
-		Doc: "What happens at the limit."},
+	{Path: "budget", Type: "mapping", Doc: "What the cluster may cost."},
+	{Path: "budget.limit", Type: "money", Required: true, Effect: Live, Why: nextPass, Doc: "The most it may cost, from its creation on."},
+	{Path: "budget.on_limit", Type: "choice", Values: []string{defaultOnLimit, OnLimitWarn}, Default: defaultOnLimit, Effect: Live, Why: nextPass,
+		Doc: "What happens at the limit: it is paused, or only told."},
 
 	{Path: "burst", Type: "mapping", NotYet: "nodes of another site when this one is full", Doc: "Nodes of another site when this one is full."},
 	{Path: "burst.to", Type: "name", Required: true, Effect: DrainsQueue, Why: "nodes at the old site end their jobs and go", Doc: "The other site."},

@@ -74,6 +74,9 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	if len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
 	}
+	if c.Budget != nil {
+		c.Budget = &Budget{Limit: c.Budget.Limit, OnLimit: or(c.Budget.OnLimit, defaultOnLimit)}
+	}
 	if len(missing) > 0 {
 		return Cluster{}, missing
 	}

@@ -99,12 +99,13 @@ type Burst struct {
 	Max int    `json:"max,omitempty"`
 }
 
-// Values of isolation and boot that mean something elsewhere.
+// Values of isolation, boot and budget that mean something elsewhere.
 const (
 	IsolationMetal = "metal"
 	IsolationLocal = "local"
 	BootMemory     = "memory"
 	BootDisk       = "disk"
+	OnLimitWarn    = "warn" // of a budget: nothing is paused
 )
 
 // MainQueue is the queue that the shorthand `nodes: N` stands for.
