@@ -3,8 +3,10 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -26,46 +28,46 @@ func (a *Admission) HomeTerms() usage.Terms {
 	return usage.Terms{Rate: a.Catalogue.Tariff.Storage, Charged: []usage.State{usage.Stored}}
 }
 
-// pay holds a plan against quotas and budgets, and prices it.
+// pay holds a plan against quotas and budgets, and prices it: what the cluster costs an hour once it is ready.
 func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
-	id := ""
+	id, staying := "", map[string]store.Node{}
 	if plan.current != nil {
 		id = plan.current.ID
-	}
-	if _, over, err := a.room(ctx, tx, id, plan.Spec, plan.Add); err != nil {
-		return err
-	} else if over != nil {
-		return over
-	}
-	return a.price(ctx, tx, plan, machines)
-}
-
-// price says what the plan's cluster costs an hour once it is ready, and what that comes to.
-func (a *Admission) price(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
-	leaving := map[string]bool{}
-	for _, n := range plan.release {
-		leaving[n.ID] = true
-	}
-	classes := map[string]string{}
-	if plan.current != nil {
-		nodes, err := tx.Nodes(ctx, plan.current.ID)
+		nodes, err := tx.Nodes(ctx, id)
 		if err != nil {
 			return err
 		}
 		for _, n := range nodes {
-			if n.Desired == store.Present && !leaving[n.ID] {
-				classes[n.ID] = n.Class
+			if n.Desired == store.Present && !slices.ContainsFunc(plan.release, func(r store.Node) bool { return r.ID == n.ID }) {
+				staying[n.ID] = n
 			}
 		}
 	}
+	_, over, err := a.room(ctx, tx, id, plan.Spec, plan.Add)
+	if err != nil {
+		return err
+	}
+	if over != nil {
+		return over
+	}
+	add := slices.Clone(plan.Add)
 	for _, m := range machines {
-		if class, stays := classes[m.Holder]; stays {
-			plan.Price = plan.Price.Plus(a.Catalogue.Rate(class, m.Machine))
+		if n, stays := staying[m.Holder]; stays {
+			add = append(add, Placed{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: m.Machine})
 		}
 	}
-	for _, p := range plan.Add {
+	for _, p := range add {
 		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
+		if p.Role == protocol.Head && p.Machine.Substrate == "metal" && plan.Spec.Budget != nil && plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
+			return refuse(Conflict, "head-on-metal", "budget.on_limit", fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s, in whose memory its state would be lost", p.Machine.Name),
+				"write on_limit: warn, or create the cluster with its head on a service host, as `head: {class: service}`")
+		}
 	}
+	return a.foresee(ctx, tx, plan)
+}
+
+// foresee says what the plan's price comes to.
+func (a *Admission) foresee(ctx context.Context, tx *store.Tx, plan *Plan) error {
 	if plan.Price.Currency == "" {
 		return nil
 	}

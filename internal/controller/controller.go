@@ -52,6 +52,9 @@ const switchAgain = 15 * time.Second
 // sweepEvery is how often remains are looked for.
 const sweepEvery = 10 * time.Second
 
+// measureEvery is how often it is measured what clusters keep on disk.
+const measureEvery = 10 * time.Minute
+
 // controller is the parts that Run puts together.
 type controller struct {
 	Config
@@ -200,6 +203,8 @@ func (k *controller) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
 	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
+	group.Go(func() error { world.WatchLimits(ctx, k.Log); return nil })
+	group.Go(func() error { world.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })

@@ -213,12 +213,12 @@ func (e *Engine) commit(ctx context.Context, claim store.Claim, s subject, o Out
 				return err
 			}
 		}
-		if settlement.Phase != s.life.Phase {
-			event := s.event
-			event.Type, event.Phase, event.Text = string(claim.Kind)+".phase", settlement.Phase, o.text
-			tx.Log(event)
+		if err := tx.Settle(ctx, claim, settlement); err != nil || settlement.Phase == s.life.Phase {
+			return err
 		}
-		return tx.Settle(ctx, claim, settlement)
+		event := s.event
+		event.Type, event.Phase, event.Text = string(claim.Kind)+".phase", settlement.Phase, o.text
+		return tx.LogPhase(ctx, claim, event)
 	})
 }
 

@@ -26,8 +26,20 @@ type Event struct {
 	Request   string    `json:"request,omitempty"` // whose doing it is; X-Request-Id of the API's answer
 }
 
-// Log appends an event; its number and time are given at the transaction's end.
+// Log appends an event; its number and, unless it has one, its time are given at the transaction's end.
 func (tx *Tx) Log(e Event) { tx.events = append(tx.events, e) }
+
+// LogPhase appends the event of a new phase, at the instant that stands in the row: so the log, the row and the meter
+// tell the same time.
+func (tx *Tx) LogPhase(ctx context.Context, c Claim, e Event) error {
+	var at int64
+	if err := tx.row(ctx, `SELECT phase_at FROM `+string(c.Kind)+` WHERE id = $1`, c.ID).Scan(&at); err != nil {
+		return fmt.Errorf("log a phase of %s %s: %w", c.Kind, c.ID, err)
+	}
+	e.At = instant(at)
+	tx.Log(e)
+	return nil
+}
 
 func (tx *Tx) writeEvents(ctx context.Context) error {
 	if len(tx.events) == 0 {
@@ -39,9 +51,13 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 		return fmt.Errorf("number events: %w", err)
 	}
 	for i, e := range tx.events {
+		at := int64(0)
+		if !e.At.IsZero() {
+			at = e.At.UnixMilli()
+		}
 		_, err := tx.exec(ctx, `INSERT INTO event (seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request)
-			VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text, telemetry.RequestOf(ctx))
+			VALUES ($1, CASE WHEN CAST($11 AS BIGINT) = 0 THEN now_ms() ELSE CAST($11 AS BIGINT) END, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			seq-int64(len(tx.events))+int64(i)+1, e.Type, e.Project, e.ClusterID, e.Cluster, e.Node, e.Machine, string(e.Phase), e.Text, telemetry.RequestOf(ctx), at)
 		if err != nil {
 			return fmt.Errorf("log event: %w", err)
 		}
