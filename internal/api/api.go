@@ -116,6 +116,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerNetworks(api)
 	a.registerCatalogue(api)
 	a.registerStatus(api)
+	a.registerCost(api)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
 }

@@ -15,22 +15,22 @@ import (
 
 // UsageLine is what one thing used at one price.
 type UsageLine struct {
-	Kind           usage.Kind              `json:"kind" enum:"node,home"`
-	Project        string                  `json:"project"`
-	Cluster        string                  `json:"cluster"`
-	ClusterID      string                  `json:"cluster_id"`
-	Node           string                  `json:"node,omitempty" doc:"absent by queue, and for a /home"`
-	Queue          string                  `json:"queue,omitempty" doc:"absent for the head and for a /home"`
-	Class          string                  `json:"class,omitempty"`
-	Machine        string                  `json:"machine,omitempty"`
-	Nodes          int                     `json:"nodes,omitempty" doc:"how many nodes were there, one after the other or beside each other"`
-	From           time.Time               `json:"from" doc:"first instant counted"`
-	To             time.Time               `json:"to" doc:"last instant counted"`
-	Seconds        map[usage.State]float64 `json:"seconds" doc:"by state, to the millisecond; of all nodes of the line together"`
-	ChargedSeconds float64                 `json:"charged_seconds"`
-	GiBMonths      float64                 `json:"gib_months,omitempty" doc:"of a /home; a month has 730 hours"`
-	Rate           string                  `json:"rate,omitempty" doc:"per hour of a node, per GiB and month of a /home"`
-	Cost           string                  `json:"cost,omitempty" doc:"charged time times rate, rounded to a millionth"`
+	Kind           usage.Kind         `json:"kind" enum:"node,home"`
+	Project        string             `json:"project"`
+	Cluster        string             `json:"cluster"`
+	ClusterID      string             `json:"cluster_id"`
+	Node           string             `json:"node,omitempty" doc:"absent by queue, and for a /home"`
+	Queue          string             `json:"queue,omitempty" doc:"absent for the head and for a /home"`
+	Class          string             `json:"class,omitempty"`
+	Machine        string             `json:"machine,omitempty"`
+	Nodes          int                `json:"nodes,omitempty" doc:"how many nodes were there, one after the other or beside each other"`
+	From           time.Time          `json:"from" doc:"first instant counted"`
+	To             time.Time          `json:"to" doc:"last instant counted"`
+	Seconds        map[string]float64 `json:"seconds" doc:"by state, to the millisecond; of all nodes of the line together"`
+	ChargedSeconds float64            `json:"charged_seconds"`
+	GiBMonths      float64            `json:"gib_months,omitempty" doc:"of a /home; a month has 730 hours"`
+	Rate           string             `json:"rate,omitempty" doc:"per hour of a node, per GiB and month of a /home"`
+	Cost           string             `json:"cost,omitempty" doc:"charged time times rate, rounded to a millionth"`
 }
 
 // Limit is a budget, or a quota of node-hours, and how much of it is used.
@@ -213,16 +213,19 @@ func lineViews(lines []usage.Line) []UsageLine {
 	for _, l := range lines {
 		view := UsageLine{
 			Kind: l.Kind, Project: l.Project, Cluster: l.Cluster, ClusterID: l.ClusterID, Node: l.Node, Queue: l.Queue, Class: l.Class, Machine: l.Machine,
-			Nodes: l.Nodes, From: l.From, To: l.To, Seconds: map[usage.State]float64{}, ChargedSeconds: l.Charged.Seconds(), GiBMonths: l.GiBMonths,
+			Nodes: l.Nodes, From: l.From, To: l.To, Seconds: map[string]float64{}, ChargedSeconds: seconds(l.Charged), GiBMonths: l.GiBMonths,
 			Rate: l.Rate.String(), Cost: l.Cost.String(),
 		}
 		for state, length := range l.Time {
-			view.Seconds[state] = length.Seconds()
+			view.Seconds[string(state)] = seconds(length)
 		}
 		views = append(views, view)
 	}
 	return views
 }
+
+// seconds is exact to the millisecond, also as a decimal number.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
 func limitViews(limits []admission.Limit) []Limit {
 	views := []Limit{}

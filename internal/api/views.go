@@ -28,7 +28,10 @@ type Cluster struct {
 	Reached    int64          `json:"reached" doc:"the newest generation that was wholly ready"`
 	Image      string         `json:"image" doc:"digest"`
 	Spec       spec.Cluster   `json:"spec" doc:"resolved: every default filled in"`
-	Price      string         `json:"price,omitempty" doc:"per hour, where the site's classes have prices"`
+	Price      string         `json:"price,omitempty" doc:"per hour when all its nodes are ready, where the site has prices"`
+	Cost       string         `json:"cost,omitempty" doc:"charged so far"`
+	PerHour    string         `json:"per_hour,omitempty" doc:"charged now"`
+	Limits     []Limit        `json:"limits,omitempty" doc:"its own budget"`
 	CreatedAt  time.Time      `json:"created_at"`
 	CreatedBy  string         `json:"created_by"`
 	Nodes      []Node         `json:"nodes" doc:"those not gone, the head first"`
@@ -138,19 +141,14 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	if err != nil {
 		return view, err
 	}
-	var price inventory.Price
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, Node{
 			ID: n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Address: substrate.Address(n.Slot).Addr().String(),
 			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
 		})
-		if class, ok := a.Admission.Catalogue.Find(n.Class); ok {
-			price = price.Plus(class.Price)
-		}
 	}
-	view.Price = price.String()
 	view.Rollout = rolloutView(c, nodes)
-	return view, nil
+	return view, a.money(ctx, tx, &view)
 }
 
 func (a *API) machineView(m store.Machine) Machine {

@@ -57,6 +57,8 @@ func verbs() []verb {
 		{"events", forClusters, (*app).events},
 		{"ssh", forClusters, (*app).ssh},
 		{"keys", forClusters, (*app).keys},
+		{"cost", forClusters, (*app).cost},
+		{"quota", forClusters, (*app).quota},
 
 		{"validate", forFiles, (*app).validate},
 		{"expand", forFiles, (*app).expand},

@@ -40,6 +40,9 @@ func (a *app) printReceipt(c api.Cluster) {
 	t.row("receipt for", c.Name+" ("+c.ID+")")
 	t.row("machines returned", strings.Join(c.Receipt.Machines, ", "))
 	t.row("held for", seconds(time.Duration(c.Receipt.Seconds*float64(time.Second))))
+	if c.Cost != "" {
+		t.row("cost", coins(c.Cost))
+	}
 	t.row("proved at", c.Receipt.At.Format(time.RFC3339))
 	for _, r := range c.Receipt.Released {
 		t.row("machine "+r.Machine, "power "+r.Release.Power)

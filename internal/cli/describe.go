@@ -71,6 +71,12 @@ func (a *app) printCluster(c api.Cluster) {
 	if c.Price != "" {
 		add("price", c.Price+" per hour")
 	}
+	if c.Cost != "" {
+		add("cost", costWords(c))
+	}
+	for _, l := range c.Limits {
+		add(l.What, limitWords(l))
+	}
 	add("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
 	if c.Reached < c.Generation {
 		add("change", fmt.Sprintf("generation %d is on its way, %d was reached", c.Generation, c.Reached))

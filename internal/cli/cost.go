@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/inventory"
+)
+
+// window is the time and the detail that a cost is asked for.
+type window struct{ month, from, to, by, project string }
+
+func (a *app) cost() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "cost [NAME]",
+		Short: "Show what a cluster or a project has used, and what it costs",
+		Long: `Show what a cluster has used since its creation, node by node, to the second: how long each node was prepared, was ready, drained;
+how much of that is charged, and what it costs. A deleted cluster is found by its ID. Without NAME, show the statement of this
+month, for all clusters of all projects, those deleted included, with one line a queue.
+
+Every line is the charged time at one price, rounded once, to a millionth; the total is the sum of the lines. -o csv writes the
+lines for a spreadsheet, with times in seconds and money in full. Times are in UTC.`,
+		Example: `  muster cost cfd
+  muster cost
+  muster cost --project aero --month 2026-11 -o csv > november.csv
+  muster cost cfd --from 2026-11-02 --to 2026-11-09 --by row -o json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	var w window
+	c.Flags().StringVar(&w.project, "project", "", "only what this `PROJECT` has used")
+	c.Flags().StringVar(&w.month, "month", "", "only what was used in this month, a `YYYY-MM`")
+	c.Flags().StringVar(&w.from, "from", "", "only what was used from this `TIME` on: a day, or RFC 3339")
+	c.Flags().StringVar(&w.to, "to", "", "only what was used before this `TIME`")
+	c.Flags().StringVar(&w.by, "by", "", "one line for each `WHAT`: queue, node, or row (a stretch in one state)")
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
+	output := csvFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		query, err := w.query(len(args) > 0)
+		if err != nil {
+			return err
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			var cost api.Cost
+			raw, err := controller.do(ctx, get(clusterPath(args[0], "cost"), query), &cost)
+			if err != nil {
+				return err
+			}
+			return output.print(a.out, raw, cost.Lines, func() { a.printCost(cost) })
+		}
+		var statement api.Statement
+		raw, err := controller.do(ctx, get("/v1/usage", query), &statement)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, statement.Lines, func() { a.printStatement(statement) })
+	})
+	return c
+}
+
+// query is the window as the API asks for it.
+func (w window) query(one bool) (url.Values, error) {
+	if w.month != "" && (w.from != "" || w.to != "") {
+		return nil, usage("--month goes without --from and --to")
+	}
+	if one && w.project != "" {
+		return nil, usage("--project goes without a cluster's name")
+	}
+	query := url.Values{"by": {w.by}}
+	if w.by == "" {
+		query.Set("by", map[bool]string{true: "node", false: "queue"}[one])
+	}
+	if w.month != "" {
+		first, err := time.Parse("2006-01", w.month)
+		if err != nil {
+			return nil, usage("--month %q is no month; write for example 2026-11", w.month)
+		}
+		query.Set("from", first.Format(time.RFC3339))
+		query.Set("to", first.AddDate(0, 1, 0).Format(time.RFC3339))
+	}
+	for name, text := range map[string]string{"from": w.from, "to": w.to} {
+		if text == "" {
+			continue
+		}
+		at, err := readTime(text)
+		if err != nil {
+			return nil, usage("--%s %q is no time; write for example 2026-11-02, or 2026-11-02T08:00:00Z", name, text)
+		}
+		query.Set(name, at.Format(time.RFC3339))
+	}
+	if w.project != "" {
+		query.Set("project", w.project)
+	}
+	return query, nil
+}
+
+// readTime reads a day, in UTC, or an RFC 3339 time.
+func readTime(text string) (time.Time, error) {
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		return at, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+func (a *app) printCost(c api.Cost) {
+	a.printLines(c.Lines, false)
+	fmt.Fprintln(a.out)
+	t := newTable()
+	t.row("cluster", c.Cluster+" ("+c.ClusterID+"), project "+c.Project)
+	t.row("from", stamp(c.From)+" to "+stamp(c.To))
+	t.row("total", orNothing(coins(c.Total)))
+	if c.PerHour != "" {
+		t.row("now", coins(c.PerHour)+" per hour")
+	}
+	for _, l := range c.Limits {
+		t.row(l.What, limitWords(l))
+	}
+	t.print(a.out)
+}
+
+func (a *app) printStatement(s api.Statement) {
+	if len(s.Lines) == 0 {
+		a.say("nothing was used from %s to %s", stamp(s.From), stamp(s.To))
+		return
+	}
+	a.printLines(s.Lines, true)
+	fmt.Fprintln(a.out)
+	t := newTable()
+	t.row("site", s.Site)
+	t.row("project", or(s.Project, "all"))
+	t.row("from", stamp(s.From)+" to "+stamp(s.To))
+	t.row("node-hours", fmt.Sprintf("%.2f", s.NodeHours))
+	t.row("total", orNothing(coins(s.Total)))
+	t.print(a.out)
+}
+
+// printLines leaves out the cluster where there is one only.
+func (a *app) printLines(lines []api.UsageLine, several bool) {
+	t := newTable("CLUSTER", "NODE", "QUEUE", "CLASS", "MACHINE", "NODES", "FROM", "PREPARING", "READY", "DRAINING", "FAILED", "RELEASING", "CHARGED", "RATE", "COST")
+	for _, l := range lines {
+		cluster, node, queue, count, charged, rate := "", l.Node, l.Queue, "", span(l.ChargedSeconds), coins(l.Rate)+"/h"
+		if several {
+			cluster = l.Cluster
+		}
+		if l.Node == "" && l.Kind == "node" {
+			count = strconv.Itoa(l.Nodes)
+		}
+		if l.Kind == "home" {
+			node, charged, rate = "/home", fmt.Sprintf("%.6f GiB-months", l.GiBMonths), coins(l.Rate)+"/GiB-month"
+		} else if l.Queue == "" {
+			queue = "(head)"
+		}
+		if l.Rate == "" {
+			rate = ""
+		}
+		t.row(cluster, node, queue, l.Class, l.Machine, count, stamp(l.From), span(l.Seconds["preparing"]), span(l.Seconds["ready"]),
+			span(l.Seconds["draining"]), span(l.Seconds["failed"]), span(l.Seconds["releasing"]), charged, rate, coins(l.Cost))
+	}
+	t.print(a.out)
+}
+
+// costWords is "12.5 EUR so far, 3.2 EUR per hour now".
+func costWords(c api.Cluster) string {
+	text := coins(c.Cost) + " so far"
+	if c.PerHour != "" {
+		text += ", " + coins(c.PerHour) + " per hour now"
+	}
+	return text
+}
+
+// limitWords is "412.50 EUR of 500.00 EUR (82 %), then pauses; lasts for 2h5m".
+func limitWords(l api.Limit) string {
+	text := fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent)
+	if l.Pauses {
+		text += ", then pauses"
+	}
+	if l.LeftSeconds > 0 {
+		text += "; lasts for " + short(time.Duration(l.LeftSeconds)*time.Second)
+	}
+	return text
+}
+
+// stamp is a time to the second, in UTC.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// span is a time of a table: "1h2m3s", "" for none.
+func span(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// coins rounds amounts of money to the four decimals that a table has room for; a second of a node shows in them.
+func coins(text string) string {
+	parts := strings.Split(text, " + ")
+	for i, part := range parts {
+		p, err := inventory.ParsePrice(part)
+		if err != nil {
+			continue // no money
+		}
+		p.Micros = (p.Micros + 50) / 100 * 100
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, " + ")
+}
+
+func orNothing(money string) string { return or(money, "nothing: the site has no prices") }
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// csvFormat is a format that may also be csv.
+type csvFormat struct {
+	format
+	csv bool
+}
+
+// Set is for the flag.
+func (f *csvFormat) Set(text string) error {
+	if f.csv = text == "csv"; f.csv {
+		return nil
+	}
+	if f.format.Set(text) != nil {
+		return fmt.Errorf("must be one of %s, csv", strings.Join(formats(), ", "))
+	}
+	return nil
+}
+
+func csvFlag(c *cobra.Command) *csvFormat {
+	f := &csvFormat{format: asTable}
+	c.Flags().VarP(f, "output", "o", "how to print: table, csv, or the API's objects as json or yaml")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "csv"), cobra.ShellCompDirectiveNoFileComp))
+	return f
+}
+
+func (f *csvFormat) print(w io.Writer, raw []byte, lines []api.UsageLine, rows func()) error {
+	if f.csv {
+		return writeCSV(w, lines)
+	}
+	return f.format.print(w, raw, rows)
+}
+
+// writeCSV writes lines with times in seconds, and money with its currency in a column of its own.
+func writeCSV(w io.Writer, lines []api.UsageLine) error {
+	states := []string{"preparing", "ready", "draining", "failed", "releasing", "stored"}
+	head := []string{"project", "cluster", "cluster_id", "kind", "node", "queue", "class", "machine", "nodes", "from", "to"}
+	for _, s := range states {
+		head = append(head, s+"_seconds")
+	}
+	out := csv.NewWriter(w)
+	_ = out.Write(append(head, "charged_seconds", "gib_months", "rate", "cost", "currency")) // Error tells at the end
+	for _, l := range lines {
+		const instant = "2006-01-02T15:04:05.000Z"
+		row := []string{l.Project, l.Cluster, l.ClusterID, string(l.Kind), l.Node, l.Queue, l.Class, l.Machine, strconv.Itoa(l.Nodes), l.From.UTC().Format(instant), l.To.UTC().Format(instant)}
+		for _, s := range states {
+			row = append(row, strconv.FormatFloat(l.Seconds[s], 'f', 3, 64))
+		}
+		rate, currency, _ := strings.Cut(l.Rate, " ")
+		cost, _, _ := strings.Cut(l.Cost, " ")
+		_ = out.Write(append(row, strconv.FormatFloat(l.ChargedSeconds, 'f', 3, 64), strconv.FormatFloat(l.GiBMonths, 'f', 9, 64), rate, cost, currency))
+	}
+	out.Flush()
+	return out.Error()
+}
