@@ -60,12 +60,21 @@ const (
 type Refusal struct {
 	Kind        Kind
 	Diagnostics spec.Diagnostics
+	FitsAt      *time.Time // a start that would do; nil: none is known
+}
+
+func asRefusal(err error) (*Refusal, error) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		err = nil
+	}
+	return refusal, err
 }
 
 func (r *Refusal) Error() string { return r.Diagnostics.Error() }
 
 func refuse(kind Kind, code, path, text, hint string) *Refusal {
-	return &Refusal{kind, spec.Diagnostics{{Code: code, Path: path, Text: text, Hint: hint}}}
+	return &Refusal{Kind: kind, Diagnostics: spec.Diagnostics{{Code: code, Path: path, Text: text, Hint: hint}}}
 }
 
 // Plan is what would happen. Planning changes nothing.
@@ -77,6 +86,8 @@ type Plan struct {
 	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
+	Term     store.Term // when its lease runs
+	FitsAt   *time.Time // when it starts; nil: now
 
 	image   Image
 	current *store.Cluster // nil for a new one
@@ -97,12 +108,12 @@ type Placed struct {
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, HeadClass: a.Catalogue.Head,
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
 	})
 	if err != nil {
 		var ds spec.Diagnostics
 		if errors.As(err, &ds) {
-			return resolved, &Refusal{Invalid, ds}
+			return resolved, &Refusal{Kind: Invalid, Diagnostics: ds}
 		}
 		return resolved, err
 	}
@@ -128,7 +139,7 @@ func (a *Admission) known(c spec.Cluster) error {
 		class(fmt.Sprintf("queues[%d].class", i), q.Class)
 	}
 	if ds = append(ds, a.knownMoney(c)...); len(ds) > 0 {
-		return &Refusal{Invalid, ds}
+		return &Refusal{Kind: Invalid, Diagnostics: ds}
 	}
 	return nil
 }
@@ -162,6 +173,7 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 }
 
 func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster, image pick) (*Plan, error) {
+	c.Lease = kept(current.Spec.Lease, c.Lease)
 	resolved, err := a.Resolve(c)
 	if err != nil {
 		return nil, err
@@ -207,18 +219,39 @@ func possible(changes []spec.Change) error {
 		}
 	}
 	if len(ds) > 0 {
-		return &Refusal{Invalid, ds}
+		return &Refusal{Kind: Invalid, Diagnostics: ds}
 	}
 	return nil
 }
 
 // place chooses machines for the members that are missing and prices the whole.
 func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing []member) error {
+	if err := tx.LockDesk(ctx); err != nil {
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
 	machines, err := tx.Machines(ctx)
 	if err != nil {
 		return err
 	}
-	if plan.Add, err = a.choose(missing, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil); err != nil {
+	if err := a.term(now, plan, machines); err != nil {
+		return err
+	}
+	if plan.current != nil {
+		if err := a.prolong(ctx, tx, plan, now, machines); err != nil {
+			return err
+		}
+	}
+	if plan.Add, err = a.find(ctx, tx, plan, now, missing, machines); err != nil {
+		return err
+	}
+	if plan.Later(now) {
+		plan.FitsAt = &plan.Term.StartsAt
+	}
+	if err := a.endable(ctx, tx, plan, machines); err != nil {
 		return err
 	}
 	if err := a.pay(ctx, tx, plan, machines); err != nil {
@@ -251,8 +284,14 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}
+	if err := tx.LockDesk(ctx); err != nil {
+		return nil, nil, err
+	}
 	machines, err := tx.Machines(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if machines, err = a.prefer(ctx, tx, c, missing, machines); err != nil {
 		return nil, nil, err
 	}
 	var refused *Refusal
@@ -299,6 +338,11 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 			}
 		}
 	}
+	if !p.Term.StartsAt.IsZero() && (p.current == nil || !p.Term.Equal(p.current.Term)) {
+		if err := tx.SetTerm(ctx, id, p.Term); err != nil {
+			return store.Cluster{}, err
+		}
+	}
 	for _, n := range p.release {
 		if err := tx.WantNodeAbsent(ctx, n.ID, drainFor); err != nil {
 			return store.Cluster{}, err
@@ -318,6 +362,9 @@ func (p *Plan) words() string {
 		if placed.Role == protocol.Compute {
 			compute++
 		}
+	}
+	if p.current == nil && p.FitsAt != nil {
+		return fmt.Sprintf("reserve 1 head + %s with image %s from %s", count(p.compute(), "node"), p.image.Name, spec.When(*p.FitsAt))
 	}
 	if p.current == nil {
 		return fmt.Sprintf("create 1 head + %s with image %s", count(compute, "node"), p.image.Name)

@@ -6,12 +6,20 @@ import (
 	"fmt"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/spec"
 	"muster/internal/store"
 )
 
 // Unpausable says why a cluster cannot be paused; nil if it can. What a head on a whole machine holds, it holds in that
 // machine's memory.
 func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluster) (refused, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.Phase == store.Pending && c.Begins().After(now) {
+		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` gives its reservation up"), nil
+	}
 	nodes, err := tx.Nodes(ctx, c.ID)
 	if err != nil {
 		return nil, err

@@ -117,6 +117,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerCatalogue(api)
 	a.registerStatus(api)
 	a.registerCost(api)
+	a.registerLeases(api)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,6 +19,7 @@ type Problem struct {
 	Status int              `json:"status"`
 	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,internal,unavailable"`
 	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
+	FitsAt *time.Time       `json:"fits_at,omitempty" doc:"a start with which it would fit, where one is known"`
 	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
 
 	cause error // what the client is not told; see logged
@@ -114,6 +116,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 			ds = doc.Locate(ds)
 		}
 		p = problem(kind.status, kind.code, ds.Error(), "")
+		p.FitsAt = refusal.FitsAt
 	case errors.As(err, &ds):
 		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
 	case errors.Is(err, store.ErrNotFound):

@@ -28,6 +28,7 @@ type Cluster struct {
 	Reached    int64          `json:"reached" doc:"the newest generation that was wholly ready"`
 	Image      string         `json:"image" doc:"digest"`
 	Spec       spec.Cluster   `json:"spec" doc:"resolved: every default filled in"`
+	Lease      Term           `json:"lease"`
 	Price      string         `json:"price,omitempty" doc:"per hour when all its nodes are ready, where the site has prices"`
 	Cost       string         `json:"cost,omitempty" doc:"charged so far"`
 	PerHour    string         `json:"per_hour,omitempty" doc:"charged now"`
@@ -110,7 +111,7 @@ type Answer struct {
 }
 
 func planView(p *admission.Plan) Plan {
-	view := Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(), Add: []Placed{}}
+	view := Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(), FitsAt: p.FitsAt, Add: []Placed{}}
 	for _, n := range p.Add {
 		view.Add = append(view.Add, Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
 	}
@@ -132,7 +133,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	view := Cluster{
 		ID: c.ID, Name: c.Name, Project: c.Project, Phase: c.Phase, Reason: c.Reason, Lacks: c.Short, Since: c.PhaseAt,
 		Generation: c.Generation, Reached: c.Reached, Image: c.Image, Spec: c.Spec, CreatedAt: c.CreatedAt, CreatedBy: c.CreatedBy,
-		Nodes: []Node{}, Receipt: c.Receipt, Desired: c.Desired,
+		Nodes: []Node{}, Receipt: c.Receipt, Desired: c.Desired, Lease: leaseView(c),
 	}
 	if c.Phase == store.Paused {
 		view.Held = c.Held

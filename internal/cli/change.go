@@ -101,6 +101,10 @@ func (a *app) announce(answer api.Answer) {
 	var what string
 	switch answer.Operation.Kind {
 	case "create":
+		if answer.FitsAt != nil {
+			a.say("cluster %s is reserved: it %s", name, leaseWords(answer.Cluster.Lease))
+			return
+		}
 		what = "is being made: " + crew(answer.Cluster.Nodes)
 	case "delete":
 		what = "is being deleted: releases " + plural(len(answer.Release), "node")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"muster/internal/spec"
 )
 
 func (a *app) create() *cobra.Command {
@@ -15,16 +17,21 @@ func (a *app) create() *cobra.Command {
 to comes on top. The file is checked here first, then the controller reserves every machine or refuses at once and says
 what is missing. The command returns when the cluster is accepted; --wait stays until it can be used.`,
 		Example: `  muster create hello --nodes 3 --wait
+  muster create try --nodes 2 --for 2h --on-end delete
   muster create -f cluster.yaml
   muster create -f cluster.yaml --dry-run`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	path := fileFlag(c)
 	nodes := c.Flags().Int("nodes", 0, "with NAME instead of a file: `N` compute nodes")
+	var lease spec.Lease
+	c.Flags().StringVar(&lease.Start, "start", "", "with NAME: the `TIME` when its nodes are to be there, in RFC 3339 or as +2h (default: now)")
+	c.Flags().StringVar(&lease.For, "for", "", "with NAME: the `TIME` that it runs, such as 5d (default: the site's)")
+	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `pause` or delete it then (default: pause)")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		file, err := a.fileOrShorthand(*path, args, *nodes)
+		file, err := a.fileOrShorthand(*path, args, *nodes, lease)
 		if err != nil {
 			return err
 		}
@@ -37,10 +44,10 @@ what is missing. The command returns when the cluster is accepted; --wait stays 
 	return c
 }
 
-func (a *app) fileOrShorthand(path string, args []string, nodes int) (clusterFile, error) {
+func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.Lease) (clusterFile, error) {
 	switch {
-	case path != "" && (len(args) > 0 || nodes != 0):
-		return clusterFile{}, usage("give either a file or NAME --nodes N: with -f FILE the name and the nodes are in the file")
+	case path != "" && (len(args) > 0 || nodes != 0 || lease != spec.Lease{}):
+		return clusterFile{}, usage("give either a file or NAME --nodes N: with -f FILE the name, the nodes and the lease are in the file")
 	case path != "":
 		return a.readFile(path)
 	case len(args) == 0:
@@ -48,5 +55,9 @@ func (a *app) fileOrShorthand(path string, args []string, nodes int) (clusterFil
 	case nodes <= 0:
 		return clusterFile{}, usage("say how many nodes: muster create %s --nodes N, with N from 1", args[0])
 	}
-	return shorthand(args[0], nodes)
+	c := spec.Cluster{Name: args[0], Nodes: nodes}
+	if lease != (spec.Lease{}) {
+		c.Lease = &lease
+	}
+	return shorthand(c)
 }

@@ -67,6 +67,9 @@ func (a *app) printCluster(c api.Cluster) {
 	add("phase", a.phase(c.Phase)+" for "+age(c.Since))
 	add("reason", c.Reason)
 	add("lacks", c.Lacks)
+	if !c.Lease.EndsAt.IsZero() || time.Until(c.Lease.StartsAt) > 0 {
+		add("lease", leaseWords(c.Lease))
+	}
 	add("image", c.Spec.Image+"@"+c.Image)
 	if c.Price != "" {
 		add("price", c.Price+" per hour")

@@ -52,8 +52,8 @@ func (a *app) readText(what, path string) (name string, text []byte, err error) 
 }
 
 // shorthand is the file that NAME --nodes N stands for. What is wrong with it has no place in a file.
-func shorthand(name string, nodes int) (clusterFile, error) {
-	f := clusterFile{text: spec.Render(spec.Cluster{Name: name, Nodes: nodes})}
+func shorthand(c spec.Cluster) (clusterFile, error) {
+	f := clusterFile{text: spec.Render(c)}
 	var err error
 	f.doc, err = spec.Parse("", f.text)
 	if wrong, ok := err.(spec.Diagnostics); ok {

@@ -29,7 +29,7 @@ func (a *app) printClusters(clusters []api.Cluster) {
 		a.say("there are no clusters; `muster create NAME --nodes N` makes one")
 		return
 	}
-	t := newTable("NAME", "PHASE", "FOR", "READY", "AGE", "PRICE/H", "REASON")
+	t := newTable("NAME", "PHASE", "FOR", "READY", "AGE", "LEASE", "PRICE/H", "REASON")
 	for _, c := range clusters {
 		ready, of := 0, 0
 		for _, n := range c.Nodes {
@@ -41,7 +41,7 @@ func (a *app) printClusters(clusters []api.Cluster) {
 				ready++
 			}
 		}
-		t.row(c.Name, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt), c.Price, c.Reason)
+		t.row(c.Name, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt), leaseBrief(c.Lease), c.Price, c.Reason)
 	}
 	t.print(a.out)
 }

@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/spec"
 )
 
 func (a *app) plan() *cobra.Command {
@@ -73,7 +73,7 @@ func (a *app) printPlan(p api.Plan) {
 		facts.row("price", p.Price+" per hour")
 	}
 	if p.FitsAt != nil {
-		facts.row("fits at", p.FitsAt.Format(time.RFC3339))
+		facts.row("starts at", spec.When(*p.FitsAt))
 	}
 	for _, m := range p.Messages {
 		facts.row("note", m)

@@ -25,6 +25,7 @@ type Catalogue struct {
 	// BootWithin is how long a whole machine may be silent on its way up; 0: the default.
 	BootWithin time.Duration
 	Acceptance Acceptance
+	Leases     Leases
 }
 
 // siteFile is site.yaml as it is written.
@@ -43,10 +44,12 @@ type siteFile struct {
 	Prices     pricesFile             `yaml:"prices"`
 	Charge     []string               `yaml:"charge"`
 	Projects   map[string]projectFile `yaml:"projects"`
+	Leases     leasesWritten          `yaml:"leases"`
 	Classes    []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
 		Price  string   `yaml:"price"`
+		Lead   string   `yaml:"lead"`
 	} `yaml:"classes"`
 }
 
@@ -93,6 +96,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if c.Acceptance, err = file.Acceptance.read(); err != nil {
 		return c, err
 	}
+	if c.Leases, err = file.Leases.read(); err != nil {
+		return c, err
+	}
 	for i, written := range file.Classes {
 		class := Class{Name: written.Name}
 		if written.Name == "" || len(written.Select) == 0 {
@@ -114,6 +120,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 				return c, fmt.Errorf("classes[%d].price: %w", i, err)
 			}
 			class.Price = price
+		}
+		if written.Lead != "" {
+			lead, err := parseSpan(written.Lead)
+			if err != nil {
+				return c, fmt.Errorf("classes[%d].lead: %w", i, err)
+			}
+			class.Lead = &lead
 		}
 		c.Classes = append(c.Classes, class)
 		if c.Metal == "" && class.wants("substrate", "metal") {

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Class is a name for machines alike, with what a node on one costs.
 type Class struct {
 	Name   string
-	Select []Condition // all must hold
-	Price  Price       // per node and hour; zero if the site does not charge
+	Select []Condition    // all must hold
+	Price  Price          // per node and hour; zero if the site does not charge
+	Lead   *time.Duration // what a machine of it needs to become a node, or to be fit for the next one; nil: see LeadOf
 }
 
 // Has says that machines like m belong to the class.
@@ -30,8 +32,11 @@ func (c Class) wants(fact, value string) bool {
 }
 
 // On is the class narrowed to machines of one substrate.
-func (c Class) On(substrate string) Class {
-	c.Select = append(slices.Clone(c.Select), Condition{Fact: "substrate", Op: "=", Value: substrate})
+func (c Class) On(substrate string) Class { return c.With("substrate", substrate) }
+
+// With is the class narrowed to machines with this value of a fact, which is a text.
+func (c Class) With(fact, value string) Class {
+	c.Select = append(slices.Clone(c.Select), Condition{Fact: fact, Op: "=", Value: value})
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/spec"
 	"muster/internal/store"
 )
 
@@ -32,7 +33,7 @@ func (w World) clusters() chart[clusterView] {
 		db:   w.DB,
 		of:   store.ClusterKind,
 		load: loadCluster,
-		phases: map[store.Phase]phase[clusterView]{
+		phases: w.underLeases(map[store.Phase]phase[clusterView]{
 			store.Pending:      {handle: w.clusterAdmitted},
 			store.Provisioning: {handle: w.clusterReconcile},
 			store.Ready:        {handle: w.clusterReconcile},
@@ -41,7 +42,7 @@ func (w World) clusters() chart[clusterView] {
 			store.Paused:       {handle: w.clusterPaused},
 			store.Resuming:     {handle: w.clusterReconcile},
 			store.Deleting:     {handle: w.clusterDelete},
-		},
+		}),
 	}
 }
 
@@ -61,8 +62,16 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 	return c, subject{life: c.Life, event: store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, op: operation(c.Cluster)}, err
 }
 
-// clusterAdmitted: admission has reserved every machine.
-func (w World) clusterAdmitted(_ context.Context, c clusterView) Outcome {
+// clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
+func (w World) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
+	switch {
+	case c.Desired == store.ToDelete:
+		return c.toDelete()
+	case c.Begins().After(c.now):
+		return w.awaitStart(ctx, c)
+	case len(c.nodes) == 0:
+		return advance(store.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
+	}
 	return advance(store.Provisioning, "starts %s", nodes(len(c.nodes)))
 }
 
@@ -106,7 +115,7 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 		return outcome
 	case c.Phase == store.Resuming:
 		outcome = c.at(store.Resuming, summary(ready, want, waits), clusterLooks)
-	case c.Reached < c.Generation:
+	case c.Reached < c.Generation && !c.overdue():
 		outcome = c.at(store.Provisioning, summary(ready, want, waits), clusterLooks)
 	default:
 		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks).because(CauseNodes)

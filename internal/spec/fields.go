@@ -157,11 +157,13 @@ var table = []Field{
 	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Users."},
 	{Path: "access.users[]", Type: "name", Doc: "A user."},
 
-	{Path: "lease", Type: "mapping", NotYet: "a start, an end, and what happens then", Doc: "When the cluster starts and ends."},
-	{Path: "lease.start", Type: "time", Default: "now", Effect: NeverChanges, Why: "machines are reserved from then on", Doc: "When it starts."},
-	{Path: "lease.for", Type: "duration", Effect: Live, Why: "moves its end; nothing restarts", Doc: "How long it runs."},
-	{Path: "lease.on_end", Type: "choice", Values: []string{"pause", "delete"}, Default: "pause", Effect: Live, Why: "read at its end",
-		Doc: "What happens at its end."},
+	{Path: "lease", Type: "mapping", Doc: "When the cluster starts and ends."},
+	{Path: "lease.start", Type: "time", Default: Now, Effect: NeverChanges, Why: "machines are reserved from then on; delete it and create it anew",
+		Doc: "When its nodes are there. Later than now, it reserves them."},
+	{Path: "lease.for", Type: "duration", Default: "the site's; without one, no end", Effect: Live, Why: "moves its end; nothing restarts",
+		Doc: "How long it runs from its start, pauses included."},
+	{Path: "lease.on_end", Type: "choice", Values: []string{OnEndPause, OnEndDelete}, Default: OnEndPause, Effect: Live, Why: "read at its end",
+		Doc: "What happens at its end: its machines go and its files stay, or all goes."},
 
 	{Path: "budget", Type: "mapping", Doc: "What the cluster may cost."},
 	{Path: "budget.limit", Type: "money", Required: true, Effect: Live, Why: nextPass, Doc: "The most it may cost, from its creation on."},

@@ -21,6 +21,9 @@ type kind struct {
 	valid    func(string) bool
 }
 
+// durationForm bounds a duration to some years in any unit.
+const durationForm = `([1-9][0-9]{0,7}s|[1-9][0-9]{0,6}m|[1-9][0-9]{0,4}h|[1-9][0-9]{0,3}d|[1-9][0-9]{0,2}w)`
+
 // kinds are all types of the field table. A text kind's form bounds its length, so that no value needs a second limit.
 var kinds = map[string]kind{
 	"mapping": {is: "a mapping", json: "object", hint: "write its fields as key: value, indented below it"},
@@ -51,10 +54,10 @@ var kinds = map[string]kind{
 		units:   map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20},
 	},
 	"duration": {
-		is: "a duration", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(s|m|h|d|w)$`),
+		is: "a duration", json: "string", form: regexp.MustCompile(`^` + durationForm + `$`),
 		hint:    "a whole number with s, m, h, d or w",
 		example: "5d",
-		units:   map[string]int64{"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600},
+		units:   map[string]int64{"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60},
 	},
 	"money": {
 		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
@@ -69,8 +72,8 @@ var kinds = map[string]kind{
 	},
 	"time": {
 		is: "a time", json: "string",
-		form:    regexp.MustCompile(`^(now|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
-		hint:    "now, or a time with its zone",
+		form:    regexp.MustCompile(`^(now|\+` + durationForm + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
+		hint:    "now, a time with its zone, or + and a duration for as long from now",
 		example: "2027-03-01T08:00:00Z",
 		valid:   isTime,
 	},
@@ -99,7 +102,7 @@ var kinds = map[string]kind{
 
 func isTime(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
-	return s == "now" || err == nil
+	return s == Now || strings.HasPrefix(s, "+") || err == nil
 }
 
 // Duration reads a duration as a cluster file has it, such as 90s or 5d; it is 0 for anything else.

@@ -25,6 +25,13 @@ func clusters() *rapid.Generator[Cluster] {
 		if rapid.Bool().Draw(t, "head") {
 			c.Head = &Head{Class: perhaps.Draw(t, "head class")}
 		}
+		if rapid.Bool().Draw(t, "lease") {
+			c.Lease = &Lease{
+				Start: rapid.SampledFrom([]string{"", Now, "+90s", "2027-03-01T08:00:00+01:00"}).Draw(t, "start"),
+				For:   rapid.SampledFrom([]string{"", "10s", "5d", "9999999m"}).Draw(t, "for"),
+				OnEnd: rapid.SampledFrom([]string{"", OnEndPause, OnEndDelete}).Draw(t, "on_end"),
+			}
+		}
 		if rapid.Bool().Draw(t, "storage") {
 			c.Storage = []Storage{{Mount: "/home"}}
 		}

@@ -13,6 +13,7 @@ type Defaults struct {
 	Class     string // of queues
 	Metal     string // of queues whose nodes are whole machines
 	HeadClass string
+	LeaseFor  string // "" for leases without an end
 }
 
 // Resolve fills in all that the file leaves out and spells out its short forms: what `muster expand` prints, and what is kept of a
@@ -71,6 +72,11 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 			q.IdleAfter = or(q.IdleAfter, defaultIdleAfter)
 		}
 	}
+	var lease Lease
+	if c.Lease != nil {
+		lease = *c.Lease
+	}
+	c.Lease = &Lease{Start: or(lease.Start, Now), For: or(lease.For, d.LeaseFor), OnEnd: or(lease.OnEnd, OnEndPause)}
 	if len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
 	}

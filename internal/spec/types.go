@@ -82,7 +82,7 @@ type Access struct {
 
 // Lease says when the cluster starts and ends, and what happens at its end.
 type Lease struct {
-	Start string `json:"start,omitempty"` // "now" or an RFC 3339 time
+	Start string `json:"start,omitempty"` // "now", an RFC 3339 time, or "+2h" from the request on
 	For   string `json:"for,omitempty"`
 	OnEnd string `json:"on_end,omitempty"`
 }
@@ -106,6 +106,9 @@ const (
 	BootMemory     = "memory"
 	BootDisk       = "disk"
 	OnLimitWarn    = "warn" // of a budget: nothing is paused
+	Now            = "now"  // of lease.start
+	OnEndPause     = "pause"
+	OnEndDelete    = "delete"
 )
 
 // MainQueue is the queue that the shorthand `nodes: N` stands for.

@@ -13,6 +13,7 @@ import (
 // Cluster is what a tenant owns.
 type Cluster struct {
 	Life
+	Term
 	ID         string
 	Project    string
 	Name       string
@@ -32,6 +33,7 @@ type Cluster struct {
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
 	Held      int64         // bytes that it held when it was paused last
 	Rollout   Rollout
+	Warned    time.Duration // how long before its end its users were last warned; 0: not yet
 	CreatedAt time.Time
 	CreatedBy string
 	HomeTerms usage.Terms // only written, by AddCluster; the meter keeps them
@@ -60,13 +62,13 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, ` + rolloutColumns + `, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key, targets, good string
-	var at, created, drain, wait int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &created, &c.CreatedBy}
+	var at, created, drain, wait, starts, ends, lead, warned int64
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
 	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
@@ -75,6 +77,8 @@ func scanCluster(r scanner) (Cluster, error) {
 	if c.PauseWait = time.Duration(wait) * time.Millisecond; wait < 0 {
 		c.PauseWait = UntilJobsEnd
 	}
+	c.Term.scan(starts, ends, lead)
+	c.Warned = time.Duration(warned) * time.Millisecond
 	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
 		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
 	}

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/calendar"
+	"muster/internal/inventory"
+	"muster/internal/store"
+)
+
+// BeingPrepared is who holds machines that come back from somebody, or are looked at.
+const BeingPrepared = "(being prepared)"
+
+// Calendar is who has which machines until when, and who will want some: computed from the rows there are. asks is the
+// cluster in question as it is to be: what it lacks is no booking, as it is what is asked. nil: there is none.
+//
+// Of an elastic queue, the nodes that are there are held, and its min is promised.
+func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, machines []store.Machine, asks *store.Cluster) (calendar.Calendar, error) {
+	c := calendar.Calendar{Now: now}
+	clusters, err := tx.Clusters(ctx, "")
+	if err != nil {
+		return c, err
+	}
+	tenures, err := tx.Tenures(ctx)
+	if err != nil {
+		return c, err
+	}
+	slices.SortFunc(clusters, func(x, y store.Cluster) int {
+		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
+	})
+	living, has, holder := map[string]store.Cluster{}, map[[2]string]int{}, map[string]store.Tenure{}
+	for _, cluster := range clusters {
+		if asks != nil && cluster.ID == asks.ID {
+			cluster.Term = asks.Term
+		}
+		living[cluster.ID] = cluster
+	}
+	for _, h := range tenures {
+		holder[h.Machine] = h
+		if !h.Leaves {
+			has[[2]string{h.Cluster, h.Queue}]++
+		}
+	}
+	for _, m := range machines {
+		if m.Desired != store.ForService || m.Phase == store.Quarantined || m.Phase == store.Maintenance {
+			continue
+		}
+		one := calendar.Machine{Machine: m.Machine}
+		if h, held := holder[m.ID]; held {
+			one.By, one.Until = h.Cluster, now.Add(turnaround(m))
+			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == store.Present && (owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
+				one.Until = owner.Returned()
+			}
+		} else if !m.Free() {
+			one.By, one.Until = BeingPrepared, now.Add(turnaround(m))
+		}
+		c.Machines = append(c.Machines, one)
+	}
+	for _, cluster := range clusters {
+		if asks != nil && cluster.ID == asks.ID || cluster.Desired != store.Present || !cluster.EndsAt.IsZero() && !cluster.Returned().After(now) {
+			continue
+		}
+		var lacks []member
+		if has[[2]string{cluster.ID, ""}] == 0 {
+			lacks = append(lacks, member{Role: protocol.Head, Class: cluster.Spec.Head.Class})
+		}
+		for _, q := range cluster.Spec.Queues {
+			for range *q.Min - has[[2]string{cluster.ID, q.Name}] {
+				lacks = append(lacks, member{Role: protocol.Compute, Class: q.Class})
+			}
+		}
+		if len(lacks) > 0 {
+			c.Bookings = append(c.Bookings, calendar.Booking{By: cluster.ID, From: cluster.Begins(), Until: cluster.Returned(), Wants: a.wants(lacks, cluster.Spec.Isolation, "")})
+		}
+	}
+	return c, nil
+}
+
+// turnaround is how long it takes about until a machine is back from somebody who leaves it.
+func turnaround(m store.Machine) time.Duration {
+	if m.Substrate == "local" {
+		return 10 * time.Second
+	}
+	return 10 * time.Minute
+}
+
+// wants counts members by what they may be.
+func (a *Admission) wants(members []member, isolation, arch string) []calendar.Want {
+	var wants []calendar.Want
+	for i, m := range members {
+		if i == 0 || members[i-1].Class != m.Class || members[i-1].Role != m.Role {
+			class, _ := a.classOf(m, isolation)
+			if arch != "" {
+				class = class.With("arch", arch)
+			}
+			wants = append(wants, calendar.Want{Classes: []inventory.Class{class}})
+		}
+		wants[len(wants)-1].Nodes++
+	}
+	return wants
+}

@@ -1,0 +1,321 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/calendar"
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// term plans when the lease runs. What a change says of it counts from the start that the cluster has.
+func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) error {
+	lease := *plan.Spec.Lease
+	now = now.Truncate(time.Second) // as people write times
+	t := store.Term{StartsAt: lease.Begin(now).Truncate(time.Second)}
+	switch {
+	case plan.current != nil:
+		t.StartsAt = plan.current.StartsAt
+	case t.StartsAt.Before(now):
+		return refuse(Invalid, "past", "lease.start", fmt.Sprintf("%s has passed: it is %s", spec.When(t.StartsAt), spec.When(now)), "write now, or a time to come")
+	}
+	if lease.For != "" {
+		t.EndsAt = t.StartsAt.Add(spec.Duration(lease.For))
+	}
+	for _, m := range shapeOf(store.Cluster{Spec: plan.Spec}, nil).missing {
+		if class, ok := a.classOf(m, plan.Spec.Isolation); ok {
+			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines)))
+		}
+	}
+	plan.Term = t
+	if plan.current != nil && t.EndsAt.Equal(plan.current.EndsAt) {
+		return nil
+	}
+	latest := now
+	if t.StartsAt.After(now) {
+		latest = t.StartsAt
+	}
+	latest = latest.Add(a.Catalogue.Leases.Max)
+	switch {
+	case a.Catalogue.Leases.Max > 0 && (t.EndsAt.IsZero() || t.EndsAt.After(latest)):
+		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases of this site may run until %s at most (%s ahead)", spec.When(latest), spec.DurationText(a.Catalogue.Leases.Max)),
+			"for "+spec.DurationText(latest.Sub(t.StartsAt))+" is the longest; it can be extended while it runs")
+	case !t.EndsAt.IsZero() && !t.EndsAt.After(now):
+		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+spec.DurationText(now.Sub(t.StartsAt)))
+	}
+	return nil
+}
+
+func plain(machines []store.Machine) []inventory.Machine {
+	all := make([]inventory.Machine, 0, len(machines))
+	for _, m := range machines {
+		all = append(all, m.Machine)
+	}
+	return all
+}
+
+// prolong refuses another end of a running lease that would take what others have reserved.
+func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now time.Time, machines []store.Machine) error {
+	if plan.Term.EndsAt.Equal(plan.current.EndsAt) {
+		return nil
+	}
+	c, err := a.Calendar(ctx, tx, now, machines, nil)
+	if err != nil {
+		return err
+	}
+	latest, conflict := c.Extend(plan.current.ID, plan.Term.Returned())
+	if conflict == nil {
+		return nil
+	}
+	hint := "its end cannot be later than it is"
+	if end := latest.Add(-plan.Term.Lead).Truncate(time.Second); end.After(plan.current.EndsAt) {
+		hint = fmt.Sprintf("until %s fits: `muster extend %s --until %s`", spec.When(end), plan.current.Name, end.Format(time.RFC3339))
+	}
+	text, err := hurt(ctx, tx, conflict)
+	if err != nil {
+		return err
+	}
+	end := "without end"
+	if !plan.Term.EndsAt.IsZero() {
+		end = "until " + spec.When(plan.Term.EndsAt)
+	}
+	return refuse(NoCapacity, "reserved", "lease.for", end+", "+text, hint)
+}
+
+// hurt says whose booking a request would harm.
+func hurt(ctx context.Context, tx *store.Tx, conflict *calendar.Conflict) (string, error) {
+	if conflict.Own > 0 {
+		return count(conflict.Own, "node") + " would be missing", nil
+	}
+	other, err := tx.Cluster(ctx, conflict.Hurts.By)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("cluster %s would lack %s, which it has reserved from %s", other.Name, count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
+}
+
+// find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
+// that starts later it only looks whether they will be there.
+func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time.Time, missing []member, machines []store.Machine) ([]Placed, error) {
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	asks := store.Cluster{Term: plan.Term}
+	if plan.current != nil {
+		asks.ID = plan.current.ID
+		if end := plan.Term.EndsAt; !end.IsZero() && !end.After(now) {
+			return nil, refuse(Conflict, "lease-ended", "lease.for", fmt.Sprintf("its lease ended at %s", spec.When(end)), "`muster extend "+plan.current.Name+" --for 1d` first")
+		}
+	}
+	c, err := a.Calendar(ctx, tx, now, machines, &asks)
+	if err != nil {
+		return nil, err
+	}
+	b := calendar.Booking{By: asks.ID, From: now, Until: plan.Term.Returned(), Wants: a.wants(missing, plan.Spec.Isolation, plan.image.Arch)}
+	later := plan.Later(now)
+	if later {
+		b.From = plan.Term.Begins()
+	}
+	var refusal *Refusal
+	if !later {
+		placed, err := a.choose(missing, machines, plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+		if err == nil && len(c.Bookings) == 0 {
+			return placed, nil
+		}
+		if refusal, err = asRefusal(err); err != nil {
+			return nil, err
+		}
+	}
+	if refusal == nil {
+		given, conflict := c.Check(b)
+		switch {
+		case conflict == nil && later:
+			return nil, nil
+		case conflict == nil:
+			return a.choose(missing, only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+		}
+		text, err := hurt(ctx, tx, conflict)
+		if err != nil {
+			return nil, err
+		}
+		if later {
+			text = "from " + spec.When(plan.Term.StartsAt) + ", " + text
+		}
+		refusal = refuse(NoCapacity, "reserved", missing[len(missing)-1].path, text, "")
+	}
+	if refusal.Kind == NoCapacity {
+		a.whenElse(refusal, plan, c, b, now, missing)
+	}
+	return nil, refusal
+}
+
+// whenElse adds to a refusal what would work: a later start, or a shorter lease.
+func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b calendar.Booking, now time.Time, missing []member) {
+	d := &r.Diagnostics[len(r.Diagnostics)-1]
+	hint := func(format string, args ...any) {
+		if d.Hint != "" {
+			d.Hint += "; "
+		}
+		d.Hint += fmt.Sprintf(format, args...)
+	}
+	if until, ok := c.Longest(b); ok && !until.Equal(b.Until) {
+		end := until.Add(-plan.Term.Lead)
+		if length := end.Sub(plan.Term.StartsAt).Truncate(time.Second); length > 0 {
+			if length > time.Hour {
+				length = length.Truncate(time.Minute)
+			}
+			hint("a lease until %s fits: lease: {for: %s}", spec.When(end), spec.DurationText(length))
+		}
+	}
+	if plan.current != nil {
+		return // a cluster that runs starts no second time
+	}
+	if !plan.Later(now) { // as a reservation it would begin its lead before its start
+		b.Until = plan.Term.Returned()
+		if !b.Until.IsZero() {
+			b.Until = b.Until.Add(plan.Term.Lead)
+		}
+	}
+	from, ok := c.First(b)
+	if !ok {
+		return
+	}
+	start := from.Add(plan.Term.Lead)
+	if whole := start.Truncate(time.Second); whole.Before(start) {
+		start = whole.Add(time.Second)
+	}
+	if !start.After(now) || start.Equal(plan.Term.StartsAt) {
+		return
+	}
+	nodes := 0
+	for _, m := range missing {
+		if m.Role == protocol.Compute {
+			nodes++
+		}
+	}
+	fit := " fit"
+	if nodes == 1 {
+		fit = " fits"
+	}
+	r.FitsAt = &start
+	hint("%s%s from %s: lease: {start: %s}", count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))
+}
+
+// endable refuses a lease that is to end in a pause where none is possible: then it would never end.
+func (a *Admission) endable(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
+	if plan.Term.EndsAt.IsZero() || plan.Spec.Lease.OnEnd != spec.OnEndPause {
+		return nil
+	}
+	on := ""
+	for _, p := range plan.Add {
+		if p.Role == protocol.Head && p.Machine.Substrate == "metal" {
+			on = "machine " + p.Machine.Name
+		}
+	}
+	class, _ := a.Catalogue.Find(plan.Spec.Head.Class)
+	fits := func(m store.Machine) bool { return class.Has(m.Machine) }
+	local := func(m store.Machine) bool { return fits(m) && m.Substrate != "metal" }
+	switch {
+	case plan.current != nil:
+		if refused, err := a.Unpausable(ctx, tx, *plan.current); err != nil {
+			return err
+		} else if refusal, _ := asRefusal(refused); refusal != nil && refusal.Diagnostics[0].Code == "head-on-metal" {
+			on = "a whole machine"
+		}
+	case len(plan.Add) == 0 && slices.ContainsFunc(machines, fits) && !slices.ContainsFunc(machines, local): // a reservation
+		on = "a whole machine, as all of class " + class.Name
+	}
+	if on == "" {
+		return nil
+	}
+	return refuse(Invalid, "head-on-metal", "lease.on_end", fmt.Sprintf("the cluster could not be paused at its lease's end: the head is %s, in whose memory its state would be lost", on),
+		"write on_end: delete, or create the cluster with its head on a service host, as `head: {class: service}`")
+}
+
+// Foresee says what a cluster that starts later will lack at its start, as things stand; "" for nothing.
+func (a *Admission) Foresee(ctx context.Context, tx *store.Tx, c store.Cluster) (string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return "", err
+	}
+	cal, err := a.Calendar(ctx, tx, now, machines, nil)
+	if err != nil {
+		return "", err
+	}
+	for i, lacks := range cal.Lacking() {
+		if cal.Bookings[i].By == c.ID && lacks > 0 {
+			return fmt.Sprintf("as things stand, %s will be missing at its start", count(lacks, "machine")), nil
+		}
+	}
+	return "", nil
+}
+
+// prefer leaves, of the machines for nodes that a running cluster lacks, those that reservations need, where there are others.
+// Who runs goes first: what a node that has failed took with it is missed now, and until a reservation starts its machine may
+// be back.
+func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, missing []member, machines []store.Machine) ([]store.Machine, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cal, err := a.Calendar(ctx, tx, now, machines, &c)
+	if err != nil || len(cal.Bookings) == 0 {
+		return machines, err
+	}
+	given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(missing, c.Spec.Isolation, "")})
+	if conflict != nil {
+		return machines, nil
+	}
+	return only(machines, given), nil
+}
+
+// only leaves those free machines that were given; the others are told of in a shortage.
+func only(machines []store.Machine, given []inventory.Machine) []store.Machine {
+	chosen := map[string]bool{}
+	for _, m := range given {
+		chosen[m.ID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return m.Free() && !chosen[m.ID] })
+}
+
+// kept is the lease that a changed file means: what it does not say stays as it is, so that a file without a lease does
+// not undo an extension.
+func kept(current, written *spec.Lease) *spec.Lease {
+	if written == nil || current == nil {
+		return current
+	}
+	lease := *written
+	lease.Start, lease.For, lease.OnEnd = cmp.Or(lease.Start, current.Start), cmp.Or(lease.For, current.For), cmp.Or(lease.OnEnd, current.OnEnd)
+	return &lease
+}
+
+// compute is how many nodes besides the head the plan's file wants at least.
+func (p *Plan) compute() int {
+	nodes := 0
+	for _, q := range p.Spec.Queues {
+		nodes += *q.Min
+	}
+	return nodes
+}
+
+// Later says whether the lease begins at a time to come: then the plan reserves, and starts nothing.
+func (p *Plan) Later(now time.Time) bool { return p.Term.Begins().After(now) }
+
+// Prolonged is a cluster's file with another end of its lease.
+func Prolonged(c store.Cluster, until time.Time) spec.Cluster {
+	want := c.Spec
+	lease := *c.Spec.Lease
+	lease.For = spec.DurationText(until.Sub(c.StartsAt))
+	want.Lease = &lease
+	return want
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/spec"
+)
+
+func (a *app) calendar() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "calendar [--class CLASS] [--from TIME] [--to TIME]",
+		Short: "Show which machines are free, held and reserved when",
+		Long: `Show for each class, from now on, how many of its machines are free, held by clusters until their leases end, and reserved by
+clusters that start later; one line for each time in which nothing changes. In the bar a machine, or an equal share of them,
+is # when it is held, = when it is reserved and . when it is free. Classes may overlap: a machine counts in each of its own.
+
+Times are in UTC by the controller's clock. A lease without an end holds its machines for ever.`,
+		Example: `  muster calendar
+  muster calendar --class epyc-ib --to +30d
+  muster calendar --from 2027-03-01T08:00:00Z --to 2027-03-02T08:00:00Z -o json`,
+		Args: cobra.NoArgs,
+	}
+	class := c.Flags().String("class", "", "only this `CLASS`")
+	from := c.Flags().String("from", "", "a `TIME` in RFC 3339, or +2d from now (default: now)")
+	to := c.Flags().String("to", "", "a `TIME` in RFC 3339, or +2d from now (default: a week after --from)")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		query := url.Values{}
+		for name, value := range map[string]string{"class": *class, "from": *from, "to": *to} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		var calendar api.Calendar
+		raw, err := controller.do(ctx, get("/v1/calendar", query), &calendar)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printCalendar(calendar) })
+	})
+	return c
+}
+
+func (a *app) printCalendar(c api.Calendar) {
+	for i, class := range c.Classes {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintf(a.out, "class %s: %s in service\n", class.Name, plural(class.Machines, "machine"))
+		if class.Machines == 0 {
+			continue
+		}
+		t := newTable("FROM", "UNTIL", "FREE", "HELD", "RESERVED", "", "BY")
+		for _, s := range class.Slots {
+			t.row(spec.When(s.From), spec.When(s.Until), strconv.Itoa(s.Free), strconv.Itoa(s.Held), strconv.Itoa(s.Reserved), bar(s, class.Machines), shares(s.By))
+		}
+		t.print(a.out)
+	}
+}
+
+// bar draws machines: held, reserved, free.
+func bar(s api.Slot, machines int) string {
+	width := min(machines, 24)
+	held := s.Held * width / machines
+	taken := (s.Held + s.Reserved) * width / machines
+	return strings.Repeat("#", held) + strings.Repeat("=", taken-held) + strings.Repeat(".", width-taken)
+}
+
+// shares names who has how many: "cfd 4, course 6 reserved".
+func shares(by []api.CalendarShare) string {
+	var words []string
+	for _, share := range by {
+		text := fmt.Sprintf("%s %d", share.Cluster, share.Machines)
+		if share.Reserved {
+			text += " reserved"
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+func (a *app) extend() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "extend NAME --for TIME | --until TIME",
+		Short: "Move the end of a cluster's lease",
+		Long: `Let a cluster run longer: --for as much longer, from its end on, or from now if that has passed; or --until a time. Nothing
+restarts. It is refused (exit code 3) if it would take machines that somebody else has reserved, with the longest that fits,
+and (exit code 2) if the site does not allow leases that far ahead.
+
+A cluster that its lease has paused is extended first, then resumed.`,
+		Example: `  muster extend cfd --for 2d
+  muster extend cfd --until 2027-03-01T08:00:00Z
+  muster extend cfd --for 1w --dry-run`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	longer := c.Flags().String("for", "", "how much longer: a `TIME` as in a cluster file, such as 2d")
+	until := c.Flags().String("until", "", "the new end: a `TIME` in RFC 3339, or +2d from now")
+	dryRun := c.Flags().Bool("dry-run", false, "say whether it fits, and change nothing")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if (*longer == "") == (*until == "") {
+			return usage("say how much longer with --for, or the new end with --until")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		r := change(http.MethodPost, clusterPath(args[0], "extend"), struct {
+			For   string `json:"for,omitempty"`
+			Until string `json:"until,omitempty"`
+		}{*longer, *until})
+		if *dryRun {
+			r.query = url.Values{"dry_run": {"true"}}
+		}
+		var answer api.Answer
+		raw, err := controller.do(ctx, r, &answer)
+		if err != nil {
+			return err
+		}
+		if *dryRun {
+			return output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
+		}
+		if answer.Cluster == nil {
+			return fmt.Errorf("the answer to %s %s has no cluster", r.method, r.path)
+		}
+		a.say("cluster %s %s", answer.Cluster.Name, leaseWords(answer.Cluster.Lease))
+		return output.print(a.out, raw, func() {})
+	})
+	return c
+}
+
+// leaseWords says when a cluster starts and ends: "ends in 3h12m (Tue 2026-11-24 14:20 UTC), then pauses".
+func leaseWords(l api.Term) string {
+	if ahead := time.Until(l.StartsAt); ahead > 0 {
+		text := fmt.Sprintf("starts in %s (%s)", short(ahead), spec.When(l.StartsAt))
+		if !l.EndsAt.IsZero() {
+			text += fmt.Sprintf(", for %s, then %s", short(l.EndsAt.Sub(l.StartsAt)), afterwards(l))
+		}
+		return text
+	}
+	left := time.Until(l.EndsAt)
+	switch {
+	case l.EndsAt.IsZero():
+		return "has no end"
+	case left > 0:
+		return fmt.Sprintf("ends in %s (%s), then %s", short(left), spec.When(l.EndsAt), afterwards(l))
+	}
+	return "ended at " + spec.When(l.EndsAt)
+}
+
+func afterwards(l api.Term) string {
+	if l.OnEnd == store.ToDelete {
+		return "is deleted"
+	}
+	return "pauses"
+}
+
+// leaseBrief is leaseWords for a column.
+func leaseBrief(l api.Term) string {
+	if ahead := time.Until(l.StartsAt); ahead > 0 {
+		return "starts in " + short(ahead)
+	}
+	left := time.Until(l.EndsAt)
+	switch {
+	case l.EndsAt.IsZero():
+		return ""
+	case left > 0:
+		return "ends in " + short(left)
+	}
+	return "ended"
+}

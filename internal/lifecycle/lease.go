@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// reservationLooks is how often a cluster that is to come looks whether there will be machines for it.
+const reservationLooks = 30 * time.Second
+
+// underLeases is underLease for every phase in which a cluster has a lease to end.
+func (w World) underLeases(phases map[store.Phase]phase[clusterView]) map[store.Phase]phase[clusterView] {
+	for name, p := range phases {
+		if name != store.Deleting {
+			p.handle = w.underLease(p.handle)
+			phases[name] = p
+		}
+	}
+	return phases
+}
+
+// underLease adds to a phase what the cluster's lease asks for: warnings before its end, and the end. The end is intent, as
+// if its owner had asked for it in this moment.
+func (w World) underLease(handle func(context.Context, clusterView) Outcome) func(context.Context, clusterView) Outcome {
+	return func(ctx context.Context, c clusterView) Outcome {
+		o := handle(ctx, c)
+		if c.EndsAt.IsZero() || c.Desired == store.ToDelete || c.Desired == c.OnEnd() {
+			return o
+		}
+		left := c.EndsAt.Sub(c.now)
+		if left <= 0 {
+			return o.with(func(ctx context.Context, tx *store.Tx) error { return endLease(ctx, tx, c.ID) })
+		}
+		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
+		if warn > 0 {
+			o = o.with(func(ctx context.Context, tx *store.Tx) error {
+				tx.Log(c.leaseEvent("its lease ends within " + spec.DurationText(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
+					" (`muster extend " + c.Name + " --for 1d` moves its end)"))
+				return tx.NoteWarning(ctx, c.ID, warn)
+			})
+		}
+		return o.within(next)
+	}
+}
+
+// warnings says which warning is due now, if any, and how long it is until the next one or the end. A lease that is not
+// longer than a warning's time never gets that one: its owner knows.
+func (c clusterView) warnings(all []time.Duration, left time.Duration) (due, next time.Duration) {
+	next = left
+	for _, before := range all { // the longest first
+		switch {
+		case before >= c.EndsAt.Sub(c.StartsAt):
+		case left <= before:
+			due = before
+		default:
+			next = min(next, left-before)
+		}
+	}
+	if c.Warned != 0 && due >= c.Warned {
+		due = 0
+	}
+	return due, next
+}
+
+// endLease asks for what happens at the end, unless the end has been moved meanwhile.
+func endLease(ctx context.Context, tx *store.Tx, id string) error {
+	c, err := tx.Cluster(ctx, id)
+	if err != nil {
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil || c.EndsAt.IsZero() || c.EndsAt.After(now) || c.Desired == store.ToDelete || c.Desired == c.OnEnd() {
+		return err
+	}
+	tx.Log(clusterView{Cluster: c}.leaseEvent("its lease has ended: it " + endWords(c.OnEnd())))
+	if c.OnEnd() == store.ToDelete {
+		return tx.WantClusterDeleted(ctx, id)
+	}
+	return tx.WantClusterPaused(ctx, id)
+}
+
+func (c clusterView) leaseEvent(text string) store.Event {
+	return store.Event{Type: "cluster.lease", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text}
+}
+
+func endWords(end store.Desired) string {
+	if end == store.ToDelete {
+		return "is deleted"
+	}
+	return "pauses"
+}
+
+// within makes an outcome's next look come no later than this.
+func (o Outcome) within(d time.Duration) Outcome {
+	if d++; o.asleep || o.after > d {
+		o.asleep, o.after = false, d
+	}
+	return o
+}
+
+// awaitStart is for a lease that begins later. Until then the cluster is a row; the calendar keeps its machines free.
+func (w World) awaitStart(ctx context.Context, c clusterView) Outcome {
+	short := ""
+	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+		short, err = w.Admission.Foresee(ctx, tx, c.Cluster)
+		return err
+	})
+	if err != nil {
+		return retry(err)
+	}
+	return waitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).with(func(ctx context.Context, tx *store.Tx) error {
+		return tx.SayShort(ctx, c.Cluster, short)
+	})
+}
+
+// overdue says that a cluster which was reserved has started without all its nodes: it comes as far as it can.
+func (c clusterView) overdue() bool {
+	return c.Reached == 0 && c.Short != "" && c.StartsAt.After(c.CreatedAt) && c.now.After(c.StartsAt)
+}
