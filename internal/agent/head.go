@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ const (
 	lookSlow   = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
 	lookIdle   = 2 * time.Second        // all is as wanted
 	lookLeast  = 50 * time.Millisecond  // between two looks, whatever happens
+	tellJobs   = time.Second            // between two reports that tell only of jobs
 	fastSpell  = 30 * time.Second       // how long after a change lookFast lasts
 	ourReasons = "muster:"              // begins the reason of every drain that is ours to end
 )
@@ -47,6 +49,9 @@ type headDuty struct {
 	peers   []protocol.Peer
 	changed time.Time // of the peers or of what Slurm said
 	keeps   bool      // see keep
+
+	told   *protocol.Slurm // reported last
+	toldAt time.Time
 
 	wake chan struct{}
 }
@@ -105,12 +110,8 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		h.failed(err)
 		return lookFast
 	}
-	nodes := view.Nodes
-	if nodes == nil {
-		nodes = []protocol.SlurmNode{} // none yet is another answer than no answer
-	}
 	h.reporter.setCheck("slurmctld", nil)
-	h.reporter.setSlurm(nodes)
+	h.reporter.setSlurm(h.slurmOf(view))
 	actions := plan(peers, view)
 	switch {
 	case keeps:
@@ -124,6 +125,28 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		}
 	}
 	return h.pause(settled(peers, view) && len(actions) == 0)
+}
+
+// slurmOf is what is reported of a view. Jobs may come and go faster than anyone wants to hear of: what is said of them
+// waits for the next look, if it was news less than tellJobs ago.
+func (h *headDuty) slurmOf(view slurm.View) *protocol.Slurm {
+	now := &protocol.Slurm{Nodes: view.Nodes, Waiting: view.Waiting}
+	if now.Nodes == nil {
+		now.Nodes = []protocol.SlurmNode{} // none yet is another answer than no answer
+	}
+	switch {
+	case h.told == nil || !slices.EqualFunc(h.told.Nodes, now.Nodes, sameWork):
+	case reflect.DeepEqual(h.told, now), time.Since(h.toldAt) < tellJobs:
+		return h.told
+	}
+	h.told, h.toldAt = now, time.Now()
+	return now
+}
+
+// sameWork says that two looks at a node differ in nothing that cannot wait for a moment.
+func sameWork(a, b protocol.SlurmNode) bool {
+	a.LastBusy = b.LastBusy
+	return a == b
 }
 
 func removes(a action) bool { return a.verb == "remove" }

@@ -81,11 +81,7 @@ func (r *reporter) setTest(t *protocol.TestResult) {
 }
 
 // setSlurm records Slurm's state; nil while slurmctld does not answer.
-func (r *reporter) setSlurm(nodes []protocol.SlurmNode) {
-	var slurm *protocol.Slurm
-	if nodes != nil {
-		slurm = &protocol.Slurm{Nodes: nodes}
-	}
+func (r *reporter) setSlurm(slurm *protocol.Slurm) {
 	r.edit(func(p *protocol.Report) bool {
 		if reflect.DeepEqual(p.Slurm, slurm) {
 			return false

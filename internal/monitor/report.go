@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/spec"
 	"muster/internal/store"
 )
 
@@ -57,16 +59,29 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if node.Role != protocol.Head || report.Slurm == nil {
 			return nil
 		}
-		return m.recordSlurm(ctx, tx, node.Cluster, report.Slurm.Nodes)
+		changed, err := m.recordSlurm(ctx, tx, node.Cluster, report.Slurm.Nodes)
+		if err != nil {
+			return err
+		}
+		if !reflect.DeepEqual(node.Seen.Waiting, report.Slurm.Waiting) {
+			if err := tx.SaveWaiting(ctx, node.ID, report.Slurm.Waiting); err != nil {
+				return err
+			}
+			changed = true
+		}
+		if changed && slices.ContainsFunc(cluster.Spec.Queues, spec.Queue.Elastic) {
+			tx.Wake(store.ClusterKind, cluster.ID)
+		}
+		return nil
 	})
 	return reply, err
 }
 
 // recordSlurm writes, for every compute node, what the head sees of it, where that has changed.
-func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.SlurmNode) error {
+func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.SlurmNode) (changed bool, err error) {
 	nodes, err := tx.Nodes(ctx, cluster)
 	if err != nil {
-		return err
+		return false, err
 	}
 	rows := map[string]*protocol.SlurmNode{}
 	for i := range seen {
@@ -78,11 +93,12 @@ func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string,
 			continue
 		}
 		if err := tx.SaveSlurm(ctx, n.ID, row); err != nil {
-			return err
+			return changed, err
 		}
 		tx.Wake(store.NodeKind, n.ID)
+		changed = true
 	}
-	return nil
+	return changed, nil
 }
 
 func same(a, b *protocol.SlurmNode) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ type Runner interface {
 // counts the jobs on dynamic nodes twice, and their nodes stay allocated for ever. A restart of slurmctld does no harm.
 type Control struct{ Runner Runner }
 
-// View reads all nodes, and the jobs if there can be any.
+// View reads all nodes and jobs.
 func (c Control) View(ctx context.Context) (View, error) {
 	text, err := c.run(ctx, "show nodes", "scontrol", "show", "nodes", "-o")
 	if err != nil {
@@ -42,21 +41,19 @@ func (c Control) View(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("slurm: show nodes: %w", err)
 	}
-	if !slices.ContainsFunc(nodes, busy) {
-		return View{Nodes: nodes}, nil
-	}
-	text, err = c.run(ctx, "list jobs", "squeue", "-h", "-r", "-t", "running,completing,suspended,configuring", "-o", "%A %t %N")
+	// One list of those that run and those that wait: none is in both, or in neither, because it started between two.
+	text, err = c.run(ctx, "list jobs", "env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", jobStates, "-S", "-p,i", "-o", jobFormat)
 	if err != nil {
 		return View{}, err
 	}
-	jobs, err := ParseJobs(text)
-	if err != nil {
+	view := View{Nodes: nodes}
+	if view.Jobs, view.Waiting, err = ParseJobs(text, time.Now()); err != nil {
 		return View{}, fmt.Errorf("slurm: list jobs: %w", err)
 	}
 	for i := range nodes {
-		nodes[i].Jobs = len(jobs[nodes[i].Name])
+		nodes[i].Jobs = len(view.Jobs[nodes[i].Name])
 	}
-	return View{Nodes: nodes, Jobs: jobs}, nil
+	return view, nil
 }
 
 // Drain lets no new job start on the node; running ones go on.

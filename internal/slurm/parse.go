@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"muster/internal/agent/protocol"
@@ -12,12 +11,7 @@ import (
 type View struct {
 	Nodes []protocol.SlurmNode // sorted by name as Slurm lists them; Jobs counted
 	Jobs  map[string][]Job     // by node, those that hold something of it
-}
-
-// Job is a job that is somewhere on nodes: it runs, is suspended, starts or ends.
-type Job struct {
-	ID    int
-	State string // Slurm's two letters: R, CG, S, CF …
+	protocol.Waiting
 }
 
 // ParseNodes reads `scontrol show nodes -o`: a line a node, words of key=value; the reason is the last and may contain
@@ -49,6 +43,9 @@ func parseNode(line string) (protocol.SlurmNode, error) {
 	}
 	node := protocol.SlurmNode{Name: name, Responding: true, Reason: cutAuthor(reason)}
 	flags := strings.Split(state, "+")
+	if _, busy, found := strings.Cut(rest, " LastBusyTime="); found {
+		node.LastBusy, _, _ = strings.Cut(busy, " ")
+	}
 	for i, flag := range flags {
 		// A mark may follow any word; the star means that the node does not answer.
 		word := strings.TrimRight(flag, "*~#!%$@^-")
@@ -74,32 +71,3 @@ func cutAuthor(reason string) string {
 	}
 	return reason
 }
-
-// ParseJobs reads `squeue -h -r -o "%A %t %N"`: job, state and host list. Jobs without nodes have no third word.
-func ParseJobs(text string) (map[string][]Job, error) {
-	jobs := map[string][]Job{}
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) == 0 || len(words) == 2 {
-			continue
-		}
-		if len(words) != 3 {
-			return nil, fmt.Errorf("not a line of squeue: %.60q", line)
-		}
-		id, err := strconv.Atoi(words[0])
-		if err != nil {
-			return nil, fmt.Errorf("not a job number in %.60q", line)
-		}
-		names, err := ExpandHosts(words[2])
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			jobs[name] = append(jobs[name], Job{ID: id, State: words[1]})
-		}
-	}
-	return jobs, nil
-}
-
-// busy says whether jobs may be on the node, in which case it is worth asking for them.
-func busy(n protocol.SlurmNode) bool { return n.State != "idle" && n.State != "unknown" }

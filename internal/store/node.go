@@ -49,6 +49,8 @@ type Observed struct {
 	Facts    protocol.NodeFacts
 	Test     *protocol.TestResult // this boot's last; nil before the first
 	Slurm    *protocol.SlurmNode  // as the head sees it; nil while Slurm does not know the node
+	IdleAt   time.Time            // since when it is without a job; zero while it has one, or Slurm does not know it
+	Waiting  protocol.Waiting     // of a head: the jobs that wait
 }
 
 // Healthy says that this boot has reported and passed every check, those named aside.
@@ -76,7 +78,8 @@ const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.clas
 	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
 	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
-	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, '')`
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
+	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
 
 const nodeTables = ` FROM node n
 	JOIN seat s ON s.cluster_id = n.cluster_id AND s.name = n.name
@@ -85,15 +88,16 @@ const nodeTables = ` FROM node n
 
 func scanNode(r scanner) (Node, error) {
 	var n Node
-	var at, drain, created, seen int64
-	var checks, facts, test, slurm string
+	var at, drain, created, seen, idle int64
+	var checks, facts, test, slurm, waiting string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
 		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &test, &slurm)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
+	n.Seen.IdleAt = instant(idle)
 	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
 		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
 	}
@@ -111,6 +115,11 @@ func scanNode(r scanner) (Node, error) {
 		n.Seen.Slurm = new(protocol.SlurmNode)
 		if err := json.Unmarshal([]byte(slurm), n.Seen.Slurm); err != nil {
 			return n, fmt.Errorf("slurm state of node %s: %w", n.ID, err)
+		}
+	}
+	if waiting != "" {
+		if err := json.Unmarshal([]byte(waiting), &n.Seen.Waiting); err != nil {
+			return n, fmt.Errorf("jobs that node %s sees waiting: %w", n.ID, err)
 		}
 	}
 	return n, nil

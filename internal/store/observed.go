@@ -38,20 +38,36 @@ func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) er
 	return nil
 }
 
-// SaveSlurm writes what the head saw of a node; nil when Slurm does not know it.
+// SaveSlurm writes what the head saw of a node; nil when Slurm does not know it. The node is idle from now on, or from
+// before if it had no job in between.
 func (tx *Tx) SaveSlurm(ctx context.Context, node string, s *protocol.SlurmNode) error {
-	text := ""
+	text, idle, lastBusy := "", false, ""
 	if s != nil {
 		encoded, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
-		text = string(encoded)
+		text, idle, lastBusy = string(encoded), s.State == "idle" && s.Jobs == 0, s.LastBusy
 	}
-	_, err := tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm) VALUES ($1, 0, 0, 0, '[]', $2)
-		ON CONFLICT (node_id) DO UPDATE SET slurm = excluded.slurm`, node, text)
+	_, err := tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm, last_busy, idle_at)
+		VALUES ($1, 0, 0, 0, '[]', $2, $3, now_ms() * CAST($4 AS BIGINT))
+		ON CONFLICT (node_id) DO UPDATE SET slurm = excluded.slurm, last_busy = excluded.last_busy,
+			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
+				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, flag(idle))
 	if err != nil {
 		return fmt.Errorf("save slurm state of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// SaveWaiting writes which jobs a head sees waiting.
+func (tx *Tx) SaveWaiting(ctx context.Context, head string, w protocol.Waiting) error {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, string(text), head); err != nil {
+		return fmt.Errorf("save the jobs that node %s sees waiting: %w", head, err)
 	}
 	return nil
 }

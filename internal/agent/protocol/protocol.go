@@ -198,6 +198,7 @@ type Check struct {
 // Slurm is the resource manager's own view.
 type Slurm struct {
 	Nodes []SlurmNode `json:"nodes"`
+	Waiting
 }
 
 // SlurmNode is one row of it. State is Slurm's base state in lower case (idle, allocated, mixed, down, unknown);
@@ -208,6 +209,7 @@ type SlurmNode struct {
 	Drain      bool   `json:"drain,omitempty"`
 	Responding bool   `json:"responding"`
 	Jobs       int    `json:"jobs"`
+	LastBusy   string `json:"last_busy,omitempty"` // when its last job ended, in Slurm's words: only that it changes means something
 	Reason     string `json:"reason,omitempty"`
 }
 

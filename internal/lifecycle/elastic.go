@@ -1,0 +1,247 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/elastic"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// headSilence is how old the head's last report may be for its jobs and nodes to be believed: what nobody tells of is
+// neither idle nor wanted.
+const headSilence = 20 * time.Second
+
+// crowd is a cluster's elastic queues, its waiting jobs, and what follows for each queue.
+type crowd struct {
+	queues    []elastic.Queue
+	waiting   []protocol.WaitingJob
+	decisions map[string]elastic.Decision
+}
+
+// look is when to decide again although nothing has changed; most is the longest pause.
+func (c crowd) look(most time.Duration) time.Duration {
+	for _, d := range c.decisions {
+		if d.Look > 0 {
+			most = min(most, d.Look)
+		}
+	}
+	return most
+}
+
+// targets are the decisions as the cluster's row keeps them; nil when they are there already.
+func (c crowd) targets(now map[string]int) map[string]int {
+	if len(c.queues) == 0 {
+		return nil
+	}
+	targets := map[string]int{}
+	for _, q := range c.queues {
+		targets[q.Name] = c.decisions[q.Name].Target
+	}
+	if maps.Equal(targets, now) {
+		return nil
+	}
+	return targets
+}
+
+// crowdOf decides for a cluster's elastic queues as they stand. Without a head that tells, nothing is decided.
+func crowdOf(c store.Cluster, nodes []store.Node, now time.Time, cpus map[string]int) crowd {
+	var found crowd
+	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
+	if i < 0 || nodes[i].Phase != store.Ready || now.Sub(nodes[i].Seen.At) > headSilence || c.Desired != store.Present {
+		return found
+	}
+	found.waiting = nodes[i].Seen.Waiting.Jobs
+	for _, q := range c.Spec.Queues {
+		if q.Elastic() {
+			found.queues = append(found.queues, queueOf(c, q, nodes, now, cpus))
+		}
+	}
+	shares := elastic.Share(found.queues, found.waiting)
+	found.decisions = map[string]elastic.Decision{}
+	for _, q := range found.queues {
+		found.decisions[q.Name] = elastic.Decide(q, shares[q.Name])
+	}
+	return found
+}
+
+func queueOf(c store.Cluster, q spec.Queue, nodes []store.Node, now time.Time, cpus map[string]int) elastic.Queue {
+	queue := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max, IdleAfter: spec.Duration(q.IdleAfter), Target: c.Wants(q), CPUs: cpus[q.Name]}
+	for _, n := range nodes {
+		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != store.Present {
+			continue
+		}
+		var node elastic.Node
+		if s := n.Seen.Slurm; s != nil {
+			node.Busy = s.Jobs > 0 || s.State == "allocated" || s.State == "mixed" || s.State == "completing"
+		}
+		if n.Phase == store.Ready && !n.Seen.IdleAt.IsZero() {
+			node.Idle = max(now.Sub(n.Seen.IdleAt), time.Millisecond)
+		}
+		queue.Nodes = append(queue.Nodes, node)
+	}
+	return queue
+}
+
+// resize decides how many nodes each elastic queue is to have. changed says that the outcome writes other numbers than
+// before; the cluster then looks again at once.
+func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcome, changed bool) {
+	if !slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
+		return found, o, false
+	}
+	cpus, err := w.cpusOf(ctx, c)
+	if err != nil {
+		return found, retry(err), true
+	}
+	found = crowdOf(c.Cluster, c.nodes, c.now, cpus)
+	targets := found.targets(c.Targets)
+	if targets == nil {
+		return found, o, false
+	}
+	return found, waitFor(time.Millisecond, "%s", c.Reason).with(func(ctx context.Context, tx *store.Tx) error {
+		fresh, err := tx.Cluster(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		nodes, err := tx.Nodes(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		// A job may have begun since, or the file may have changed: then the next look decides anew.
+		now := crowdOf(fresh, nodes, c.now, cpus)
+		if fresh.Generation != c.Generation || !maps.Equal(now.targets(nil), targets) {
+			return nil
+		}
+		return now.carryOut(ctx, tx, fresh, nodes, targets)
+	}), true
+}
+
+// carryOut writes the targets, lets nodes go that are too many, and tells why. Missing nodes come by refill.
+func (f crowd) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, nodes []store.Node, targets map[string]int) error {
+	event := func(kind, format string, args ...any) {
+		tx.Log(store.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
+	}
+	before := map[string]int{}
+	for _, q := range c.Spec.Queues {
+		before[q.Name] = c.Wants(q)
+	}
+	c.Targets = targets
+	surplus := admission.Surplus(c, nodes)
+	for _, q := range f.queues {
+		d := f.decisions[q.Name]
+		switch {
+		case d.Target > before[q.Name]:
+			event("queue.waits", "%s for %s of queue %s", waits(d.For), nodeCount(d.Asked), q.Name)
+			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], nodeCount(d.Target))
+		case d.Target < before[q.Name]:
+			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], nodeCount(d.Target), idlers(q, surplus))
+		}
+	}
+	for _, n := range surplus {
+		if err := tx.WantNodeAbsent(ctx, n.ID, 0); err != nil {
+			return err
+		}
+	}
+	if len(surplus) > 0 {
+		if err := tx.Inform(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return tx.SetTargets(ctx, c.ID, targets)
+}
+
+// waits names the jobs that wait: "job 3 waits", "jobs 3, 4, 5, and 2 more wait".
+func waits(jobs []int) string {
+	var ids []string
+	for _, id := range jobs {
+		ids = append(ids, strconv.Itoa(id))
+	}
+	if len(ids) == 1 {
+		return "job " + ids[0] + " waits"
+	}
+	return "jobs " + few(ids) + " wait"
+}
+
+// idlers says which nodes of a queue go: ": cpu1, cpu2 had no job for 5m".
+func idlers(q elastic.Queue, surplus []store.Node) string {
+	var names []string
+	for _, n := range surplus {
+		if n.Queue == q.Name {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ": no job waits for more any longer"
+	}
+	return ": " + few(names) + " had no job for " + shortest(q.IdleAfter)
+}
+
+// shortest is a duration without its zero parts: 5m, not 5m0s.
+func shortest(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes, what its class promises.
+func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
+	cpus := map[string]int{}
+	note := func(queue string, n int) {
+		if n > 0 && (cpus[queue] == 0 || n < cpus[queue]) {
+			cpus[queue] = n
+		}
+	}
+	for _, n := range c.nodes {
+		note(n.Queue, n.Seen.Facts.CPUs)
+	}
+	err := w.DB.View(ctx, func(tx *store.Tx) error {
+		for _, n := range c.nodes {
+			if cpus[n.Queue] > 0 || n.MachineID == "" {
+				continue
+			}
+			m, err := tx.Machine(ctx, n.MachineID)
+			if err != nil {
+				return err
+			}
+			note(n.Queue, m.Facts.CPUs)
+		}
+		var machines []store.Machine
+		for _, q := range c.Spec.Queues {
+			if !q.Elastic() || cpus[q.Name] > 0 || !anyFor(c.nodes, q.Name) {
+				continue
+			}
+			if machines == nil {
+				var err error
+				if machines, err = tx.Machines(ctx); err != nil {
+					return err
+				}
+			}
+			for _, m := range machines {
+				if class, ok := w.Admission.Catalogue.Find(q.Class); ok && class.Has(m.Machine) {
+					note(q.Name, m.Facts.CPUs)
+				}
+			}
+		}
+		return nil
+	})
+	return cpus, err
+}
+
+// anyFor says whether a job waits for a queue.
+func anyFor(nodes []store.Node, queue string) bool {
+	return slices.ContainsFunc(nodes, func(n store.Node) bool {
+		return slices.ContainsFunc(n.Seen.Waiting.Jobs, func(j protocol.WaitingJob) bool { return j.Grows && slices.Contains(j.Queues, queue) })
+	})
+}
