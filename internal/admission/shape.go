@@ -18,7 +18,8 @@ type member struct {
 	Role  protocol.Role
 	Queue string
 	Class string
-	path  string // of the number or class that asks for it
+	or    []string // classes that will do instead, in order
+	path  string   // of the number or class that asks for it
 }
 
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
@@ -28,7 +29,8 @@ type shape struct {
 }
 
 // shapeOf keeps as many of a queue's nodes as the cluster wants now. Those go first that are not ready, then those without
-// jobs, then those with the highest numbers; a node of another class, or of a queue that is no more, goes in any case.
+// jobs, of an elastic queue longest idle first, then those with the highest numbers; a node of a class that the queue does
+// not name, or of a queue that is no more, goes in any case.
 // Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
 func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	var s shape
@@ -51,18 +53,25 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		fits := slices.Clone(staying[q.Name])
 		delete(staying, q.Name)
 		fits = slices.DeleteFunc(fits, func(n store.Node) bool {
-			if n.Class != q.Class {
+			other := !slices.Contains(q.Classes(), n.Class)
+			if other {
 				s.release = append(s.release, n)
 			}
-			return n.Class != q.Class
+			return other
 		})
-		slices.SortStableFunc(fits, func(a, b store.Node) int { return cmp.Or(cmp.Compare(worth(b), worth(a)), cmp.Compare(a.Slot, b.Slot)) })
+		slices.SortStableFunc(fits, func(a, b store.Node) int {
+			later := 0
+			if q.Elastic() {
+				later = b.Seen.IdleAt.Compare(a.Seen.IdleAt)
+			}
+			return cmp.Or(cmp.Compare(worth(b), worth(a)), later, cmp.Compare(a.Slot, b.Slot))
+		})
 		if len(fits) > want {
 			s.release = append(s.release, fits[want:]...)
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, path: "queues[" + q.Name + "].max"})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max"})
 				have++
 			}
 		}
@@ -73,6 +82,9 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	slices.SortFunc(s.release, func(a, b store.Node) int { return cmp.Compare(a.Slot, b.Slot) })
 	return s
 }
+
+// Surplus are the nodes that a cluster as wanted now has too many, or of which it wants none of their kind.
+func Surplus(c store.Cluster, nodes []store.Node) []store.Node { return shapeOf(c, nodes).release }
 
 // worth is how much would be lost with a node.
 func worth(n store.Node) int {

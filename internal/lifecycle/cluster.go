@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -83,44 +82,32 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	case store.ToPause:
 		return w.toPause(ctx, c)
 	}
-	want := 0 // compute nodes; the head comes on top
-	for _, q := range c.Spec.Queues {
-		want += c.Wants(q)
+	found, outcome, changed := w.resize(ctx, c)
+	if changed {
+		return outcome
 	}
-	ready, head, waits := 0, false, map[string][]string{}
-	for _, n := range c.nodes {
-		switch {
-		case n.Role == protocol.Head && n.Desired == store.Present && n.Phase == store.Ready:
-			head = true
-		case n.Desired == store.Present && n.Phase == store.Ready:
-			ready++
-		case n.Desired == store.Absent && n.Phase == store.Ready:
-			waits["draining"] = append(waits["draining"], n.Name)
-		default:
-			waits[string(n.Phase)] = append(waits[string(n.Phase)], n.Name)
-		}
-	}
-	var outcome Outcome
+	s := c.standing()
 	switch {
 	case c.behind():
-		outcome = w.rollOut(c, summary(ready, want, waits))
-	case head && ready == want && len(waits) == 0 && len(c.returning) > 0 && c.Reached < c.Generation:
+		outcome = w.rollOut(c, s.text())
+	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
-	case head && ready == want && len(waits) == 0:
-		outcome = c.at(store.Ready, fmt.Sprintf("head and %s ready", nodes(want)), 6*clusterLooks)
+	case s.settled:
+		outcome = c.at(store.Ready, s.text(), 6*clusterLooks)
 		if c.Reached < c.Generation {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SaveGood(ctx, c.ID, c.Root()) })
 		}
-		return outcome
 	case c.Phase == store.Resuming:
-		outcome = c.at(store.Resuming, summary(ready, want, waits), clusterLooks)
+		outcome = c.at(store.Resuming, s.text(), clusterLooks)
 	case c.Reached < c.Generation && !c.overdue():
-		outcome = c.at(store.Provisioning, summary(ready, want, waits), clusterLooks)
+		outcome = c.at(store.Provisioning, s.text(), clusterLooks)
 	default:
-		outcome = c.at(store.Degraded, summary(ready, want, waits), clusterLooks).because(CauseNodes)
+		outcome = c.at(store.Degraded, s.text(), clusterLooks).because(CauseNodes)
 	}
-	if len(c.nodes) < 1+want {
+	outcome.after = found.look(outcome.after)
+	if s.present < 1+s.want || c.Short != "" {
+		outcome.after = min(outcome.after, clusterLooks)
 		return w.refill(c, outcome)
 	}
 	return outcome

@@ -111,21 +111,21 @@ func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcom
 		if err != nil {
 			return err
 		}
-		nodes, err := tx.Nodes(ctx, c.ID)
+		members, err := tx.Nodes(ctx, c.ID)
 		if err != nil {
 			return err
 		}
 		// A job may have begun since, or the file may have changed: then the next look decides anew.
-		now := crowdOf(fresh, nodes, c.now, cpus)
+		now := crowdOf(fresh, members, c.now, cpus)
 		if fresh.Generation != c.Generation || !maps.Equal(now.targets(nil), targets) {
 			return nil
 		}
-		return now.carryOut(ctx, tx, fresh, nodes, targets)
+		return now.carryOut(ctx, tx, fresh, members, targets)
 	}), true
 }
 
 // carryOut writes the targets, lets nodes go that are too many, and tells why. Missing nodes come by refill.
-func (f crowd) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, nodes []store.Node, targets map[string]int) error {
+func (f crowd) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, members []store.Node, targets map[string]int) error {
 	event := func(kind, format string, args ...any) {
 		tx.Log(store.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
 	}
@@ -134,15 +134,15 @@ func (f crowd) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, node
 		before[q.Name] = c.Wants(q)
 	}
 	c.Targets = targets
-	surplus := admission.Surplus(c, nodes)
+	surplus := admission.Surplus(c, members)
 	for _, q := range f.queues {
 		d := f.decisions[q.Name]
 		switch {
 		case d.Target > before[q.Name]:
-			event("queue.waits", "%s for %s of queue %s", waits(d.For), nodeCount(d.Asked), q.Name)
-			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], nodeCount(d.Target))
+			event("queue.waits", "%s for %s of queue %s", waits(d.For), nodes(d.Asked), q.Name)
+			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], nodes(d.Target))
 		case d.Target < before[q.Name]:
-			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], nodeCount(d.Target), idlers(q, surplus))
+			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], nodes(d.Target), idlers(q, surplus))
 		}
 	}
 	for _, n := range surplus {
@@ -195,7 +195,8 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes, what its class promises.
+// cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes that jobs wait for, the
+// smallest machine of its class.
 func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
 	note := func(queue string, n int) {
@@ -206,40 +207,30 @@ func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error
 	for _, n := range c.nodes {
 		note(n.Queue, n.Seen.Facts.CPUs)
 	}
-	err := w.DB.View(ctx, func(tx *store.Tx) error {
-		for _, n := range c.nodes {
-			if cpus[n.Queue] > 0 || n.MachineID == "" {
-				continue
-			}
-			m, err := tx.Machine(ctx, n.MachineID)
-			if err != nil {
-				return err
-			}
-			note(n.Queue, m.Facts.CPUs)
+	var unknown []spec.Queue
+	for _, q := range c.Spec.Queues {
+		if q.Elastic() && cpus[q.Name] == 0 && anyFor(c.nodes, q.Name) {
+			unknown = append(unknown, q)
 		}
-		var machines []store.Machine
-		for _, q := range c.Spec.Queues {
-			if !q.Elastic() || cpus[q.Name] > 0 || !anyFor(c.nodes, q.Name) {
-				continue
-			}
-			if machines == nil {
-				var err error
-				if machines, err = tx.Machines(ctx); err != nil {
-					return err
-				}
-			}
+	}
+	if len(unknown) == 0 {
+		return cpus, nil
+	}
+	return cpus, w.DB.View(ctx, func(tx *store.Tx) error {
+		machines, err := tx.Machines(ctx)
+		for _, q := range unknown {
+			class, _ := w.Admission.Catalogue.Find(q.Class)
 			for _, m := range machines {
-				if class, ok := w.Admission.Catalogue.Find(q.Class); ok && class.Has(m.Machine) {
+				if class.Has(m.Machine) {
 					note(q.Name, m.Facts.CPUs)
 				}
 			}
 		}
-		return nil
+		return err
 	})
-	return cpus, err
 }
 
-// anyFor says whether a job waits for a queue.
+// anyFor says whether a job waits for nodes of a queue.
 func anyFor(nodes []store.Node, queue string) bool {
 	return slices.ContainsFunc(nodes, func(n store.Node) bool {
 		return slices.ContainsFunc(n.Seen.Waiting.Jobs, func(j protocol.WaitingJob) bool { return j.Grows && slices.Contains(j.Queues, queue) })
