@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ const (
 	lookSlow   = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
 	lookIdle   = 2 * time.Second        // all is as wanted
 	lookLeast  = 50 * time.Millisecond  // between two looks, whatever happens
-	tellJobs   = time.Second            // between two reports that tell only of jobs
 	fastSpell  = 30 * time.Second       // how long after a change lookFast lasts
 	ourReasons = "muster:"              // begins the reason of every drain that is ours to end
 )
@@ -34,6 +32,7 @@ type slurmControl interface {
 	Resume(ctx context.Context, node string) error
 	Delete(ctx context.Context, node string) error
 	End(ctx context.Context, job int) error
+	Nudge(ctx context.Context, nodes []string) error
 }
 
 // headDuty brings Slurm's nodes in line with the configuration's peers, and reports what Slurm says of them. It never
@@ -52,6 +51,7 @@ type headDuty struct {
 
 	told   *protocol.Slurm // reported last
 	toldAt time.Time
+	usable map[string]bool // nodes that could take jobs at the last look
 
 	wake chan struct{}
 }
@@ -112,6 +112,11 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	}
 	h.reporter.setCheck("slurmctld", nil)
 	h.reporter.setSlurm(h.slurmOf(view))
+	if fresh := h.fresh(view); len(fresh) > 0 && view.Total > 0 {
+		if err := h.slurm.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
+			h.console.printf("%v", err)
+		}
+	}
 	actions := plan(peers, view)
 	switch {
 	case keeps:
@@ -125,28 +130,6 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		}
 	}
 	return h.pause(settled(peers, view) && len(actions) == 0)
-}
-
-// slurmOf is what is reported of a view. Jobs may come and go faster than anyone wants to hear of: what is said of them
-// waits for the next look, if it was news less than tellJobs ago.
-func (h *headDuty) slurmOf(view slurm.View) *protocol.Slurm {
-	now := &protocol.Slurm{Nodes: view.Nodes, Waiting: view.Waiting}
-	if now.Nodes == nil {
-		now.Nodes = []protocol.SlurmNode{} // none yet is another answer than no answer
-	}
-	switch {
-	case h.told == nil || !slices.EqualFunc(h.told.Nodes, now.Nodes, sameWork):
-	case reflect.DeepEqual(h.told, now), time.Since(h.toldAt) < tellJobs:
-		return h.told
-	}
-	h.told, h.toldAt = now, time.Now()
-	return now
-}
-
-// sameWork says that two looks at a node differ in nothing that cannot wait for a moment.
-func sameWork(a, b protocol.SlurmNode) bool {
-	a.LastBusy = b.LastBusy
-	return a == b
 }
 
 func removes(a action) bool { return a.verb == "remove" }

@@ -111,6 +111,13 @@ func (f *fakeSlurm) Delete(_ context.Context, node string) error {
 	return nil
 }
 
+func (f *fakeSlurm) Nudge(_ context.Context, nodes []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, "nudge "+strings.Join(nodes, ","))
+	return nil
+}
+
 func (f *fakeSlurm) End(_ context.Context, job int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

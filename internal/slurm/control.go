@@ -100,6 +100,16 @@ func (c Control) End(ctx context.Context, job int) error {
 	return nil
 }
 
+// Nudge makes Slurm look at once which jobs can run on nodes that have come. By itself it may do so only half a minute
+// later: a dynamic node that registers does not wake Slurm 22.05's scheduler, and any change of a node does.
+func (c Control) Nudge(ctx context.Context, nodes []string) error {
+	_, err := c.run(ctx, "look at new nodes", "scontrol", "update", "nodename="+strings.Join(nodes, ","), "comment=joined")
+	if errors.Is(err, ErrUnknown) {
+		return nil // gone again
+	}
+	return err
+}
+
 func (c Control) run(ctx context.Context, what string, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer from slurmctld for %v", patience))
 	defer cancel()
