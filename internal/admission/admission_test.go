@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -44,9 +45,15 @@ type machine struct {
 	cpus  int
 	arch  string
 	phase store.Phase
+	on    string // substrate; metal, if empty
 }
 
 func newDesk(t *testing.T, machines ...machine) desk {
+	t.Helper()
+	return newDeskAt(t, t.TempDir()+"/db", site, machines...)
+}
+
+func newDeskAt(t *testing.T, url, site string, machines ...machine) desk {
 	t.Helper()
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, site)
@@ -54,10 +61,10 @@ func newDesk(t *testing.T, machines ...machine) desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}}, storetest.Open(t, t.TempDir()+"/db")}
+	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}}, storetest.Open(t, url)}
 	for _, m := range machines {
 		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: "metal", Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
+			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -111,10 +118,10 @@ func (d desk) create(text string) store.Cluster {
 func farm(small, big int) []machine {
 	var all []machine
 	for i := range small {
-		all = append(all, machine{fmt.Sprintf("s%d", i+1), 8, "amd64", store.Available})
+		all = append(all, machine{fmt.Sprintf("s%d", i+1), 8, "amd64", store.Available, ""})
 	}
 	for i := range big {
-		all = append(all, machine{fmt.Sprintf("b%d", i+1), 64, "amd64", store.Available})
+		all = append(all, machine{fmt.Sprintf("b%d", i+1), 64, "amd64", store.Available, ""})
 	}
 	return all
 }
@@ -138,8 +145,8 @@ func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
 }
 
 func TestARefusalCountsWhatTheClassHas(t *testing.T) {
-	machines := append(farm(1, 3), machine{"b4", 64, "amd64", store.Quarantined}, machine{"b5", 64, "amd64", store.Maintenance},
-		machine{"b6", 64, "amd64", store.Inspecting}, machine{"b7", 64, "arm64", store.Available})
+	machines := append(farm(1, 3), machine{"b4", 64, "amd64", store.Quarantined, ""}, machine{"b5", 64, "amd64", store.Maintenance, ""},
+		machine{"b6", 64, "amd64", store.Inspecting, ""}, machine{"b7", 64, "arm64", store.Available, ""})
 	d := newDesk(t, machines...)
 	_, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 5}\n")
 	var refusal *admission.Refusal

@@ -63,6 +63,13 @@ func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines 
 				"write on_limit: warn, or create the cluster with its head on a service host, as `head: {class: service}`")
 		}
 	}
+	most := 1
+	for _, q := range plan.Spec.Queues {
+		most += *q.Max
+	}
+	if quota := a.Catalogue.Projects[plan.Spec.Project].Quota.Nodes; quota != nil && most > *quota {
+		plan.Messages = append(plan.Messages, fmt.Sprintf("it may grow to %s, which is more than the project's quota of %d", count(most, "node"), *quota))
+	}
 	return a.foresee(ctx, tx, plan)
 }
 

@@ -1,0 +1,223 @@
+package admission_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/inventory"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+const limited = site + `
+prices: {storage_gib_month: 0.02 EUR}
+projects:
+  default:
+    quota: {nodes: 10, cores: 80, gpus: 0}
+`
+
+// request creates a cluster and returns its ID, or the refusal.
+func (d desk) request(ctx context.Context, text string) (c store.Cluster, err error) {
+	doc, err := spec.Parse("", []byte(text))
+	if err != nil {
+		return c, err
+	}
+	err = d.db.Update(ctx, func(tx *store.Tx) error {
+		plan, err := d.Create(ctx, tx, doc.Cluster)
+		if err == nil {
+			c, err = d.CarryOut(ctx, tx, plan, "admin", 0)
+		}
+		return err
+	})
+	return c, err
+}
+
+func refusal(t *testing.T, err error, kind admission.Kind, words ...string) {
+	t.Helper()
+	var refused *admission.Refusal
+	if !errors.As(err, &refused) || refused.Kind != kind {
+		t.Errorf("refused with %v, want kind %d", err, kind)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not in: %v", w, err)
+		}
+	}
+}
+
+func (d desk) inUse() admission.Use {
+	d.Helper()
+	var use admission.Use
+	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) {
+		use, err = d.InUse(d.Context(), tx, "default")
+		return err
+	}); err != nil {
+		d.Fatal(err)
+	}
+	return use
+}
+
+func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		d := newDeskAt(t, url, limited, farm(24, 0)...)
+		var all sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			all.Go(func() { _, errs[i] = d.request(t.Context(), fmt.Sprintf("name: c%d\nnodes: 2\n", i)) }) // a head each: 24 nodes in all
+		}
+		all.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				refused++
+				refusal(t, err, admission.OverQuota, "project default: 9 of 10 nodes in use, 3 more asked", "`muster quota`")
+			}
+		}
+		if use := d.inUse(); refused != 5 || use.Nodes != 9 || use.Cores != 72 {
+			t.Errorf("%d refused; %+v is in use", refused, use)
+		}
+	})
+}
+
+func TestCoresAndDevicesCountByTheMachinesChosen(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(3, 3)...)
+	_, err := d.request(t.Context(), "name: a\nqueues:\n  - {name: cpu, class: big, nodes: 2}\n")
+	refusal(t, err, admission.OverQuota, "0 of 80 cores in use, 136 more asked")
+}
+
+func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", strings.Replace(limited, "cores: 80, ", "", 1), farm(14, 0)...)
+	fixed := d.create("name: fixed\nnodes: 4\n") // 5
+	lose(t, d, fixed, "n1")
+	if use := d.inUse(); use.Nodes != 5 {
+		t.Errorf("%d nodes in use while one is replaced, not 5", use.Nodes)
+	}
+	elastic := d.create("name: elastic\nqueues:\n  - {name: cpu, min: 1, max: 8}\n") // 2, the promise for n1 beside
+	refill := func(c store.Cluster, nodes int) (placed []admission.Placed, refused *admission.Refusal) {
+		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+			if nodes > 0 {
+				if err := tx.SetTargets(t.Context(), c.ID, map[string]int{"cpu": nodes}); err != nil {
+					return err
+				}
+			}
+			fresh, err := tx.Cluster(t.Context(), c.ID)
+			if err != nil {
+				return err
+			}
+			placed, refused, err = d.Refill(t.Context(), tx, fresh)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return placed, refused
+	}
+	placed, refused := refill(elastic, 8)
+	if len(placed) != 3 || refused == nil || !strings.Contains(refused.Error(), "7 of 10 nodes in use, 7 more asked") {
+		t.Errorf("grew by %d; %v", len(placed), refused)
+	}
+	placed, refused = refill(fixed, 0)
+	if len(placed) != 1 || refused != nil {
+		t.Errorf("the node that was promised: %v %v", placed, refused)
+	}
+	if use := d.inUse(); use.Nodes != 10 {
+		t.Errorf("%d nodes in use, not 10", use.Nodes)
+	}
+}
+
+func TestWhatGoesIsGoneFromTheQuotaOnlyWhenItsMachineIs(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(12, 0)...)
+	c := d.create("name: a\nnodes: 8\n")
+	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.WantClusterDeleted(t.Context(), c.ID) }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.request(t.Context(), "name: b\nnodes: 1\n")
+	refusal(t, err, admission.OverQuota, "9 of 10 nodes in use, 2 more asked")
+}
+
+func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		site := strings.Replace(limited, "quota: {nodes: 10, cores: 80, gpus: 0}", "budget: {monthly: 1 EUR}", 1)
+		site = strings.Replace(site, "price: 0.10 EUR", "price: 360000 EUR", 1) // 100 a second
+		machines := farm(12, 0)
+		for i := range machines {
+			machines[i].on = "local"
+		}
+		d := newDeskAt(t, url, site, machines...)
+		c := d.create("name: a\nnodes: 1\nbudget: {limit: 5 EUR}\n")
+		ready(t, d, c)
+		time.Sleep(60 * time.Millisecond) // 12 EUR
+		_, err := d.request(t.Context(), "name: b\nnodes: 1\n")
+		refusal(t, err, admission.OverBudget, "project default has used its budget for 20", "of 1.00 EUR")
+		change := func(text string) error {
+			doc, err := spec.Parse("", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.db.View(t.Context(), func(tx *store.Tx) error {
+				_, err := d.Change(t.Context(), tx, c, doc.Cluster)
+				return err
+			})
+		}
+		refusal(t, change("name: a\nnodes: 2\nbudget: {limit: 5 EUR}\n"), admission.OverBudget, "cluster a has used its budget")
+		if err := change("name: a\nnodes: 1\nbudget: {limit: 900 EUR}\n"); err != nil {
+			t.Error("a budget cannot be raised:", err)
+		}
+	})
+}
+
+// ready makes a cluster's nodes ready.
+func ready(t *testing.T, d desk, c store.Cluster) {
+	t.Helper()
+	claims, err := d.db.Claim(t.Context(), store.NodeKind, "ready", time.Minute, 100)
+	if err != nil || len(claims) == 0 {
+		t.Fatal(claims, err)
+	}
+	for _, claim := range claims {
+		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+			return tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Ready, Never: true})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
+	d := newDesk(t, farm(3, 0)...)
+	_, err := d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 USD}\n")
+	refusal(t, err, admission.Invalid, "budget.limit: a budget in USD, but this site counts in EUR", "5.00 EUR")
+	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.AddMachine(t.Context(), inventory.Machine{ID: "x", Name: "x", Substrate: "metal"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR}\n")
+	refusal(t, err, admission.Conflict, "could not be paused", "on_limit: warn")
+	free := newDeskAt(t, t.TempDir()+"/db", strings.ReplaceAll(strings.ReplaceAll(site, ", price: 0.10 EUR", ""), ", price: 1.50 EUR", ""), farm(3, 0)...)
+	_, err = free.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR, on_limit: warn}\n")
+	refusal(t, err, admission.Invalid, "this site has no prices")
+}
+
+func TestAPlanSaysWhatItsPriceComesTo(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(3, 0)...)
+	plan, err := d.plan("name: a\nqueues: [{name: cpu, min: 1, max: 20}]\nbudget: {limit: 5 EUR, on_limit: warn}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(plan.Messages, "\n")
+	for _, want := range []string{"0.02 EUR per GiB and month", "budget of 5.00 EUR lasts for 1d 1h", "21 nodes, which is more than the project's quota of 10"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if plan.Price.String() != "0.20 EUR" {
+		t.Error(plan.Price)
+	}
+}
