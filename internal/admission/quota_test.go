@@ -65,6 +65,21 @@ func (d desk) inUse() admission.Use {
 	return use
 }
 
+// clusters names the clusters there are.
+func (d desk) clusters() (names []string) {
+	d.Helper()
+	if err := d.db.View(d.Context(), func(tx *store.Tx) error {
+		clusters, err := tx.Clusters(d.Context(), "default")
+		for _, c := range clusters {
+			names = append(names, c.Name)
+		}
+		return err
+	}); err != nil {
+		d.Error(err)
+	}
+	return names
+}
+
 func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		d := newDeskAt(t, url, limited, farm(24, 0)...)
@@ -82,6 +97,57 @@ func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 			}
 		}
 		if use := d.inUse(); refused != 5 || use.Nodes != 9 || use.Cores != 72 {
+			t.Errorf("%d refused; %+v is in use", refused, use)
+		}
+	})
+}
+
+// Clusters of different classes share no machine and no number, so that nothing but the quota's own lock is between them.
+func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		const clusters = 6
+		text := "site: home\ndefaults: {project: default, image: debian12-hpc, class: c0, head_class: c0}\nprojects: {default: {quota: {nodes: 10}}}\nclasses:\n"
+		var machines []machine
+		for i := range clusters {
+			text += fmt.Sprintf("  - {name: c%d, select: [\"name ~ c%d-\"]}\n", i, i)
+			for j := range 3 {
+				machines = append(machines, machine{fmt.Sprintf("c%d-%d", i, j), 8, "amd64", store.Available, ""})
+			}
+		}
+		d := newDeskAt(t, url, text, machines...)
+		file := func(i, nodes int) string {
+			return fmt.Sprintf("name: a%d\nhead: {class: c%d}\nqueues: [{name: cpu, class: c%d, nodes: %d}]\n", i, i, i, nodes)
+		}
+		var all sync.WaitGroup
+		errs := make([]error, clusters)
+		for i := range clusters {
+			c := d.create(file(i, 0))
+			doc, err := spec.Parse("", []byte(file(i, 2)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				for len(d.clusters()) < clusters {
+					time.Sleep(time.Millisecond) // until all are there
+				}
+				errs[i] = d.db.Update(t.Context(), func(tx *store.Tx) error {
+					plan, err := d.Change(t.Context(), tx, c, doc.Cluster)
+					if err == nil {
+						_, err = d.CarryOut(t.Context(), tx, plan, "admin", 0)
+					}
+					return err
+				})
+			})
+		}
+		all.Wait()
+		refused := 0
+		for _, err := range errs {
+			if err != nil {
+				refused++
+				refusal(t, err, admission.OverQuota, "10 of 10 nodes in use, 2 more asked")
+			}
+		}
+		if use := d.inUse(); refused != clusters-2 || use.Nodes != 10 {
 			t.Errorf("%d refused; %+v is in use", refused, use)
 		}
 	})

@@ -91,3 +91,36 @@ func TestASiteFileIsReadStrictly(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatASiteChargesAndGrants(t *testing.T) {
+	const head = "site: home\ndefaults: {project: aero, image: i, class: a, head_class: a}\nclasses:\n  - {name: a, select: [\"cpus >= 1\"], price: 1 EUR}\n"
+	c, err := parseCatalogue([]byte(head + "prices: {gpu: 2.50 EUR, storage_gib_month: 0.02 EUR}\ncharge: [ready]\nprojects: {aero: {quota: {nodes: 16}, budget: {monthly: 500 EUR, on_limit: warn}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := Machine{Facts: Facts{CPUs: 4, Cores: 8, Devices: []Device{{Kind: "gpu"}, {Kind: "hca"}, {Kind: "gpu"}}}}
+	if rate := c.Rate("a", two); rate.String() != "6.00 EUR" {
+		t.Error(rate)
+	}
+	if p := c.Projects["aero"]; *p.Quota.Nodes != 16 || p.Quota.Cores != nil || p.Budget.Monthly.String() != "500.00 EUR" || !p.Budget.Warn {
+		t.Errorf("%+v", p)
+	}
+	if len(c.Tariff.Charged) != 1 || two.Facts.UsableCores() != 4 {
+		t.Error(c.Tariff.Charged, two.Facts.UsableCores())
+	}
+	for text, want := range map[string]string{
+		"prices: {cpu: 1 EUR}":                                      "prices.cpu: there is no such price; there are gpu, hca",
+		"prices: {gpu: 1}":                                          "prices.gpu: \"1\" is no amount of money",
+		"prices: {gpu: 1 USD}":                                      "prices.gpu: 1.00 USD, but the site counts in EUR",
+		"charge: [failed]":                                          "charge: \"failed\" cannot be charged; there are ready, draining",
+		"projects: {math: {}}":                                      "projects.math: there is no such project; there is aero",
+		"projects: {aero: {quota: {nodes: -1}}}":                    "projects.aero.quota.nodes: -1 is less than nothing",
+		"projects: {aero: {quota: {node: 1}}}":                      "node",
+		"projects: {aero: {budget: {on_limit: warn}}}":              "monthly is missing",
+		"projects: {aero: {budget: {monthly: 5 EUR, on_limit: x}}}": "write pause or warn",
+	} {
+		if _, err := parseCatalogue([]byte(head + text + "\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
