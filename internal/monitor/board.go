@@ -20,7 +20,7 @@ type board struct {
 	mu        sync.Mutex
 	revisions map[string]int64 // by cluster
 	own       map[string]int64 // what nodes that are tested were told alone, by node
-	news      chan struct{} // closed and replaced when a revision changes
+	news      chan struct{}    // closed and replaced when a revision changes
 }
 
 func newBoard(db *store.Store) *board {
