@@ -113,6 +113,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerAccess(api)
 	a.registerEvents(api)
 	a.registerMachines(api)
+	a.registerPasses(api)
 	a.registerNetworks(api)
 	a.registerCatalogue(api)
 	a.registerStatus(api)

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/acceptance"
+	"muster/internal/api"
+)
+
+func (a *app) machinesHealth() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "health [NAME]",
+		Short: "Show what machines measured before they were handed over",
+		Long: `Every node measures itself before it is handed over: memory bandwidth, compute, and the network to the head and to a
+neighbour. Without NAME this shows the newest test of every machine; with NAME all that are kept of one, the newest first.
+Beside each value stands what it is of the median of its like: the newest passes of the same class on the same model.
+
+A whole machine that is far behind its like is measured twice again, and then refused like a broken one.`,
+		Example: `  muster machines health
+  muster machines health r1n7
+  muster machines health r1n7 -o json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.machineNames),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		path := "/v1/passes"
+		if len(args) == 1 {
+			path = machinePath(args[0]) + "/passes"
+		}
+		passes, raw, err := all[api.Pass](ctx, controller, path, cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printPasses(passes, len(args) == 1) })
+	})
+	return c
+}
+
+// printPasses shows tests of one machine, which need no name, or of several.
+func (a *app) printPasses(passes []api.Pass, one bool) {
+	if len(passes) == 0 {
+		a.say("no node has been tested there yet; every node is before it is handed over, unless the site file says otherwise")
+		return
+	}
+	head := []string{"MACHINE", "CLASS", "AGO", "NODE", "VERDICT"}
+	for _, kind := range acceptance.Kinds() {
+		head = append(head, strings.ToUpper(column(string(kind.Quantity)))+" "+kind.Unit)
+	}
+	t := newTable(append(head, "WHY")...)
+	for _, p := range passes {
+		if one {
+			p.Machine = ""
+		}
+		cells := []string{p.Machine, p.Class, age(p.At), p.Cluster + "/" + p.Node, a.verdict(p)}
+		for _, kind := range acceptance.Kinds() {
+			cells = append(cells, measured(p, kind))
+		}
+		t.row(append(cells, p.Text)...)
+	}
+	t.print(a.out)
+}
+
+// column makes a heading of a quantity: "neighbour-round-trip" → "neighbour".
+func column(quantity string) string {
+	name, _, _ := strings.Cut(quantity, "-")
+	return name
+}
+
+func (a *app) verdict(p api.Pass) string {
+	if p.Number > 1 {
+		return fmt.Sprintf("%s (test %d)", p.Verdict, p.Number)
+	}
+	return string(p.Verdict)
+}
+
+// measured is a value with its share of the median: "11.2 (99%)".
+func measured(p api.Pass, kind acceptance.Kind) string {
+	for _, r := range p.Results {
+		switch {
+		case r.Quantity != kind.Quantity:
+		case r.Value == 0:
+			return "-"
+		case r.Median == 0:
+			return acceptance.Round(r.Value)
+		default:
+			return fmt.Sprintf("%s (%.0f%%)", acceptance.Round(r.Value), 100*r.Value/r.Median)
+		}
+	}
+	return ""
+}
