@@ -22,11 +22,10 @@ type effort struct {
 	waitForPeer time.Duration // that is busy or, as a neighbour, not there yet
 }
 
-// effortFor is what a node's test may cost. A machine is measured as a whole, in about a second. A node that shares its
-// host's CPUs takes a few milliseconds of them: fifty nodes may start at once, and what is measured then says more of the
-// others than of the node.
-func effortFor(shared bool) effort {
-	if shared {
+// effortFor is what a node's test may cost: about a second. A brief one takes a few milliseconds: fifty nodes of one host
+// may start at once, and what they measure then says more of the others than of the node.
+func effortFor(brief bool) effort {
+	if brief {
 		return effort{
 			cpus: 1, arrays: 2 << 20, compute: time.Millisecond, bandwidth: time.Millisecond,
 			roundTrips: 10, waitForPeer: 100 * time.Millisecond,
@@ -132,9 +131,9 @@ func (n *node) measure(ctx context.Context) {
 
 // test measures once. What waits for others does not count as its cost.
 func (t *tester) test(ctx context.Context, c *protocol.Config) protocol.TestResult {
-	e := effortFor(c.SharedCPUs)
+	e := effortFor(c.Test.Brief)
 	result := protocol.TestResult{Number: c.Test.Number}
-	t.alone(&result, func() { result.Measures = processors(ctx, e) })
+	t.alone(&result, func() { result.Measures = processors(ctx, e, int64(c.Self.MemoryMiB)<<20) })
 	if c.Self.Role == protocol.Head {
 		return result
 	}
@@ -168,8 +167,8 @@ func (t *tester) alone(result *protocol.TestResult, do func()) {
 	result.Took += time.Since(began)
 }
 
-// processors measures CPUs and memory.
-func processors(ctx context.Context, e effort) []protocol.Measure {
+// processors measures CPUs and memory, of which the node may use so much; 0: all.
+func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 	cpus := measure.CPUs()
 	if e.cpus > 0 && e.cpus < len(cpus) {
 		cpus = cpus[:e.cpus]
@@ -177,6 +176,9 @@ func processors(ctx context.Context, e effort) []protocol.Measure {
 	size := e.arrays
 	if size == 0 {
 		caches, free := inspection.Memory()
+		if limit > 0 {
+			free = min(free, limit)
+		}
 		size, _ = measure.ArraySize(len(cpus), caches, free)
 	}
 	memory := protocol.Measure{Quantity: protocol.MemoryBandwidth}

@@ -58,7 +58,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
 	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
-		text += fmt.Sprintf(" and its acceptance in %.2g s: %s", test.Took.Seconds(), acceptance.Summary(*test))
+		text += fmt.Sprintf(" and its acceptance in %s: %s", test.Took.Round(time.Millisecond), acceptance.Summary(*test))
 	}
 	return n.next(store.Ready, "%s; %.1f s after it was asked for", text, n.now.Sub(n.CreatedAt).Seconds())
 }
@@ -139,6 +139,9 @@ func (n nodeView) pass(result protocol.TestResult) store.Pass {
 // alike names those of the class that the node is compared with: a class may select machines of several models. What a
 // fault changes, as the memory that is found or the speed of a link, must not be part of it.
 func (n nodeView) alike() string {
-	facts := n.machine.Facts
-	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs", n.machine.Substrate, facts.CPUModel, facts.CPUs))
+	facts, brief := n.machine.Facts, ""
+	if n.machine.Substrate == "local" && !n.Held {
+		brief = ", briefly"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs%s", n.machine.Substrate, facts.CPUModel, facts.CPUs, brief))
 }

@@ -27,6 +27,8 @@ type stage struct {
 	admission *admission.Admission
 	mute      func(store.Node) bool // nodes whose agents say nothing
 	jobs      func(store.Node) int  // that run on a node
+	mute      func(store.Node) bool    // nodes whose agents say nothing
+	measure   func(store.Node) float64 // what a node that is asked to finds its memory bandwidth to be
 }
 
 type oneImage struct{}
@@ -159,6 +161,9 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 			return err
 		}
 		tx.Wake(store.NodeKind, n.ID)
+	}
+	if done, err := s.playTest(ctx, tx, n); done || err != nil {
+		return err
 	}
 	if n.Role == protocol.Head {
 		return s.playPause(ctx, tx, n, runs)

@@ -85,7 +85,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], now))
 			}
 		}
-		c.Test = testOf(self, nodes)
+		c.Test = testOf(self, nodes, c.SharedCPUs)
 		for i, q := range cluster.Spec.Queues {
 			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
 		}

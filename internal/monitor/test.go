@@ -12,11 +12,11 @@ import (
 const neighboursAsked = 3
 
 // testOf is the test that a node is to make; nil if it is to make none.
-func testOf(self store.Node, nodes []store.Node) *protocol.Test {
+func testOf(self store.Node, nodes []store.Node, shared bool) *protocol.Test {
 	if self.Test == 0 {
 		return nil
 	}
-	test := &protocol.Test{Number: self.Test, Hold: self.Held}
+	test := &protocol.Test{Number: self.Test, Hold: self.Held, Brief: shared && !self.Held}
 	if self.Role == protocol.Compute {
 		test.Neighbours = neighbours(self, nodes)
 	}

@@ -1,0 +1,226 @@
+package lifecycle_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/lifecycle"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+// judging makes the stage's site refuse slow nodes, after three passes.
+func (s *stage) judging() {
+	s.world.Acceptance = inventory.DefaultAcceptance()
+	s.world.Acceptance.Judge, s.world.Acceptance.Passes = inventory.JudgeAll, 3
+}
+
+// playTest plays the agent of a node that is asked to measure itself.
+func (s *stage) playTest(ctx context.Context, tx *store.Tx, n store.Node) (done bool, err error) {
+	if s.measure == nil || n.Phase != store.Testing || n.Test == 0 || n.Seen.Tested(n.Boot, n.Test) != nil {
+		return false, nil
+	}
+	result := &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: s.measure(n)}}}
+	tx.Wake(store.NodeKind, n.ID)
+	return true, tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Checks: n.Seen.Checks, Test: result})
+}
+
+// tests lists the verdicts on a machine, the newest first.
+func (s *stage) tests(machine string) (verdicts []store.Verdict, passes []store.Pass) {
+	s.Helper()
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		m, err := tx.Machine(ctx, machine)
+		if err != nil {
+			return err
+		}
+		passes, err = tx.PassesOf(ctx, m.ID)
+		for _, p := range passes {
+			verdicts = append(verdicts, p.Verdict)
+		}
+		return err
+	})
+	return verdicts, passes
+}
+
+func (s *stage) said(machine, text string) bool {
+	found := false
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, "", 0, 5000)
+		for _, e := range events {
+			found = found || e.Machine == machine && strings.Contains(e.Text, text)
+		}
+		return err
+	})
+	return found
+}
+
+func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 7)
+		s.judging()
+		slow := ""
+		s.measure = func(n store.Node) float64 {
+			if slow == "" && n.Name == "n4" {
+				slow = n.Machine
+			}
+			if n.Machine == slow {
+				return 5.1
+			}
+			return 11.3
+		}
+		s.run(1)
+		s.untilFree(7)
+		id := s.create("hello", 3)
+		s.untilReady(id, 3)
+		s.scale(id, 4)
+		s.until(id, "whole, without the slow machine", func(c store.Cluster, nodes []store.Node) bool {
+			return c.Phase == store.Ready && len(nodes) == 5 && nodes[4].Name == "n4" && nodes[4].Phase == store.Ready && nodes[4].Machine != slow
+		})
+		verdicts, passes := s.tests(slow)
+		if len(verdicts) < 3 || verdicts[0] != store.Slow || verdicts[1] != store.Again || verdicts[2] != store.Again {
+			t.Errorf("verdicts, the newest first: %v", verdicts)
+		}
+		const words = "memory bandwidth 5.10 GB/s; its class has 11.3 (median of 3 passes)"
+		if passes[0].Text != words || passes[0].Cluster != "hello" || passes[0].Node != "n4" {
+			t.Errorf("%+v", passes[0])
+		}
+		if !s.said(slow, "node hello/n4: "+words) {
+			t.Error("the machine was not set apart for that reason")
+		}
+		s.remove(id)
+		s.untilClean(id)
+	})
+}
+
+func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 5)
+	s.judging()
+	s.measure = func(n store.Node) float64 {
+		if n.Name == "n4" {
+			return 5.1
+		}
+		return 11.3
+	}
+	s.run(1)
+	s.untilFree(5)
+	id := s.create("hello", 3)
+	s.untilReady(id, 3)
+	s.scale(id, 4)
+	s.until(id, "short of a node and says why", func(c store.Cluster, nodes []store.Node) bool {
+		return len(nodes) == 4 && strings.HasPrefix(c.Reason, "3 of 4 nodes ready") && strings.Contains(c.Short, "1 quarantined")
+	})
+	s.remove(id)
+	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+}
+
+func TestTheBestOfThreeTestsCounts(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 5)
+	s.judging()
+	s.measure = func(n store.Node) float64 {
+		if n.Name == "n4" && n.Test == 1 { // the first time somebody disturbs it
+			return 2
+		}
+		return 11.3
+	}
+	s.run(1)
+	s.untilFree(5)
+	id := s.create("hello", 3)
+	s.untilReady(id, 3)
+	s.scale(id, 4)
+	s.untilReady(id, 4)
+	var n4 store.Node
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, id)
+		n4 = nodes[4]
+		return err
+	})
+	if verdicts, _ := s.tests(n4.Machine); len(verdicts) != 2 || verdicts[0] != store.Passed || verdicts[1] != store.Again {
+		t.Errorf("verdicts, the newest first: %v", verdicts)
+	}
+	if n4.Test != 0 || n4.Held || n4.News == 0 {
+		t.Errorf("its agent was not told that it may work: %+v", n4)
+	}
+	s.remove(id)
+	s.untilClean(id)
+}
+
+func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
+	for name, settings := range map[string]func(*inventory.Acceptance){
+		"shared CPUs":     func(a *inventory.Acceptance) { a.Judge = inventory.JudgeMachines },
+		"nobody":          func(a *inventory.Acceptance) { a.Judge = inventory.JudgeNothing },
+		"too few to tell": func(a *inventory.Acceptance) { a.Passes = 50 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, t.TempDir()+"/db", 6)
+			s.judging()
+			settings(&s.world.Acceptance)
+			s.measure = func(n store.Node) float64 {
+				if n.Name == "n5" {
+					return 0.1
+				}
+				return 11.3
+			}
+			s.run(1)
+			s.untilFree(6)
+			id := s.create("hello", 4)
+			s.untilReady(id, 4)
+			s.scale(id, 5)
+			s.untilReady(id, 5)
+			s.view(func(ctx context.Context, tx *store.Tx) error {
+				nodes, err := tx.Nodes(ctx, id)
+				for _, n := range nodes {
+					verdicts, passes := s.tests(n.Machine)
+					if len(verdicts) != 1 || verdicts[0] != store.Passed || !strings.HasPrefix(passes[0].Text, "recorded, not judged") {
+						t.Errorf("%s: %v", n.Name, passes)
+					}
+				}
+				return err
+			})
+		})
+	}
+}
+
+func TestASlowHeadIsNotRefused(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 5)
+	s.judging()
+	s.measure = func(n store.Node) float64 {
+		if n.Role == protocol.Head {
+			return 0.1
+		}
+		return 11.3
+	}
+	s.run(1)
+	s.untilFree(5)
+	for range 2 {
+		id := s.create("hello", 4)
+		s.untilReady(id, 4)
+		s.remove(id)
+		s.untilClean(id)
+	}
+}
+
+func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 3)
+	s.judging()
+	s.limit(func(l *lifecycle.Limits) { l.Test = 0 }) // nobody measures, and nobody waits
+	s.run(1)
+	s.untilFree(3)
+	id := s.create("hello", 1)
+	s.until(id, "given up", func(store.Cluster, []store.Node) bool {
+		failed := false
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			events, err := tx.Events(ctx, "", 0, 5000)
+			for _, e := range events {
+				failed = failed || e.Phase == store.Failed && strings.Contains(e.Text, "it did not pass its test")
+			}
+			return err
+		})
+		return failed
+	})
+	s.remove(id)
+	s.untilClean(id)
+}
