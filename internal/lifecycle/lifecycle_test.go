@@ -25,9 +25,8 @@ type stage struct {
 	world     lifecycle.World
 	substrate *fake.Substrate
 	admission *admission.Admission
-	mute      func(store.Node) bool // nodes whose agents say nothing
-	jobs      func(store.Node) int  // that run on a node
 	mute      func(store.Node) bool    // nodes whose agents say nothing
+	jobs      func(store.Node) int     // that run on a node
 	measure   func(store.Node) float64 // what a node that is asked to finds its memory bandwidth to be
 }
 
