@@ -184,8 +184,10 @@ func (k *controller) run(ctx context.Context) error {
 	k.telemetry.Register(handlersRunning(engine))
 	yard := newYard(k, watch)
 	k.telemetry.Register(unserved(yard))
+	about := k.about(engine, yard)
+	k.telemetry.Register(k.readiness(about))
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Telemetry: k.telemetry, About: k.about(engine, yard)}
+		Telemetry: k.telemetry, About: about}
 	handler, err := users.Handler()
 	if err != nil {
 		return err

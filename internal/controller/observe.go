@@ -34,6 +34,9 @@ func (k *controller) openTelemetry() (err error) {
 	return k.telemetry.OpenTraces(k.Traces, k.owner, k.Version, func(err error) { k.Log.Warn("traces do not arrive", "error", err) })
 }
 
+// checkWithin bounds the checks of one scrape.
+const checkWithin = 2 * time.Second
+
 // flushWithin bounds how long the end of a controller waits for its last traces.
 const flushWithin = 3 * time.Second
 
@@ -103,6 +106,20 @@ func handlersRunning(e *lifecycle.Engine) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_engine_handlers", Help: "Handlers that this controller runs now."}, func() float64 {
 		now, _ := e.Running()
 		return float64(now)
+	})
+}
+
+// readiness says as a metric what /readyz says.
+func (k *controller) readiness(about api.About) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_ready", Help: "1 if this controller is of use, as /readyz says."}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
+		defer cancel()
+		for _, check := range about.Checks(ctx) {
+			if !check.OK {
+				return 0
+			}
+		}
+		return 1
 	})
 }
 
