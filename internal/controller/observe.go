@@ -15,6 +15,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
 	"muster/internal/lifecycle"
+	"muster/internal/monitor"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
@@ -101,17 +102,18 @@ func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
 	return protocol.Check{Name: "agents", OK: true, Text: "their socket is open"}
 }
 
-// handlersRunning is what of an engine's work only its controller knows.
-func handlersRunning(e *lifecycle.Engine) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_engine_handlers", Help: "Handlers that this controller runs now."}, func() float64 {
-		now, _ := e.Running()
+// registerMetrics adds what is looked up at the moment of a scrape.
+func (k *controller) registerMetrics(engine *lifecycle.Engine, y *yard, about api.About) {
+	gauge := func(name, help string, value func() float64) {
+		k.telemetry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	k.telemetry.Register(monitor.NewMetrics(k.db))
+	gauge("muster_engine_handlers", "Handlers that this controller runs now.", func() float64 {
+		now, _ := engine.Running()
 		return float64(now)
 	})
-}
-
-// readiness says as a metric what /readyz says.
-func (k *controller) readiness(about api.About) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_ready", Help: "1 if this controller is of use, as /readyz says."}, func() float64 {
+	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 { return float64(len(y.alarms())) })
+	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
 		defer cancel()
 		for _, check := range about.Checks(ctx) {
@@ -120,13 +122,6 @@ func (k *controller) readiness(about api.About) prometheus.Collector {
 			}
 		}
 		return 1
-	})
-}
-
-// unserved counts the networks whose machines this controller cannot serve.
-func unserved(y *yard) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_networks_unserved", Help: "Networks whose machines this controller cannot serve."}, func() float64 {
-		return float64(len(y.alarms()))
 	})
 }
 
