@@ -125,7 +125,6 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 		return err
 	}
 	k.db.Telemetry = k.telemetry
-	k.telemetry.Register(monitor.NewMetrics(k.db))
 	if err := k.openAuthority(ctx); err != nil {
 		return err
 	}
@@ -181,11 +180,11 @@ func (k *controller) run(ctx context.Context) error {
 	watch := monitor.New(k.db, k.authority, k.Log)
 	watch.Telemetry = k.telemetry
 	engine := lifecycle.New(k.owner, world, k.Log)
-	k.telemetry.Register(handlersRunning(engine))
 	yard := newYard(k, watch)
-	k.telemetry.Register(unserved(yard))
+	about := k.about(engine, yard)
+	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Telemetry: k.telemetry, About: k.about(engine, yard)}
+		Telemetry: k.telemetry, About: about}
 	handler, err := users.Handler()
 	if err != nil {
 		return err

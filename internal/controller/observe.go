@@ -15,6 +15,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
 	"muster/internal/lifecycle"
+	"muster/internal/monitor"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
@@ -33,6 +34,9 @@ func (k *controller) openTelemetry() (err error) {
 	}
 	return k.telemetry.OpenTraces(k.Traces, k.owner, k.Version, func(err error) { k.Log.Warn("traces do not arrive", "error", err) })
 }
+
+// checkWithin bounds the checks of one scrape.
+const checkWithin = 2 * time.Second
 
 // flushWithin bounds how long the end of a controller waits for its last traces.
 const flushWithin = 3 * time.Second
@@ -98,18 +102,26 @@ func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
 	return protocol.Check{Name: "agents", OK: true, Text: "their socket is open"}
 }
 
-// handlersRunning is what of an engine's work only its controller knows.
-func handlersRunning(e *lifecycle.Engine) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_engine_handlers", Help: "Handlers that this controller runs now."}, func() float64 {
-		now, _ := e.Running()
+// registerMetrics adds what is looked up at the moment of a scrape.
+func (k *controller) registerMetrics(engine *lifecycle.Engine, y *yard, about api.About) {
+	gauge := func(name, help string, value func() float64) {
+		k.telemetry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	k.telemetry.Register(monitor.NewMetrics(k.db))
+	gauge("muster_engine_handlers", "Handlers that this controller runs now.", func() float64 {
+		now, _ := engine.Running()
 		return float64(now)
 	})
-}
-
-// unserved counts the networks whose machines this controller cannot serve.
-func unserved(y *yard) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_networks_unserved", Help: "Networks whose machines this controller cannot serve."}, func() float64 {
-		return float64(len(y.alarms()))
+	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 { return float64(len(y.alarms())) })
+	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
+		defer cancel()
+		for _, check := range about.Checks(ctx) {
+			if !check.OK {
+				return 0
+			}
+		}
+		return 1
 	})
 }
 

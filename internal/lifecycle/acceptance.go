@@ -85,7 +85,7 @@ func (w World) acceptNode(ctx context.Context, n nodeView, result protocol.TestR
 	save := func(ctx context.Context, tx *store.Tx) error { return tx.SavePass(ctx, pass) }
 	switch pass.Verdict {
 	case store.Slow:
-		return n.fail("%s", pass.Text).with(save)
+		return n.fail("%s", pass.Text).because(CauseAcceptance).with(save)
 	case store.Again:
 		return waitFor(nodeLooks, "measures itself again: %s", pass.Text).with(save).with(func(ctx context.Context, tx *store.Tx) error {
 			return tx.AskTest(ctx, n.ID, result.Number+1, n.Held)

@@ -382,7 +382,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	case !seen.Running && n.Desired == store.Present && n.Whole:
 		return n.bootAnew("has lost its power while it drained")
 	case !seen.Running && n.Desired == store.Present:
-		return n.fail("it stopped while it drained: %s", brief(seen.Detail))
+		return n.fail("it stopped while it drained: %s", brief(seen.Detail)).because(CauseStopped)
 	case !seen.Running:
 		return n.inform(store.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}

@@ -46,6 +46,7 @@ const (
 	CauseDeadline   Cause = "deadline"   // a phase lasted too long
 	CauseBoot       Cause = "boot"       // it came to nothing, more than once
 	CauseStopped    Cause = "stopped"    // a node ended by itself
+	CauseAcceptance Cause = "acceptance" // a node did worse in its tests than its class does
 	CauseMachine    Cause = "machine"    // the machine under a node was taken out of service
 	CauseInspection Cause = "inspection" // a machine's tests or the erasure of its disks
 	CauseSuspect    Cause = "suspect"    // a machine on which a node failed

@@ -21,7 +21,7 @@ const countWithin = 5 * time.Second
 type metrics struct {
 	db *store.Store
 
-	up, entities, due, lag, held, projectClusters, projectNodes, heard, silent, unknown *prometheus.Desc
+	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown *prometheus.Desc
 }
 
 // NewMetrics makes the collector of what the database knows.
@@ -33,6 +33,7 @@ func NewMetrics(db *store.Store) prometheus.Collector {
 		db:              db,
 		up:              desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
 		entities:        desc("entities", "Clusters, nodes and machines by phase.", "kind", "phase"),
+		oldest:          desc("phase_oldest_seconds", "How long the one has been in a phase that has been there the longest; 0 if there is none.", "kind", "phase"),
 		due:             desc("engine_due_rows", "Rows whose time has come and that no controller works on yet.", "kind"),
 		lag:             desc("engine_lag_seconds", "How long the oldest of the due rows has waited.", "kind"),
 		held:            desc("engine_held_rows", "Rows that some controller works on.", "kind"),
@@ -45,7 +46,7 @@ func NewMetrics(db *store.Store) prometheus.Collector {
 }
 
 func (m metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.up, m.entities, m.due, m.lag, m.held, m.projectClusters, m.projectNodes, m.heard, m.silent, m.unknown} {
+	for _, d := range []*prometheus.Desc{m.up, m.entities, m.oldest, m.due, m.lag, m.held, m.projectClusters, m.projectNodes, m.heard, m.silent, m.unknown} {
 		to <- d
 	}
 }
@@ -69,6 +70,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	for kind, counts := range c.Phases {
 		for _, phase := range store.Phases(kind) {
 			gauge(m.entities, float64(counts[phase]), string(kind), string(phase))
+			gauge(m.oldest, c.Oldest[kind][phase].Seconds(), string(kind), string(phase))
 		}
 		gauge(m.due, float64(c.Queues[kind].Due), string(kind))
 		gauge(m.lag, c.Queues[kind].Lag.Seconds(), string(kind))

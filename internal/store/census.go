@@ -20,6 +20,7 @@ func Phases(k Kind) []Phase {
 // Census is how many there are of everything, in one snapshot.
 type Census struct {
 	Phases   map[Kind]map[Phase]int
+	Oldest   map[Kind]map[Phase]time.Duration // how long the first of them has been there
 	Queues   map[Kind]Queue
 	Projects map[string]Holding
 	Heard    Heard
@@ -47,9 +48,9 @@ const Silence = 20 * time.Second
 
 // Census counts.
 func (tx *Tx) Census(ctx context.Context) (Census, error) {
-	c := Census{Phases: map[Kind]map[Phase]int{}, Queues: map[Kind]Queue{}, Projects: map[string]Holding{}}
+	c := Census{Phases: map[Kind]map[Phase]int{}, Oldest: map[Kind]map[Phase]time.Duration{}, Queues: map[Kind]Queue{}, Projects: map[string]Holding{}}
 	for _, kind := range kinds {
-		c.Phases[kind] = map[Phase]int{}
+		c.Phases[kind], c.Oldest[kind] = map[Phase]int{}, map[Phase]time.Duration{}
 		var q Queue
 		var lag int64
 		err := tx.row(ctx, `SELECT
@@ -85,12 +86,13 @@ func (tx *Tx) countPhases(ctx context.Context, c *Census) error {
 		phase   Phase
 		project string
 		n       int
+		ms      int64 // of the first in the phase
 	}
-	scan := func(r scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.project, &g.n) }
+	scan := func(r scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.project, &g.n, &g.ms) }
 	for kind, query := range map[Kind]string{
-		MachineKind: `SELECT phase, '', COUNT(*) FROM machine WHERE phase <> 'removed' GROUP BY phase`,
-		ClusterKind: `SELECT phase, project, COUNT(*) FROM cluster WHERE phase <> 'deleted' GROUP BY phase, project`,
-		NodeKind: `SELECT n.phase, c.project, COUNT(*) FROM node n JOIN cluster c ON c.id = n.cluster_id
+		MachineKind: `SELECT phase, '', COUNT(*), now_ms() - MIN(phase_at) FROM machine WHERE phase <> 'removed' GROUP BY phase`,
+		ClusterKind: `SELECT phase, project, COUNT(*), now_ms() - MIN(phase_at) FROM cluster WHERE phase <> 'deleted' GROUP BY phase, project`,
+		NodeKind: `SELECT n.phase, c.project, COUNT(*), now_ms() - MIN(n.phase_at) FROM node n JOIN cluster c ON c.id = n.cluster_id
 			WHERE n.phase <> 'gone' GROUP BY n.phase, c.project`,
 	} {
 		groups, err := list(ctx, tx, scan, query)
@@ -99,6 +101,7 @@ func (tx *Tx) countPhases(ctx context.Context, c *Census) error {
 		}
 		for _, g := range groups {
 			c.Phases[kind][g.phase] += g.n
+			c.Oldest[kind][g.phase] = max(c.Oldest[kind][g.phase], time.Duration(g.ms)*time.Millisecond)
 			if kind == MachineKind {
 				continue
 			}

@@ -45,8 +45,8 @@ func (t *Telemetry) Register(c prometheus.Collector) {
 	}
 }
 
-// Gather is what a scrape would see.
-func (t *Telemetry) Gatherer() prometheus.Gatherer { return t.registry }
+// Registry is what a scrape sees.
+func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
 
 // scrapeWithin bounds one scrape, and scrapes how many there may be at a time: each reads the database.
 const (
