@@ -92,8 +92,8 @@ type Plan struct {
 	image   Image
 	current *store.Cluster // nil for a new one
 	release []store.Node
-	rolls   bool // it says anew what nodes boot
-	resumes bool // only to go on with a rollout
+	rolls   bool   // it says anew what nodes boot
+	again   string // what is done to a rollout that there was, in words
 }
 
 // Placed is a node with its machine.
