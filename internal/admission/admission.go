@@ -201,6 +201,7 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 		plan.Release = append(plan.Release, n.Name)
 	}
 	plan.Steps = departures(wanted, shape.release)
+	plan.Messages = closings(current.Spec, resolved)
 	if plan.rolls = rolling(plan.Changes); plan.rolls {
 		if err := a.renewals(ctx, tx, plan); err != nil {
 			return plan, err

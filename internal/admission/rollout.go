@@ -303,6 +303,17 @@ func departures(c store.Cluster, release []store.Node) []Step {
 	return steps
 }
 
+// closings warn of queues that go: jobs that wait are not waited for.
+func closings(old, new spec.Cluster) []string {
+	var messages []string
+	for _, q := range old.Queues {
+		if !slices.ContainsFunc(new.Queues, func(other spec.Queue) bool { return other.Name == q.Name }) {
+			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it end with it, unless they are moved to another", q.Name))
+		}
+	}
+	return messages
+}
+
 // imageChange is a change of the image that keeps its name.
 func imageChange(p *Plan) []spec.Change {
 	if p.image.Digest == p.current.Image || p.Spec.Image != p.current.Spec.Image {
