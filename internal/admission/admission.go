@@ -92,8 +92,8 @@ type Plan struct {
 	image   Image
 	current *store.Cluster // nil for a new one
 	release []store.Node
-	rolls   bool // it says anew what nodes boot
-	resumes bool // only to go on with a rollout
+	rolls   bool   // it says anew what nodes boot
+	again   string // what is done to a rollout that there was, in words
 }
 
 // Placed is a node with its machine.
@@ -201,6 +201,7 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 		plan.Release = append(plan.Release, n.Name)
 	}
 	plan.Steps = departures(wanted, shape.release)
+	plan.Messages = closings(current.Spec, resolved)
 	if plan.rolls = rolling(plan.Changes); plan.rolls {
 		if err := a.renewals(ctx, tx, plan); err != nil {
 			return plan, err

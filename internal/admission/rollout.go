@@ -170,7 +170,11 @@ func (a *Admission) RollBack(ctx context.Context, tx *store.Tx, current store.Cl
 	if good.Disk {
 		old.Boot = spec.BootDisk
 	}
-	return a.change(ctx, tx, current, old, func(name string) (Image, error) { return a.exactly(name, good.Image), nil })
+	plan, err := a.change(ctx, tx, current, old, func(name string) (Image, error) { return a.exactly(name, good.Image), nil })
+	if err == nil {
+		plan.again = "go back to " + aim(good, current.Root())
+	}
+	return plan, err
 }
 
 // ResumeRollout plans to go on with a rollout that has stopped.
@@ -182,7 +186,7 @@ func (a *Admission) ResumeRollout(ctx context.Context, tx *store.Tx, current sto
 	if err != nil {
 		return nil, err
 	}
-	plan.rolls, plan.resumes = true, true
+	plan.rolls, plan.again = true, "go on with the rollout of "+aim(current.Root(), current.Rollout.Good)
 	return plan, a.renewals(ctx, tx, plan)
 }
 
@@ -299,6 +303,17 @@ func departures(c store.Cluster, release []store.Node) []Step {
 	return steps
 }
 
+// closings warn of queues that go: jobs that wait are not waited for.
+func closings(old, new spec.Cluster) []string {
+	var messages []string
+	for _, q := range old.Queues {
+		if !slices.ContainsFunc(new.Queues, func(other spec.Queue) bool { return other.Name == q.Name }) {
+			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it end with it, unless they are moved to another", q.Name))
+		}
+	}
+	return messages
+}
+
 // imageChange is a change of the image that keeps its name.
 func imageChange(p *Plan) []spec.Change {
 	if p.image.Digest == p.current.Image || p.Spec.Image != p.current.Spec.Image {
@@ -322,8 +337,8 @@ func (p *Plan) rolloutWords() string {
 		}
 	}
 	switch {
-	case p.resumes:
-		return "go on with the rollout of image " + p.Spec.Image
+	case p.again != "":
+		return p.again
 	case len(booting) == 0:
 		return ""
 	}

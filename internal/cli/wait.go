@@ -224,7 +224,7 @@ func (j *journey) done() (bool, error) {
 		return true, nil // a change of a paused cluster counts from its resume on
 	}
 	if c.Rollout != nil && c.Rollout.Stopped != "" {
-		return false, fmt.Errorf("cluster %s is %s", c.Name, standing(c))
+		return false, fmt.Errorf("the rollout of cluster %s has stopped: %s (`muster rollout back %s` goes back, `muster rollout resume %s` goes on)", c.Name, c.Rollout.Stopped, c.Name, c.Name)
 	}
 	return c.Phase == store.Ready && c.Reached >= j.op.Generation, nil
 }

@@ -60,7 +60,10 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
 		text += fmt.Sprintf(" and its acceptance in %s: %s", test.Took.Round(time.Millisecond), acceptance.Summary(*test))
 	}
-	return n.next(store.Ready, "%s; %.1f s after it was asked for", text, n.now.Sub(n.CreatedAt).Seconds())
+	if n.Boot == 1 {
+		text += fmt.Sprintf("; %.1f s after it was asked for", n.now.Sub(n.CreatedAt).Seconds())
+	}
+	return n.next(store.Ready, "%s", text)
 }
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.

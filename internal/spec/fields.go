@@ -92,7 +92,7 @@ var table = []Field{
 		Doc: "The environment that its nodes boot."},
 	{Path: "boot", Type: "choice", Values: []string{BootMemory, BootDisk}, Default: BootMemory, Effect: Rolling,
 		Why: "each node is drained and boots anew, a few at a time",
-		Doc: "Where the root of nodes on whole machines is: in memory, fetched at every boot; or on the machine's disk, written once and kept until the node leaves."},
+		Doc: "Where the root of nodes on whole machines is: in memory, fetched at every boot; or on the machine's disk, written once and kept until the node leaves or boots another image."},
 	{Path: "update", Type: "mapping", Doc: "How a change that goes from node to node is carried out."},
 	{Path: "update.max_unavailable", Type: "number or percentage", Default: defaultUnavailable, Effect: Live,
 		Why: "read before the next node is touched",
