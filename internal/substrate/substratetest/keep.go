@@ -109,4 +109,3 @@ func (h Harness) dropAll(t *testing.T) {
 		must(t, h.Keep.Drop(ctx, id))
 	}
 }
-
