@@ -90,7 +90,8 @@ type Plan struct {
 	FitsAt   *time.Time // when it starts; nil: now
 
 	image   Image
-	current *store.Cluster // nil for a new one
+	from    *store.Snapshot // that a new cluster gets its files from; nil: none
+	current *store.Cluster  // nil for a new one
 	release []store.Node
 	rolls   bool   // it says anew what nodes boot
 	again   string // what is done to a rollout that there was, in words
@@ -327,6 +328,11 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: key, CreatedBy: by, HomeTerms: a.HomeTerms()}
 		if err := tx.AddCluster(ctx, c); err != nil {
 			return c, err
+		}
+		if p.from != nil {
+			if err := tx.BornFrom(ctx, id, p.from.ID); err != nil {
+				return c, err
+			}
 		}
 	} else {
 		id = p.current.ID

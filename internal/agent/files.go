@@ -134,7 +134,7 @@ const (
 	clientFile    = "/run/muster/slurm.conf" // on nodes, until slurmd has fetched the head's
 	mungeSocket   = "/run/munge/munge.socket.2"
 	slurmStateDir = protocol.StateDir + "/slurmctld"
-	keptKeyFile   = protocol.StateDir + "/ssh_host_ed25519_key" // of a head, for all its boots
+	keptKeyFile   = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
 	slurmSpoolDir = "/var/spool/slurmd"
 )
 

@@ -150,6 +150,9 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		n.head.want(config.Peers)
 	}
 	if !n.served {
+		if err := n.system.adopt(config); err != nil {
+			return fmt.Errorf("configuration %d: %w", config.Revision, err)
+		}
 		n.serve(ctx, config)
 		n.served = true
 	} else {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strings"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/slurm"
@@ -38,6 +40,9 @@ func (s system) hostKey(comment string) (public string, err error) {
 		}
 		private, public = string(key), line
 		if kept {
+			if err := s.disk.directory(protocol.StateOwn, 0o700, nil); err != nil {
+				return "", err
+			}
 			if _, err := s.disk.write(keptKeyFile, key, 0o600, nil); err != nil {
 				return "", err
 			}
@@ -110,6 +115,17 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup
 	}
 	return c, failed
+}
+
+// adopt makes Slurm's state this cluster's, before slurmctld starts, which refuses the state of a cluster of another name:
+// this one was made from that one's snapshot.
+func (s system) adopt(config *protocol.Config) error {
+	const name = slurmStateDir + "/clustername"
+	text, err := s.disk.read(name)
+	if err != nil || text == "" || strings.TrimSpace(text) == config.Cluster {
+		return err
+	}
+	return os.Remove(s.disk.path(name))
 }
 
 func slurmCluster(config *protocol.Config) slurm.Cluster {

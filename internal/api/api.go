@@ -110,6 +110,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	api.UseMiddleware(a.observed, a.authenticate(api))
 	a.registerClusters(api)
 	a.registerPause(api)
+	a.registerSnapshots(api)
 	a.registerAccess(api)
 	a.registerEvents(api)
 	a.registerMachines(api)

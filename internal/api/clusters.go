@@ -148,13 +148,20 @@ func (a *API) getCluster(ctx context.Context, in *ClusterRef) (*clusterOutput, e
 	return out, a.tell(err, nil)
 }
 
-func (a *API) createCluster(ctx context.Context, in *FileInput) (*answerOutput, error) {
+func (a *API) createCluster(ctx context.Context, in *struct {
+	FileInput
+	FromSnapshot string `query:"from_snapshot" doc:"name or ID of the snapshot that the cluster gets its /home and its queue of jobs from" maxLength:"63"`
+}) (*answerOutput, error) {
 	doc, err := spec.Parse("", in.RawBody)
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
-	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
-		return a.Admission.Create(ctx, tx, doc.Cluster)
+	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+		source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
+		if err != nil {
+			return nil, err
+		}
+		return a.Admission.CreateFrom(ctx, tx, doc.Cluster, source)
 	})
 }
 

@@ -52,6 +52,8 @@ func verbs() []verb {
 		{"scale", forClusters, (*app).scale},
 		{"pause", forClusters, (*app).pause},
 		{"resume", forClusters, (*app).resume},
+		{"snapshot", forClusters, (*app).snapshot},
+		{"snapshots", forClusters, (*app).snapshots},
 		{"rollout", forClusters, (*app).rollout},
 		{"extend", forClusters, (*app).extend},
 		{"delete", forClusters, (*app).delete},

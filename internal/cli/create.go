@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -11,15 +12,18 @@ import (
 
 func (a *app) create() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "create {-f FILE | NAME --nodes N}",
+		Use:   "create {-f FILE | NAME --nodes N | NAME --from-snapshot SNAPSHOT}",
 		Short: "Create a cluster",
 		Long: `Create a cluster from a cluster file, or, without a file, from a name and a number of compute nodes; a head node to log in
 to comes on top. The file is checked here first, then the controller reserves every machine or refuses at once and says
-what is missing. The command returns when the cluster is accepted; --wait stays until it can be used.`,
+what is missing. The command returns when the cluster is accepted; --wait stays until it can be used.
+
+A cluster made --from-snapshot begins with the /home and the queue of jobs that were saved, and with keys of its own.`,
 		Example: `  muster create hello --nodes 3 --wait
   muster create try --nodes 2 --for 2h --on-end delete
   muster create -f cluster.yaml
-  muster create -f cluster.yaml --dry-run`,
+  muster create -f cluster.yaml --dry-run
+  muster create copy --from-snapshot before-upgrade --wait`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	path := fileFlag(c)
@@ -28,18 +32,32 @@ what is missing. The command returns when the cluster is accepted; --wait stays 
 	c.Flags().StringVar(&lease.Start, "start", "", "with NAME: the `TIME` when its nodes are to be there, in RFC 3339 or as +2h (default: now)")
 	c.Flags().StringVar(&lease.For, "for", "", "with NAME: the `TIME` that it runs, such as 5d (default: the site's)")
 	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `pause` or delete it then (default: pause)")
+	snapshot := c.Flags().String("from-snapshot", "", "begin with what this `SNAPSHOT` holds; with NAME alone, as the cluster was that it is of")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		file, err := a.fileOrShorthand(*path, args, *nodes, lease)
-		if err != nil {
-			return err
+		copied := *snapshot != "" && *path == "" && *nodes == 0 && len(args) == 1
+		var file clusterFile
+		var err error
+		if !copied {
+			if file, err = a.fileOrShorthand(*path, args, *nodes, lease); err != nil {
+				return err
+			}
 		}
 		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		return a.carryOut(ctx, controller, flags, file.send(http.MethodPost, "/v1/clusters"))
+		if copied {
+			if file, err = a.fromSnapshot(ctx, controller, *snapshot, args[0], given(lease)); err != nil {
+				return err
+			}
+		}
+		r := file.send(http.MethodPost, "/v1/clusters")
+		if *snapshot != "" {
+			r.query = url.Values{"from_snapshot": {*snapshot}}
+		}
+		return a.carryOut(ctx, controller, flags, r)
 	})
 	return c
 }
@@ -55,9 +73,13 @@ func (a *app) fileOrShorthand(path string, args []string, nodes int, lease spec.
 	case nodes <= 0:
 		return clusterFile{}, usage("say how many nodes: muster create %s --nodes N, with N from 1", args[0])
 	}
-	c := spec.Cluster{Name: args[0], Nodes: nodes}
-	if lease != (spec.Lease{}) {
-		c.Lease = &lease
+	return shorthand(spec.Cluster{Name: args[0], Nodes: nodes, Lease: given(lease)})
+}
+
+// given is a lease of which something was said.
+func given(l spec.Lease) *spec.Lease {
+	if l == (spec.Lease{}) {
+		return nil
 	}
-	return shorthand(c)
+	return &l
 }

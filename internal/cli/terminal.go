@@ -47,7 +47,7 @@ func (a *app) paint(w io.Writer, c colour, text string) string {
 // phaseColour: green is well, red needs a look, yellow is on its way.
 func phaseColour(p store.Phase) colour {
 	switch p {
-	case store.Ready, store.Available, store.InUse, store.Reserved:
+	case store.Ready, store.Available, store.InUse, store.Reserved, store.Saved:
 		return green
 	case store.Failed, store.Quarantined, store.Degraded:
 		return red

@@ -63,15 +63,24 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 
 // clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
 func (w World) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
-	switch {
-	case c.Desired == store.ToDelete:
+	if c.Desired == store.ToDelete {
 		return c.toDelete()
+	}
+	if o, done := w.restored(ctx, c); !done {
+		return o
+	}
+	switch {
 	case c.Begins().After(c.now):
 		return w.awaitStart(ctx, c)
 	case len(c.nodes) == 0:
 		return advance(store.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
 	}
-	return advance(store.Provisioning, "starts %s", nodes(len(c.nodes)))
+	return advance(store.Provisioning, "starts %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
+		for _, n := range c.nodes {
+			tx.Wake(store.NodeKind, n.ID) // they may have waited for their cluster's files
+		}
+		return nil
+	})
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.

@@ -105,7 +105,7 @@ func New(owner string, w World, log *slog.Logger) *Engine {
 	w = w.watched()
 	return &Engine{
 		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
-		tables: []table{w.clusters(), w.nodes(), w.machines()},
+		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots()},
 	}
 }
 

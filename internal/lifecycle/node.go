@@ -149,6 +149,8 @@ func nodePending(_ context.Context, n nodeView) Outcome {
 		return n.inform(store.Releasing, "no longer wanted")
 	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
 		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
+	case n.awaitsFiles():
+		return waitFor(nodeLooks, "waits for its cluster's files")
 	}
 	return n.next(store.Attaching, "on machine %s", n.machine.Name)
 }

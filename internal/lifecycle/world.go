@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -96,7 +97,7 @@ func MetalLimits() Limits {
 // anything of it exists.
 func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
-		if err := w.sweep(ctx, log); err != nil && ctx.Err() == nil {
+		if err := errors.Join(w.sweep(ctx, log), w.sweepSnapshots(ctx, log)); err != nil && ctx.Err() == nil {
 			log.Error("cannot look for remains", "error", err)
 		}
 		select {

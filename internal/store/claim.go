@@ -11,15 +11,17 @@ import (
 // Kind names an entity with a lifecycle; it is also its table.
 type Kind string
 
-// The three kinds.
+// The kinds.
 const (
 	MachineKind Kind = "machine"
 	ClusterKind Kind = "cluster"
 	NodeKind    Kind = "node"
+
+	SnapshotKind Kind = "snapshot"
 )
 
 // Kinds in the order in which a controller looks for work: the widest first.
-var kinds = [...]Kind{ClusterKind, NodeKind, MachineKind}
+var kinds = [...]Kind{ClusterKind, NodeKind, MachineKind, SnapshotKind}
 
 // Life is what every entity with a lifecycle has.
 type Life struct {

@@ -31,6 +31,7 @@ type Cluster struct {
 	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
 	Targets   map[string]int
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
+	Snapshot  string        // ID of the snapshot that it was made from; "" for most
 	Held      int64         // bytes that it held when it was paused last
 	Rollout   Rollout
 	Warned    time.Duration // how long before its end its users were last warned; 0: not yet
@@ -62,13 +63,13 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, snapshot, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key, targets, good string
 	var at, created, drain, wait, starts, ends, lead, warned int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &c.Snapshot, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
 	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err

@@ -37,6 +37,12 @@ const (
 	Deleted      Phase = "deleted"
 )
 
+// Phases of a snapshot.
+const (
+	Saving Phase = "saving"
+	Saved  Phase = "saved"
+)
+
 // Phases of more than one kind.
 const (
 	Pending   Phase = "pending"   // node, cluster

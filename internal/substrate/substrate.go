@@ -99,8 +99,25 @@ type Commons interface {
 	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
 }
 
-// Keep is what of a cluster outlives its nodes: /home and the state of its head.
+// ErrNoRoom is returned where a copy would not fit on the disk; the error's text has the numbers.
+var ErrNoRoom = errors.New("no room")
+
+// Keep is what of a cluster outlives its nodes: /home and the state of its head. Snapshots are copies of it, named by IDs
+// as clusters are.
+//
+// Copies take long. They call progress every now and then, with the bytes copied so far; an error of progress ends the
+// copy and is returned. A copy that has not come to its end does not count, and is made anew by the next call.
 type Keep interface {
 	// Size is how much disk it takes, in bytes; 0 where there is nothing.
 	Size(ctx context.Context, cluster string) (int64, error)
+	// Save makes the snapshot, whole, and keeps one that is there; it returns its size. What belongs to the cluster alone
+	// (protocol.StateOwn) is not in it. Nodes may run: each file is as it was when it was copied, and files that go
+	// meanwhile are not in it.
+	Save(ctx context.Context, cluster, snapshot string, progress func(copied int64) error) (int64, error)
+	// Restore makes a snapshot's content that of a cluster without commons; it keeps what a cluster has already.
+	Restore(ctx context.Context, snapshot, cluster string, progress func(copied int64) error) error
+	// Drop removes a snapshot, or what there is of it. Removing what is not there is a success.
+	Drop(ctx context.Context, snapshot string) error
+	// Snapshots names those of which anything is there.
+	Snapshots(ctx context.Context) ([]string, error)
 }

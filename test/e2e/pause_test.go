@@ -132,7 +132,26 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 		}
 	})
 
-	r.Run("pause", "cfd", "--wait")
+	t.Run("a copy of a paused cluster has its files and its queue", func(t *testing.T) {
+		r := r.In(t)
+		r.Run("ssh", "cfd", "--", "echo saved > file; sbatch --begin now+1hour -J later --wrap hostname")
+		r.Run("pause", "cfd", "--wait")
+		r.Run("snapshot", "cfd", "--name", "s1", "--wait")
+		r.Run("create", "copy", "--from-snapshot", "s1", "--wait")
+		if out := r.Run("ssh", "copy", "--", "cat file; squeue -h -o %j; srun -N3 hostname >/dev/null; scontrol show config | grep -o 'ClusterName.*= .*' | cut -d= -f2"); out != "saved\nlater\n copy\n" {
+			t.Errorf("%q", out)
+		}
+		if scan(r, "copy") == key {
+			t.Error("the copy has the host key of its original")
+		}
+		if got := r.Muster("create", "again", "--from-snapshot", "s2"); got.Code != 6 {
+			t.Error(got)
+		}
+		r.Run("delete", "copy", "--wait")
+		r.Run("snapshots", "delete", "s1")
+		r.Eventually(10*time.Second, "the snapshot is gone", func() bool { return !strings.Contains(r.Run("snapshots", "list"), "s1") })
+	})
+
 	r.Run("delete", "cfd", "--wait")
 	r.Run("delete", "other", "--wait")
 	r.NothingLeft()

@@ -32,7 +32,7 @@ func look(t testing.TB, data string) host {
 			h["mount "+fields[4]] = true
 		}
 	}
-	for _, pattern := range []string{"nodes/*", "clusters/*", "images/*", "locks/*", "runc/*"} {
+	for _, pattern := range []string{"nodes/*", "clusters/*", "snapshots/*", "images/*", "locks/*", "runc/*"} {
 		found, _ := filepath.Glob(filepath.Join(local, pattern))
 		for _, path := range found {
 			h["file "+path] = true

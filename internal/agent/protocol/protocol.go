@@ -25,6 +25,9 @@ const SocketDir = "/run/muster/controllers"
 // own host it outlives the head; on a machine it is in memory, as /home is. No other node has it.
 const StateDir = "/var/lib/muster"
 
+// StateOwn is the part of it that belongs to this cluster alone: a copy of the cluster does not get it.
+const StateOwn = StateDir + "/own"
+
 // Boot is all that a node is given from outside at its start.
 type Boot struct {
 	Node      string   `json:"node"`      // the node's ID for life

@@ -48,7 +48,9 @@ type Substrate struct {
 	mu         sync.Mutex
 	nodes      map[name]*node
 	commons    map[string]bool
-	kept       map[string]string  // cluster → what stands for its /home and state
+	kept       map[string]string // cluster → what stands for its /home and state
+	snapshots  map[string]string
+	room       int                // for copies, in bytes; below 0: any
 	faults     map[string][]fault // by node ID, the next one first
 	calls      Calls
 	violations []string
@@ -77,7 +79,7 @@ type node struct {
 
 // New makes an empty world.
 func New(options Options) *Substrate {
-	return &Substrate{options: options, nodes: map[name]*node{}, commons: map[string]bool{}, kept: map[string]string{}, faults: map[string][]fault{}}
+	return &Substrate{options: options, nodes: map[name]*node{}, commons: map[string]bool{}, kept: map[string]string{}, snapshots: map[string]string{}, room: -1, faults: map[string][]fault{}}
 }
 
 // Ensure makes the node run this boot.

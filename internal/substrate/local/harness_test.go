@@ -37,7 +37,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
 		return substratetest.Harness{
-			Substrate: w.Driver, Commons: w.Driver, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
+			Substrate: w.Driver, Commons: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
 		}
 	})
 }
@@ -175,7 +175,7 @@ func (w world) leftovers(t testing.TB) []string {
 		}
 	}))
 	check(t, filepath.WalkDir(w.config.Dir, func(path string, _ os.DirEntry, err error) error {
-		if !slices.Contains([]string{"state", "locks", "images", "clusters", "nodes", "runc"}, filepath.Base(path)) {
+		if !slices.Contains([]string{"state", "locks", "images", "clusters", "snapshots", "nodes", "runc"}, filepath.Base(path)) {
 			left = append(left, "file "+path)
 		}
 		return err
@@ -195,6 +195,29 @@ func (w world) leftovers(t testing.TB) []string {
 		}
 	}
 	return append(left, groups...)
+}
+
+func (w world) write(t *testing.T, cluster, content string) {
+	t.Helper()
+	c, err := w.commons(cluster)
+	check(t, err)
+	for _, dir := range []string{c.home(), c.state()} {
+		check(t, os.WriteFile(filepath.Join(dir, "file"), []byte(content), 0o600))
+	}
+}
+
+func (w world) read(t *testing.T, cluster string) string {
+	t.Helper()
+	c, err := w.commons(cluster)
+	check(t, err)
+	home, err := os.ReadFile(filepath.Join(c.home(), "file"))
+	check(t, err)
+	state, err := os.ReadFile(filepath.Join(c.state(), "file"))
+	check(t, err)
+	if string(home) != string(state) {
+		t.Errorf("cluster %s has %q in /home and %q in its state", cluster, home, state)
+	}
+	return string(home)
 }
 
 // wantNothingLeft waits a moment: the kernel frees loop devices on its own time.

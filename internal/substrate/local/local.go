@@ -13,6 +13,7 @@
 //	clusters/<id>/netns       the cluster's network namespace, with the bridge
 //	clusters/<id>/home/       what its nodes see as /home
 //	clusters/<id>/state/      what its head alone sees at protocol.StateDir
+//	snapshots/<id>/           copies of the two; <id>.part and <id>.gone are on their way
 //	nodes/<cluster>.<node>/boot       the highest boot ever asked for
 //	nodes/<cluster>.<node>/<boot>/    root, upper, work, run, netns, config.json, console.log, pid, exit
 //	runc/                     runc's own state
@@ -95,7 +96,7 @@ func New(config Config) (*Driver, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	config.Grace = min(config.Grace, 2*time.Second)
-	for _, dir := range []string{"", "locks", "images", "clusters", "nodes", "runc"} {
+	for _, dir := range []string{"", "locks", "images", "clusters", "snapshots", "nodes", "runc"} {
 		if err := os.MkdirAll(filepath.Join(config.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}

@@ -20,12 +20,16 @@ import (
 type Harness struct {
 	Substrate substrate.Substrate
 	Commons   substrate.Commons // nil: the driver's nodes have no commons of its own
+	Keep      substrate.Keep    // nil: nothing outlives the driver's nodes
 	Image     string            // a digest that nodes can boot
 	BootFile  []byte            // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
 	Crash func(*testing.T, substrate.Ref)
 	// HalfMake leaves what a controller leaves that was killed in the middle of Ensure.
 	HalfMake func(*testing.T, substrate.Node)
+	// Write makes something the content of a cluster's /home and state, and Read reads it.
+	Write func(t *testing.T, cluster, content string)
+	Read  func(t *testing.T, cluster string) string
 }
 
 // node describes the number-th node of a cluster; the same numbers give the same names and addresses in every cluster.
@@ -81,6 +85,19 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 		{"clusters with the same names and addresses", twoClusters},
 	} {
 		run(part.name, part.run)
+	}
+	if harness(t).Keep == nil {
+		return
+	}
+	for _, part := range []part{
+		{"what a cluster holds outlives its nodes", keptOverNodes},
+		{"a snapshot is made once and restored often", savedOnce},
+		{"a copy that is called off leaves nothing", copyCalledOff},
+	} {
+		run(part.name, func(t *testing.T, h Harness) {
+			t.Cleanup(func() { h.dropAll(t) })
+			part.run(t, h)
+		})
 	}
 }
 

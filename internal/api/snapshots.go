@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// Snapshot is a copy of what a cluster held.
+type Snapshot struct {
+	ID        string       `json:"id" doc:"for life"`
+	Name      string       `json:"name"`
+	Project   string       `json:"project"`
+	Cluster   string       `json:"cluster" doc:"name of the cluster that it is a copy of"`
+	Phase     store.Phase  `json:"phase" enum:"saving,saved,failed,deleting,deleted"`
+	Reason    string       `json:"reason,omitempty" doc:"why it is in this phase"`
+	Since     time.Time    `json:"since" doc:"when the phase began"`
+	Bytes     int64        `json:"bytes,omitempty" doc:"that it takes, once saved"`
+	Copied    int64        `json:"copied,omitempty" doc:"bytes, while it is being saved"`
+	Spec      spec.Cluster `json:"spec" doc:"of the cluster as it was"`
+	CreatedAt time.Time    `json:"created_at"`
+	CreatedBy string       `json:"created_by"`
+}
+
+func snapshotView(s store.Snapshot) Snapshot {
+	return Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: s.Phase, Reason: s.Reason, Since: s.PhaseAt,
+		Bytes: s.Bytes, Copied: s.Copied, Spec: s.Spec, CreatedAt: s.CreatedAt, CreatedBy: s.CreatedBy}
+}
+
+type snapshotOutput struct {
+	Status int
+	Body   Snapshot
+}
+
+// SnapshotRef is a snapshot in a path.
+type SnapshotRef struct {
+	Snapshot string `path:"snapshot" doc:"name or ID" maxLength:"63"`
+}
+
+func (a *API) registerSnapshots(api huma.API) {
+	tags := []string{"snapshots"}
+	huma.Register(api, huma.Operation{OperationID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots", Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}, a.createSnapshot)
+	huma.Register(api, huma.Operation{OperationID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots", Summary: "List snapshots", Tags: tags}, a.listSnapshots)
+	huma.Register(api, huma.Operation{OperationID: "get-snapshot", Method: http.MethodGet, Path: "/v1/snapshots/{snapshot}", Summary: "Show a snapshot", Errors: []int{404}, Tags: tags}, a.getSnapshot)
+	huma.Register(api, huma.Operation{OperationID: "delete-snapshot", Method: http.MethodDelete, Path: "/v1/snapshots/{snapshot}", Summary: "Delete a snapshot",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409}, Tags: tags}, a.deleteSnapshot)
+}
+
+func (a *API) createSnapshot(ctx context.Context, in *struct {
+	ClusterRef
+	Body struct {
+		Name string `json:"name,omitempty" doc:"left out: the cluster's, with the time" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	}
+}) (*snapshotOutput, error) {
+	out := &snapshotOutput{Status: http.StatusAccepted}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		c, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return err
+		}
+		if err := a.savable(ctx, tx, c); err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		s := store.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec, CreatedBy: identityOf(ctx)}
+		if s.Name == "" {
+			stamp := now.Format("-20060102-150405")
+			s.Name = strings.TrimRight(c.Name[:min(len(c.Name), 63-len(stamp))], "-") + stamp
+		}
+		if err := tx.AddSnapshot(ctx, s); err != nil {
+			return err
+		}
+		tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
+		s, err = tx.Snapshot(ctx, s.ID)
+		out.Body = snapshotView(s)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// savable refuses clusters that hold nothing yet, or nothing that can be reached.
+func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error {
+	switch {
+	case c.Desired == store.ToDelete:
+		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase), "")
+	case c.Phase == store.Pending || c.Reached == 0 && c.Phase == store.Provisioning:
+		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save", c.Name), "`muster events -w "+c.Name+"` shows its progress")
+	}
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Role != protocol.Head || n.MachineID == "" {
+			continue
+		}
+		if m, err := tx.Machine(ctx, n.MachineID); err != nil || m.Substrate == "metal" {
+			if err == nil {
+				err = problem(http.StatusConflict, "conflict", fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
+					"snapshots are of clusters whose head.class is on a service host")
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *API) listSnapshots(ctx context.Context, in *page) (*listOutput[Snapshot], error) {
+	out := &listOutput[Snapshot]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.Snapshots(ctx, "")
+		var all []Snapshot
+		for _, s := range rows {
+			all = append(all, snapshotView(s))
+		}
+		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name })
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// findSnapshot is the snapshot of a name, or of an ID, deleted or not.
+func (a *API) findSnapshot(ctx context.Context, tx *store.Tx, ref string) (store.Snapshot, error) {
+	s, err := tx.SnapshotNamed(ctx, a.Admission.Catalogue.Project, ref)
+	if isNotFound(err) {
+		if byID, other := tx.Snapshot(ctx, ref); !isNotFound(other) {
+			return byID, other
+		}
+	}
+	return s, err
+}
+
+func (a *API) getSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOutput, error) {
+	out := &snapshotOutput{Status: http.StatusOK}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
+		out.Body = snapshotView(s)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) deleteSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOutput, error) {
+	out := &snapshotOutput{Status: http.StatusAccepted}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
+		if err != nil {
+			return err
+		}
+		if err := tx.WantSnapshotDeleted(ctx, s.ID); err != nil {
+			return err
+		}
+		waiting, err := tx.Restoring(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if len(waiting) > 0 {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name, strings.Join(waiting, ", ")), "delete it when that has its files")
+		}
+		if s, err = tx.Snapshot(ctx, s.ID); err == nil {
+			out.Body = snapshotView(s)
+		}
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// sourceOf is the snapshot that a new cluster is to get its files from; nil without one.
+func (a *API) sourceOf(ctx context.Context, tx *store.Tx, ref string) (*store.Snapshot, error) {
+	if ref == "" {
+		return nil, nil
+	}
+	s, err := a.findSnapshot(ctx, tx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.LockSnapshot(ctx, s.ID); err != nil {
+		return nil, err
+	}
+	if s, err = tx.Snapshot(ctx, s.ID); err != nil {
+		return nil, err
+	}
+	if s.Phase != store.Saved || s.Desired != store.Present {
+		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason), "`muster snapshots list` shows those that are saved")
+	}
+	return &s, nil
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+func snapshotPath(ref string) string { return "/v1/snapshots/" + url.PathEscape(ref) }
+
+func (a *app) snapshot() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "snapshot NAME",
+		Short: "Save what a cluster holds, for copies of it",
+		Long: `Save a cluster's /home, its queue of jobs and its file. The cluster may run meanwhile: each file is as it was when it was
+copied. For a state that is one whole, pause the cluster first. ` + "`muster create NEW --from-snapshot S`" + ` makes a cluster of it.`,
+		Example: `  muster snapshot hello --wait
+  muster snapshot cfd --name before-upgrade --wait`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	name := c.Flags().String("name", "", "`NAME` of the snapshot (default: the cluster's, with the time)")
+	wait, output := waitFlags(c, "it is saved"), formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := wait.check(); err != nil {
+			return err
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		body := map[string]string{}
+		if *name != "" {
+			body["name"] = *name
+		}
+		r := change(http.MethodPost, clusterPath(args[0], "snapshots"), body)
+		r.key = "" // a second snapshot is another one
+		var s api.Snapshot
+		raw, err := controller.do(ctx, r, &s)
+		if err != nil {
+			return err
+		}
+		if !wait.wait {
+			a.say("snapshot %s is being made; `muster snapshots list` shows how far it is", s.Name)
+			return output.print(a.out, raw, func() {})
+		}
+		start := time.Now()
+		if raw, err = a.awaitSnapshot(ctx, controller, wait, &s); err != nil {
+			return err
+		}
+		a.say("snapshot %s is %s: %s in %s", s.Name, a.paint(a.err, green, "saved"), bytesSize(s.Bytes), seconds(time.Since(start)))
+		a.say("`muster create NEW --from-snapshot %s` makes a cluster of it", s.Name)
+		return output.print(a.out, raw, func() {})
+	})
+	return c
+}
+
+// awaitSnapshot returns when a snapshot is saved; it tells now and then how far it is.
+func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *api.Snapshot) ([]byte, error) {
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
+	told := time.Now()
+	for {
+		var now api.Snapshot
+		raw, err := c.do(ctx, get(snapshotPath(s.ID), nil), &now)
+		switch {
+		case errors.Is(context.Cause(ctx), errTimeout):
+			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout, bytesSize(s.Copied))
+		case err != nil:
+			return nil, err
+		case now.Phase == store.Saved:
+			*s = now
+			return raw, nil
+		case now.Phase != store.Saving:
+			return nil, fmt.Errorf("it is %s: %s", now.Phase, now.Reason)
+		case time.Since(told) > 2*time.Second:
+			told = time.Now()
+			a.say("%s are copied", bytesSize(now.Copied))
+		}
+		*s = now
+		select {
+		case <-ctx.Done():
+		case <-time.After(a.timing.draw):
+		}
+	}
+}
+
+func (a *app) snapshots() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "snapshots",
+		Short: "List and delete what was saved of clusters",
+		Long:  "What `muster snapshot` has saved. Snapshots outlive their clusters, and take room on the controller's disk until they are deleted.",
+		Example: `  muster snapshots list
+  muster snapshots delete before-upgrade`,
+	}, a.snapshotsList(), a.snapshotsDelete())
+}
+
+func (a *app) snapshotsList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List snapshots",
+		Long:    `List snapshots with the cluster that each is of, how large it is, and how far one is that is being made.`,
+		Example: `  muster snapshots list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/snapshots", func(all []api.Snapshot) {
+		if len(all) == 0 {
+			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
+			return
+		}
+		t := newTable("NAME", "CLUSTER", "PHASE", "SIZE", "AGE", "REASON")
+		for _, s := range all {
+			size := bytesSize(s.Bytes)
+			if s.Phase == store.Saving {
+				size = bytesSize(s.Copied) + " so far"
+			}
+			t.row(s.Name, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
+		}
+		t.print(a.out)
+	})
+}
+
+func (a *app) snapshotsDelete() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "delete SNAPSHOT",
+		Short:   "Delete a snapshot",
+		Long:    `Delete a snapshot. Clusters that were made from it keep what they have.`,
+		Example: `  muster snapshots delete before-upgrade`,
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			list, _, err := all[api.Snapshot](ctx, c, "/v1/snapshots", cursor, nil)
+			var names []string
+			for _, s := range list {
+				names = append(names, s.Name)
+			}
+			return names, err
+		}),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodDelete, snapshotPath(args[0]), nil), nil); err != nil {
+			return err
+		}
+		a.say("snapshot %s is being deleted", args[0])
+		return nil
+	})
+	return c
+}
+
+// fromSnapshot is the file of a snapshot's cluster under a new name, with a lease of its own.
+func (a *app) fromSnapshot(ctx context.Context, c *client, ref, name string, lease *spec.Lease) (clusterFile, error) {
+	var s api.Snapshot
+	if _, err := c.do(ctx, get(snapshotPath(ref), nil), &s); err != nil {
+		return clusterFile{}, err
+	}
+	s.Spec.Name = name
+	s.Spec.Lease = lease
+	f := clusterFile{text: spec.Render(s.Spec)}
+	var err error
+	f.doc, err = spec.Parse("", f.text)
+	return f, err
+}

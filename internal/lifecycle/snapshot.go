@@ -1,0 +1,175 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+func (w World) snapshots() chart[store.Snapshot] {
+	return chart[store.Snapshot]{
+		db:   w.DB,
+		of:   store.SnapshotKind,
+		load: loadSnapshot,
+		phases: map[store.Phase]phase[store.Snapshot]{
+			store.Saving:   {handle: w.snapshotSave},
+			store.Saved:    {handle: snapshotStays},
+			store.Failed:   {handle: snapshotStays},
+			store.Deleting: {handle: w.snapshotDelete},
+		},
+	}
+}
+
+func loadSnapshot(ctx context.Context, tx *store.Tx, id string) (store.Snapshot, subject, error) {
+	s, err := tx.Snapshot(ctx, id)
+	return s, subject{life: s.Life, event: store.Event{Project: s.Project, ClusterID: s.ClusterID, Cluster: s.Cluster}}, err
+}
+
+// What ends a copy before its time.
+var (
+	errUnwanted = errors.New("nobody wants it any more")
+	errOvertook = errors.New("its cluster is being deleted")
+)
+
+// snapshotSave copies what the cluster holds. It takes as long as it takes; progress stands in the row.
+func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
+	look := func(ctx context.Context, tx *store.Tx) error {
+		now, err := tx.Snapshot(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		c, err := tx.Cluster(ctx, s.ClusterID)
+		switch {
+		case err != nil:
+			return err
+		case now.Desired == store.ToDelete:
+			return errUnwanted
+		case c.Desired == store.ToDelete:
+			return errOvertook
+		}
+		return nil
+	}
+	// Once before, and once behind: what is deleted meanwhile may have been copied in part.
+	err := w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
+	var bytes int64
+	if err == nil {
+		bytes, err = w.Keep.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
+			return errors.Join(look(ctx, tx), tx.SetSnapshotProgress(ctx, s.ID, copied))
+		}))
+	}
+	if err == nil {
+		err = w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
+	}
+	switch {
+	case errors.Is(err, errUnwanted):
+		return advance(store.Deleting, "snapshot %s is not wanted any more", s.Name)
+	case errors.Is(err, errOvertook) || errors.Is(err, substrate.ErrNoRoom):
+		if dropped := w.Keep.Drop(ctx, s.ID); dropped != nil {
+			return retry(dropped)
+		}
+		return advance(store.Failed, "snapshot %s: %s", s.Name, err)
+	case err != nil:
+		return retry(err)
+	}
+	outcome := advance(store.Saved, "snapshot %s: saved, %s", s.Name, size(bytes))
+	outcome.asleep = true
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SetSnapshotSize(ctx, s.ID, bytes) })
+}
+
+// lookAgain is how often a copy tells how far it is, and asks whether it is still wanted.
+const lookAgain = time.Second
+
+// copies is progress of a copy, told now and then in a transaction.
+func (w World) copies(ctx context.Context, tell func(ctx context.Context, tx *store.Tx, copied int64) error) func(int64) error {
+	next := time.Now().Add(lookAgain)
+	return func(copied int64) error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		next = time.Now().Add(lookAgain)
+		return w.DB.Quietly(ctx, func(tx *store.Tx) error { return tell(ctx, tx, copied) })
+	}
+}
+
+func snapshotStays(_ context.Context, s store.Snapshot) Outcome {
+	if s.Desired == store.ToDelete {
+		return advance(store.Deleting, "snapshot %s is deleted", s.Name)
+	}
+	return rest()
+}
+
+func (w World) snapshotDelete(ctx context.Context, s store.Snapshot) Outcome {
+	if err := w.Keep.Drop(ctx, s.ID); err != nil {
+		return retry(err)
+	}
+	outcome := advance(store.Deleted, "nothing is left of snapshot %s", s.Name)
+	outcome.asleep = true
+	return outcome
+}
+
+// restored gives a cluster that is made from a snapshot what is in it, before any of its nodes starts.
+func (w World) restored(ctx context.Context, c clusterView) (Outcome, bool) {
+	if c.Snapshot == "" {
+		return Outcome{}, true
+	}
+	err := w.Keep.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
+		now, err := tx.Cluster(ctx, c.ID)
+		if err == nil && now.Desired == store.ToDelete {
+			err = errUnwanted
+		}
+		return errors.Join(err, tx.SayRestoring(ctx, c.ID, fmt.Sprintf("gets its files: %s copied", size(copied))))
+	}))
+	switch {
+	case errors.Is(err, errUnwanted):
+		return c.toDelete(), false
+	case err != nil:
+		return retry(err), false
+	}
+	return Outcome{}, true
+}
+
+// awaitsFiles says that the node's cluster gets its files from a snapshot first.
+func (n nodeView) awaitsFiles() bool {
+	return n.cluster.Snapshot != "" && n.cluster.Phase == store.Pending
+}
+
+// sweepSnapshots takes away what nobody wants of snapshots, and of clusters that were being made from one.
+func (w World) sweepSnapshots(ctx context.Context, log *slog.Logger) error {
+	there, err := w.Keep.Snapshots(ctx)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	wanted := map[string]bool{}
+	err = w.DB.View(ctx, func(tx *store.Tx) error {
+		snapshots, err := tx.Snapshots(ctx, "")
+		if err != nil {
+			return err
+		}
+		for _, s := range snapshots {
+			wanted[s.ID] = true
+		}
+		clusters, err := tx.Clusters(ctx, "")
+		for _, c := range clusters {
+			wanted[c.ID] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range there {
+		if wanted[id] {
+			continue
+		}
+		log.Warn("remove a snapshot that nobody wants", "snapshot", id)
+		if err := w.Keep.Drop(ctx, id); err != nil {
+			log.Error("cannot remove it", "snapshot", id, "error", err)
+		}
+	}
+	return nil
+}

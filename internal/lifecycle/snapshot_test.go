@@ -1,0 +1,155 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+// save asks for a snapshot and returns its ID.
+func (s *stage) save(cluster, name string) (id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		c, err := tx.Cluster(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		id = admission.NewID("s")
+		return tx.AddSnapshot(ctx, store.Snapshot{ID: id, Project: c.Project, Name: name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec})
+	})
+	return id
+}
+
+// createFrom asks for a cluster that begins with what a snapshot holds.
+func (s *stage) createFrom(name, snapshot string) (id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		from, err := tx.Snapshot(ctx, snapshot)
+		if err != nil {
+			return err
+		}
+		plan, err := s.admission.CreateFrom(ctx, tx, spec.Cluster{Name: name, Nodes: 1}, &from)
+		if err != nil {
+			return err
+		}
+		c, err := s.admission.CarryOut(ctx, tx, plan, "admin", 0)
+		id = c.ID
+		return err
+	})
+	return id
+}
+
+func (s *stage) untilSnapshot(id string, phase store.Phase) store.Snapshot {
+	s.Helper()
+	var now store.Snapshot
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		s.view(func(ctx context.Context, tx *store.Tx) (err error) {
+			now, err = tx.Snapshot(ctx, id)
+			return err
+		})
+		if now.Phase == phase {
+			return now
+		}
+	}
+	s.Fatalf("snapshot %s is not %s: %s %s", now.Name, phase, now.Phase, now.Reason)
+	return now
+}
+
+func TestACopyOfAClusterBeginsWithWhatWasSaved(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 6)
+		stop := s.run(1)
+		s.untilFree(6)
+		id := s.create("hello", 1)
+		s.untilReady(id, 1)
+		s.substrate.Write(id, "first")
+		snapshot := s.save(id, "before")
+		if saved := s.untilSnapshot(snapshot, store.Saved); saved.Bytes != int64(len("first")) || !strings.Contains(saved.Reason, "5 B") {
+			t.Errorf("%d bytes: %s", saved.Bytes, saved.Reason)
+		}
+		s.substrate.Write(id, "second")
+		s.remove(id)
+		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+
+		one := s.createFrom("one", snapshot)
+		stop()
+		s.run(1)
+		s.untilReady(one, 1)
+		s.pause(one)
+		s.untilPaused(one)
+		two := s.createFrom("two", snapshot)
+		s.untilReady(two, 1)
+		for _, id := range []string{one, two} {
+			if got := s.substrate.Read(id); got != "first" {
+				t.Errorf("a copy begins with %q", got)
+			}
+		}
+		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantSnapshotDeleted(ctx, snapshot) })
+		s.untilSnapshot(snapshot, store.Deleted)
+		if left, _ := s.substrate.Snapshots(t.Context()); len(left) > 0 {
+			t.Error("left: ", left)
+		}
+		if got := s.substrate.Read(two); got != "first" {
+			t.Errorf("with its snapshot a copy lost %q", got)
+		}
+		s.remove(one)
+		s.remove(two)
+		s.until(one, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.untilClean(two)
+	})
+}
+
+func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 3)
+	s.run(1)
+	s.untilFree(3)
+	id := s.create("hello", 1)
+	s.untilReady(id, 1)
+	s.substrate.Write(id, "four")
+	s.substrate.Fill(3)
+	if failed := s.untilSnapshot(s.save(id, "large"), store.Failed); !strings.Contains(failed.Reason, "takes 4 bytes, and 3 are free") {
+		t.Error(failed.Reason)
+	}
+	s.substrate.Fill(-1)
+	var taken error
+	_ = s.db.Update(t.Context(), func(tx *store.Tx) error {
+		c, err := tx.Cluster(t.Context(), id)
+		if err == nil {
+			taken = tx.AddSnapshot(t.Context(), store.Snapshot{ID: "s2", Project: c.Project, Name: "large", ClusterID: c.ID, Cluster: c.Name})
+		}
+		return taken
+	})
+	if !errors.Is(taken, store.ErrExists) {
+		t.Error(taken)
+	}
+	s.remove(id)
+	late := s.save(id, "late")
+	if failed := s.untilSnapshot(late, store.Failed); !strings.Contains(failed.Reason, "being deleted") {
+		t.Error(failed.Reason)
+	}
+	s.untilClean(id)
+	if left, _ := s.substrate.Snapshots(t.Context()); len(left) > 0 {
+		t.Error("left: ", left)
+	}
+}
+
+func TestWhatNobodyWantsOfSnapshotsIsSweptAway(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 1)
+	if _, err := s.substrate.Save(t.Context(), "c1", "forgotten", func(int64) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.run(1)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if left, _ := s.substrate.Snapshots(t.Context()); len(left) == 0 {
+			return
+		}
+	}
+	t.Error("it is still there")
+}
