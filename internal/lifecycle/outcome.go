@@ -46,6 +46,7 @@ const (
 	CauseDeadline   Cause = "deadline"   // a phase lasted too long
 	CauseBoot       Cause = "boot"       // it came to nothing, more than once
 	CauseStopped    Cause = "stopped"    // a node ended by itself
+	CauseLost       Cause = "lost"       // a node's agent was silent, or what runs on it was not well
 	CauseMachine    Cause = "machine"    // the machine under a node was taken out of service
 	CauseInspection Cause = "inspection" // a machine's tests or the erasure of its disks
 	CauseSuspect    Cause = "suspect"    // a machine on which a node failed
