@@ -83,8 +83,8 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 }
 
 type quarantine struct {
-	machineRef
-	Body struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+	Body    struct {
 		Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for whoever looks after the machine"`
 	}
 }
