@@ -292,7 +292,7 @@ func (n *node) serve(ctx context.Context, config *protocol.Config) {
 		// Not ctx: stop ends them in order.
 		n.supervisor.start(context.WithoutCancel(ctx), s)
 	}
-	for _, c := range n.probes(config.Self) {
+	for _, c := range n.probes(config) {
 		n.watch(ctx, c)
 	}
 	if n.head != nil {

@@ -64,20 +64,47 @@ func checkNames(role protocol.Role) []string {
 	if role == protocol.Head {
 		return []string{"munge", "sshd", "slurmctld", "home"}
 	}
-	return []string{"munge", "sshd", "slurmd", "home"}
+	return []string{"munge", "sshd", "slurmd", "home", "network"}
 }
 
 // probes are the health checks of a role.
-func (n *node) probes(self protocol.Peer) []check {
+func (n *node) probes(config *protocol.Config) []check {
+	self := config.Self
 	checks := []check{
 		{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge},
 		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))},
 		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
 	}
-	if self.Role == protocol.Compute {
-		checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
+	network := check{name: "network", every: networkEvery}
+	switch {
+	case self.Role == protocol.Compute:
+		network.probe = n.reaches("the head", headOf(config).Address)
+		checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd}, network)
+	case !whole(n.boot): // a head on a machine of its own reaches the controller by the same NIC
+		n.reporter.expect(network.name)
+		network.probe = n.reaches("the cluster's gateway", config.Gateway.Address)
+		checks = append(checks, network)
 	}
 	return checks
+}
+
+// networkEvery is short, as a node whose link is cut may go on to report by another way.
+const networkEvery = 2 * time.Second
+
+// silentPort is one that nobody listens on: that it refuses says that the host is reached, and nobody's log is filled.
+const silentPort = "9"
+
+// reaches sees whether packets come and go on the cluster's network.
+func (n *node) reaches(who, address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err := n.world.dial(ctx, "tcp", net.JoinHostPort(address, silentPort))
+		if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+		return fmt.Errorf("%s does not answer: %w", who, err)
+	}
 }
 
 // probeMunge sends a credential through the daemon and back. The programs are spared while that cannot work.

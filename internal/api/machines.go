@@ -46,6 +46,8 @@ func (a *API) registerMachines(api huma.API) {
 			return a.onMachine(ctx, in.Machine, verb.name, verb.act)
 		})
 	}
+	apart := op("quarantine-machine", http.MethodPost, "/v1/machines/{machine}/quarantine", "Set a machine apart now; a node on it is ended and replaced", 404)
+	huma.Register(api, apart, a.quarantineMachine)
 	huma.Register(api, op("remove-machine", http.MethodDelete, "/v1/machines/{machine}", "Remove a machine from the inventory as soon as it is free", 404), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
 		return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
 			return tx.WantMachine(ctx, m.ID, store.ForRemoval)
@@ -78,6 +80,23 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 		return err
 	})
 	return out, a.tell(err, nil)
+}
+
+type quarantine struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+	Body    struct {
+		Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for whoever looks after the machine"`
+	}
+}
+
+func (a *API) quarantineMachine(ctx context.Context, in *quarantine) (*machineOutput, error) {
+	return a.onMachine(ctx, in.Machine, "quarantine", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+		why := "by " + identityOf(ctx)
+		if in.Body.Reason != "" {
+			why += ": " + in.Body.Reason
+		}
+		return tx.QuarantineMachine(ctx, m, why)
+	})
 }
 
 func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *store.Tx, store.Machine) error) (*machineOutput, error) {

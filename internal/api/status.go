@@ -103,6 +103,13 @@ func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, 
 	}
 	var c store.Census
 	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		standing, err := tx.Alarms(ctx)
+		if err != nil {
+			return err
+		}
+		for _, alarm := range standing {
+			s.Alarms = append(s.Alarms, Alarm{"nodes-lost", alarm.Text})
+		}
 		c, err = tx.Census(ctx)
 		return err
 	})

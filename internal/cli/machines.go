@@ -22,7 +22,7 @@ inspected again. One that fails goes into quarantine, says why, and comes back b
 		Example: `  muster machines add --local 4 --wait
   muster machines list
   muster machines maintain local-3`,
-	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesFree(), a.machinesRemove())
+	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesQuarantine(), a.machinesFree(), a.machinesRemove())
 }
 
 func (a *app) machinesList() *cobra.Command {

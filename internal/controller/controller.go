@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -172,12 +173,12 @@ func (k *controller) run(ctx context.Context) error {
 		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {
-				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: lifecycle.LocalLimits(),
+				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
 			},
 			"metal": {Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits()},
 		},
 	}
-	watch := monitor.New(k.db, k.authority, k.Log)
+	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry = k.telemetry
 	engine := lifecycle.New(k.owner, world, k.Log)
 	yard := newYard(k, watch)
@@ -205,6 +206,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { world.WatchLimits(ctx, k.Log); return nil })
 	group.Go(func() error { world.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
+	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })
@@ -223,11 +225,18 @@ func (k *controller) run(ctx context.Context) error {
 
 // metalLimits are the limits of whole machines, as the site file sets them.
 func (k *controller) metalLimits() lifecycle.Limits {
-	limits := lifecycle.MetalLimits()
+	limits := k.limits(lifecycle.MetalLimits())
 	if boot := k.admission.Catalogue.BootWithin; boot > 0 {
 		limits.Boot, limits.Inspection = boot, boot
 	}
 	return limits
+}
+
+// limits are those of any node, as the site file sets them.
+func (k *controller) limits(l lifecycle.Limits) lifecycle.Limits {
+	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
+	l.Together = cmp.Or(k.admission.Catalogue.Together, l.Together)
+	return l
 }
 
 // serve answers on a listener until ctx ends; then it gives running requests a moment and cuts the rest.

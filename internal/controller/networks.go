@@ -156,6 +156,7 @@ func (y *yard) network(ctx context.Context, n inventory.Network) error {
 	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, tlsListener(plain, config), y.watch.Handler()) })
+	group.Go(func() error { return y.watch.Listen(ctx, n.Name) })
 	group.Go(func() error {
 		return netboot.Serve(ctx, netboot.Config{
 			Network: n, House: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,10 @@ type Catalogue struct {
 	BootWithin time.Duration
 	Acceptance Acceptance
 	Leases     Leases
+	// Silence is how long the agent of a node may be silent before the node is failed; 0: the default.
+	Silence time.Duration
+	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
+	Together float64
 }
 
 // siteFile is site.yaml as it is written.
@@ -38,7 +43,9 @@ type siteFile struct {
 		Head    string `yaml:"head_class"`
 	} `yaml:"defaults"`
 	Limits struct {
-		Boot string `yaml:"boot"`
+		Boot     string `yaml:"boot"`
+		Silence  string `yaml:"silence"`
+		Together string `yaml:"together"`
 	} `yaml:"limits"`
 	Acceptance acceptanceFile         `yaml:"acceptance"`
 	Prices     pricesFile             `yaml:"prices"`
@@ -85,14 +92,16 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		return Catalogue{}, err
 	}
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
-	if file.Limits.Boot != "" {
-		within, err := time.ParseDuration(file.Limits.Boot)
-		if err != nil || within < 10*time.Second || within > 24*time.Hour {
-			return c, fmt.Errorf("limits.boot: %q; write the time that a machine may be silent on its way up, from 10s to 24h, for example 8m", file.Limits.Boot)
-		}
-		c.BootWithin = within
-	}
 	var err error
+	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour, "the time that a machine may be silent on its way up", "8m"); err != nil {
+		return c, err
+	}
+	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour, "the time that the agent of a node may be silent", "30s"); err != nil {
+		return c, err
+	}
+	if c.Together, err = share(file.Limits.Together); err != nil {
+		return c, err
+	}
 	if c.Acceptance, err = file.Acceptance.read(); err != nil {
 		return c, err
 	}
@@ -144,6 +153,30 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		}
 	}
 	return c, file.money(&c)
+}
+
+// limit reads a time of the site file; "" is 0.
+func limit(field, text string, least, most time.Duration, what, example string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		return 0, fmt.Errorf("limits.%s: %q; write %s, from %s to %s, for example %s", field, text, what, least, most, example)
+	}
+	return d, nil
+}
+
+// share reads limits.together; "" is 0.
+func share(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	if err != nil || !strings.HasSuffix(text, "%") || percent < 1 || percent > 100 {
+		return 0, fmt.Errorf("limits.together: %q; write the share of a network's nodes that may be lost at once before an alarm is raised instead, from 1%% to 100%%, for example 25%%", text)
+	}
+	return float64(percent) / 100, nil
 }
 
 // Find returns the class of that name.

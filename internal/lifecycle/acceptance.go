@@ -11,10 +11,10 @@ import (
 	"muster/internal/store"
 )
 
-// laterChecks are those that can pass only when the node has measured itself.
+// laterChecks are those that can pass only when the node has measured itself, or when its head is there.
 func (n nodeView) laterChecks() []string {
 	if n.Role == protocol.Compute {
-		return []string{"slurmd"}
+		return []string{"slurmd", "network"}
 	}
 	return nil
 }

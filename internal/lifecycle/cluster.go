@@ -15,8 +15,9 @@ import (
 // clusterView is a cluster as its handlers see it.
 type clusterView struct {
 	store.Cluster
-	nodes     []store.Node // not gone
-	returning []string     // machines given up and not yet back in the pool
+	nodes     []store.Node  // not gone
+	returning []string      // machines given up and not yet back in the pool
+	alarms    []store.Alarm // at the places of its nodes
 	now       time.Time
 }
 
@@ -55,6 +56,9 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 		return c, subject{}, err
 	}
 	if c.returning, err = tx.Returning(ctx, id); err != nil {
+		return c, subject{}, err
+	}
+	if c.alarms, err = tx.AlarmsOf(ctx, id); err != nil {
 		return c, subject{}, err
 	}
 	c.now, err = tx.Now(ctx)
@@ -101,6 +105,8 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 		outcome = w.rollOut(c, s.text())
 	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
+	case s.settled && len(c.alarms) > 0:
+		outcome = c.at(store.Degraded, c.alarms[0].Text, clusterLooks)
 	case s.settled:
 		outcome = c.at(store.Ready, s.text(), 6*clusterLooks)
 		if c.Reached < c.Generation {
@@ -137,6 +143,11 @@ func (w World) refill(c clusterView, o Outcome) Outcome {
 		fresh, err := tx.Cluster(ctx, c.ID) // as intended now; the claim's lock keeps it so
 		if err != nil || fresh.Desired != store.Present {
 			return err
+		}
+		if many, err := w.manyFailed(ctx, tx, c.ID); err != nil {
+			return err
+		} else if many != "" {
+			return tx.SayShort(ctx, fresh, many)
 		}
 		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)
 		if err != nil {

@@ -58,7 +58,9 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	}
 	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
-	s.limit(func(l *lifecycle.Limits) { l.Quarantine, l.Forget = 300*time.Millisecond, time.Second })
+	s.limit(func(l *lifecycle.Limits) {
+		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
+	})
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		for range machines {
 			id := admission.NewID("m")

@@ -202,6 +202,8 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 		return advance(store.Reserved, "for %s", m.HolderName)
 	case m.Desired == store.ForRemoval:
 		return removal(m)
+	case m.Suspect != "":
+		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
 	case m.Desired == store.ForMaintenance:
 		return advance(store.Maintenance, "taken out of service")
 	case m.ToInspect:

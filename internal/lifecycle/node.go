@@ -30,6 +30,7 @@ type nodeView struct {
 	networks []inventory.Network // of the cluster's machines
 	machines bool                // the site has networks with machines, so the cluster may get some
 	onItsWay *store.Boot         // how far the machine is with this boot; nil if nothing tells
+	listened time.Time           // since then the agents of its place are heard without a gap
 	now      time.Time
 }
 
@@ -67,10 +68,10 @@ func (w World) nodes() chart[nodeView] {
 			store.Pending:   {handle: nodePending},
 			store.Attaching: {handle: w.nodeAttach, deadline: w.within(func(l Limits) time.Duration { return l.Attach }), late: w.nodeAttachLate},
 			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
-			store.Joining:   {handle: w.nodeJoin, deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
-			store.Testing:   {handle: w.nodeTest, deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
-			store.Ready:     {handle: w.nodeReady},
-			store.Draining:  {handle: w.nodeDrain}, // its limit is the user's
+			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
+			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
+			store.Ready:     {handle: w.alive(w.nodeReady)},
+			store.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
 			store.Failed:    {handle: w.nodeFailed},
 			store.Releasing: {handle: w.nodeRelease},
 		},
@@ -107,6 +108,9 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 			return n, subject{}, err
 		}
 	}
+	if n.listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
+		return n, subject{}, err
+	}
 	n.now, err = tx.Now(ctx)
 	who := store.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
 	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err
@@ -129,7 +133,8 @@ func (n nodeView) inform(to store.Phase, format string, args ...any) Outcome {
 }
 
 func (n nodeView) fail(format string, args ...any) Outcome {
-	return n.stopsRollout(n.inform(store.Failed, format, args...))
+	failed := n.inform(store.Failed, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.NoteFailure(ctx, n.ID) })
+	return n.stopsRollout(failed)
 }
 
 // late is the exit of a phase that lasted too long.
@@ -149,6 +154,8 @@ func nodePending(_ context.Context, n nodeView) Outcome {
 		return n.inform(store.Releasing, "no longer wanted")
 	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
 		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
+	case n.machine.Suspect != "":
+		return n.fail("machine %s is set apart: %s", n.machine.Name, n.machine.Suspect).because(CauseMachine)
 	case n.awaitsFiles():
 		return waitFor(nodeLooks, "waits for its cluster's files")
 	}
@@ -343,14 +350,14 @@ func (n nodeView) bootAnew(what string) Outcome {
 	return n.inform(store.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
 }
 
-// silence is how long an agent that speaks every few seconds may say nothing before its machine is believed to be at
-// something else.
-const silence = 20 * time.Second
+// mute is how long an agent that speaks every few seconds may say nothing before its machine is believed to be at
+// something else, if it asks what to boot.
+const mute = 20 * time.Second
 
 // startedAnew says that the node's machine asks what to boot and its agent is silent: somebody pressed a button, or the
 // kernel gave up. The question alone proves nothing, as anybody on the network can ask it.
 func (n nodeView) startedAnew() bool {
-	return n.onItsWay != nil && n.onItsWay.Detail == store.AskedAgain && n.now.Sub(n.Seen.At) > silence
+	return n.onItsWay != nil && n.onItsWay.Detail == store.AskedAgain && n.now.Sub(n.Seen.At) > mute
 }
 
 // nodeDrain waits until Slurm has the node drained and without jobs. At the user's limit the jobs are ended, and after a

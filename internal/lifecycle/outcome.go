@@ -47,6 +47,7 @@ const (
 	CauseBoot       Cause = "boot"       // it came to nothing, more than once
 	CauseStopped    Cause = "stopped"    // a node ended by itself
 	CauseAcceptance Cause = "acceptance" // a node did worse in its tests than its class does
+	CauseLost       Cause = "lost"       // a node's agent was silent, or what runs on it was not well
 	CauseMachine    Cause = "machine"    // the machine under a node was taken out of service
 	CauseInspection Cause = "inspection" // a machine's tests or the erasure of its disks
 	CauseSuspect    Cause = "suspect"    // a machine on which a node failed

@@ -68,6 +68,9 @@ type Limits struct {
 	Boot       time.Duration // between two signs of life of a boot, until its agent answers
 	Join       time.Duration // until its services run
 	Test       time.Duration // until it has passed its test and Slurm has it
+	Silence    time.Duration // of the agent of a node that runs
+	Together   float64       // share of a place's nodes that may be lost at once and be believed of each
+	Calm       time.Duration // how long a failure counts as one of those that came at once
 	Forget     time.Duration // how long a released node may stand in Slurm's list
 	Halt       time.Duration // for slurmctld to stop before a pause
 	KillGrace  time.Duration // for jobs that are ended at the drain's limit
@@ -80,6 +83,7 @@ type Limits struct {
 func LocalLimits() Limits {
 	return Limits{
 		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: 90 * time.Second, Forget: 10 * time.Second,
+		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
 	}
 }
@@ -88,17 +92,21 @@ func LocalLimits() Limits {
 func MetalLimits() Limits {
 	return Limits{
 		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
+		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
 	}
 }
 
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two
-// steps. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row is written before
+// steps, and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row is written before
 // anything of it exists.
 func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := errors.Join(w.sweep(ctx, log), w.sweepSnapshots(ctx, log)); err != nil && ctx.Err() == nil {
 			log.Error("cannot look for remains", "error", err)
+		}
+		if err := w.clearAlarms(ctx); err != nil && ctx.Err() == nil {
+			log.Error("cannot look whether alarms are over", "error", err)
 		}
 		select {
 		case <-ctx.Done():

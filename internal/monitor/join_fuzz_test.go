@@ -24,7 +24,7 @@ func FuzzJoin(f *testing.F) {
 		f.Fatal(err)
 	}
 	// Without a database: who has no token does not reach it.
-	handler := monitor.New(nil, authority, slog.New(slog.DiscardHandler)).Handler()
+	handler := monitor.New(nil, authority, "test", slog.New(slog.DiscardHandler)).Handler()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		request := httptest.NewRequest(http.MethodPost, "/agent/v1/join", bytes.NewReader(body))
 		answer := httptest.NewRecorder()

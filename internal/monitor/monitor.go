@@ -32,15 +32,17 @@ const joinPath = "/agent/v1/join"
 type Monitor struct {
 	db        *store.Store
 	authority *identity.Authority
+	owner     string // of this controller among its replicas
 	log       *slog.Logger
 	board     *board
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 }
 
-// New makes a Monitor; Run must run for its long polls to hear of news.
-func New(db *store.Store, a *identity.Authority, log *slog.Logger) *Monitor {
-	return &Monitor{db: db, authority: a, log: log, board: newBoard(db)}
+// New makes a Monitor of the controller that owner names; Run must run for its long polls to hear of news, and Listen for its
+// nodes to be believed silent.
+func New(db *store.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
+	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db)}
 }
 
 // Run watches for news until ctx ends.

@@ -39,6 +39,8 @@ SlurmctldParameters=enable_configless
 SlurmUser=slurm
 AuthType=auth/munge
 CredType=cred/munge
+# A job that lost its node waits this long before it starts again, in seconds, so that what allowed its first run is void.
+AuthInfo=cred_expire=30
 SlurmctldPidFile=/run/slurm/slurmctld.pid
 SlurmdPidFile=/run/slurm/slurmd.pid
 # Nodes that joined before a queue was added have an older copy of this file, which does not matter to them.

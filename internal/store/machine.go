@@ -22,7 +22,7 @@ type Machine struct {
 	Holder      string // ID of the node that has it; "" if none
 	HolderName  string // "cluster/node", for people
 	HolderBoot  int64  // boots that the holder has begun
-	Suspect     string // why the last node on it failed; "" once an inspection has passed
+	Suspect     string // why the last node on it failed, or an operator set it apart; "" once an inspection has passed
 	Boot        int64  // number of its last boot for an inspection
 	BootAt      time.Time
 	Tries       int  // boots of the inspection that goes on
@@ -42,7 +42,7 @@ type Release struct {
 
 // Free says that the machine can be given away now.
 func (m Machine) Free() bool {
-	return m.Phase == Available && m.Holder == "" && m.Desired == ForService
+	return m.Phase == Available && m.Holder == "" && m.Desired == ForService && m.Suspect == ""
 }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
@@ -198,12 +198,20 @@ func (tx *Tx) AskInspection(ctx context.Context, id string) error {
 	return nil
 }
 
-// SuspectMachine notes why the node on it failed, so that the machine is set apart when it is released.
+// SuspectMachine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
 func (tx *Tx) SuspectMachine(ctx context.Context, id, reason string) error {
-	if _, err := tx.exec(ctx, `UPDATE machine SET suspect = $1 WHERE id = $2`, reason, id); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET suspect = $1, `+woken+` WHERE id = $2`, reason, id); err != nil {
 		return fmt.Errorf("suspect machine %s: %w", id, err)
 	}
 	return nil
+}
+
+// QuarantineMachine asks that a machine is set apart now: a node that has it is failed for that.
+func (tx *Tx) QuarantineMachine(ctx context.Context, m Machine, reason string) error {
+	if m.Holder != "" {
+		tx.Wake(NodeKind, m.Holder)
+	}
+	return tx.SuspectMachine(ctx, m.ID, reason)
 }
 
 // SaveFacts writes what a passed inspection found; it answers every inspection asked for up to number and clears the

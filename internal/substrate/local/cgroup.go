@@ -151,6 +151,25 @@ func (c cgroups) outOfMemory(name string) int {
 	return 0
 }
 
+// frozen says that somebody has frozen the group; we never do.
+func (c cgroups) frozen(name string) bool {
+	state := c.read(name, "freezer.state", "cgroup.freeze")
+	return state != "" && state != "THAWED" && state != "0"
+}
+
+// thaw lets the group's processes run, or die.
+func (c cgroups) thaw(name string) error {
+	for _, dir := range c.dirs(name) {
+		for file, text := range map[string]string{"freezer.state": "THAWED", "cgroup.freeze": "0"} {
+			err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+				return fmt.Errorf("thaw control group: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // read returns the first of the files that any of the group's directories has.
 func (c cgroups) read(name string, files ...string) string {
 	for _, dir := range c.dirs(name) {

@@ -118,8 +118,11 @@ func plug(cluster, own string, n substrate.Node) error {
 		if err != nil {
 			return err
 		}
-		return links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER,
-			State: netlink.NUD_NOARP, HardwareAddr: n.MAC})
+		if err := links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER,
+			State: netlink.NUD_NOARP, HardwareAddr: n.MAC}); err != nil {
+			return err
+		}
+		return introduce(links, n.Address.Addr()) // a node that asks whether its gateway is there wants an answer
 	})
 }
 

@@ -125,6 +125,9 @@ func (d *Driver) endAll(ctx context.Context, b boot) error {
 			return err
 		}
 	}
+	if err := d.endFrozen(b); err != nil {
+		return err
+	}
 	if p, ok := d.first(b); ok {
 		if err := p.end(ctx, d.config.Grace); err != nil {
 			return fmt.Errorf("end the first process: %w", err)
@@ -132,6 +135,24 @@ func (d *Driver) endAll(ctx context.Context, b boot) error {
 		d.wards.collect()
 	}
 	return d.endInCgroup(ctx, b)
+}
+
+// endFrozen kills what somebody has frozen, before it is thawed, as frozen processes do not die: none of them gets to do
+// anything more.
+func (d *Driver) endFrozen(b boot) error {
+	if !d.cgroups.frozen(b.name) {
+		return nil
+	}
+	pids, err := d.cgroups.processes(b.name)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("end a frozen process: %w", err)
+		}
+	}
+	return d.cgroups.thaw(b.name)
 }
 
 // endStarters kills every runc that was told to start the container. Its own children then end by themselves, having

@@ -1,0 +1,256 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+)
+
+// believed is how many nodes of a place may always be lost at once and be believed of each.
+const believed = 2
+
+// massLooks is how often a node that is lost together with many others looks again.
+const massLooks = 10 * time.Second
+
+// alive goes before the handler of a node whose agent is to be heard. It fails the node that is lost: its agent is silent,
+// or what runs on it has not been well, for longer than the limit. What many nodes seem to have at once is taken for a fault
+// of what is between them and the controllers: then none is failed, and an alarm is raised. What the substrate itself shows is
+// certain and needs no guard; the handlers see to that.
+func (w World) alive(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
+	return func(ctx context.Context, n nodeView) Outcome {
+		if n.cluster.Desired == store.ToDelete {
+			return handle(ctx, n)
+		}
+		if n.machine.Suspect != "" {
+			return n.fail("machine %s is set apart: %s", n.machine.Name, n.machine.Suspect).because(CauseMachine)
+		}
+		limit := w.ground(n).Limits.Silence
+		why, left, err := w.lost(ctx, n, limit)
+		switch {
+		case err != nil:
+			return retry(err)
+		case why == "":
+			o := handle(ctx, n)
+			if o.after > left && left > 0 {
+				o.after = left + time.Millisecond // so that the limit is kept
+			}
+			return o
+		}
+		var all crowd
+		err = w.DB.View(ctx, func(tx *store.Tx) (err error) {
+			all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
+			return err
+		})
+		if err != nil {
+			return retry(err)
+		}
+		if !all.many() {
+			return n.fail("%s", why).because(CauseLost)
+		}
+		return waitFor(massLooks, "%s, and is not given up: %s", why, all).with(func(ctx context.Context, tx *store.Tx) error {
+			tx.Wake(store.ClusterKind, n.Cluster)
+			return tx.RaiseAlarm(ctx, n.machine.Network, fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
+		})
+	}
+}
+
+// lost says why a node is to be given up, "" if it is not, and how long it has left as things stand. Time counts only from
+// when the node's place was listened to: a controller must not take its own deafness for theirs.
+func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why string, left time.Duration, err error) {
+	seen, well := n.PhaseAt, n.PhaseAt
+	if n.Seen.Boot == n.Boot {
+		seen, well = n.Seen.At, later(n.Seen.WellAt, n.PhaseAt)
+	}
+	silent := n.now.Sub(later(seen, n.listened))
+	left = limit - silent
+	if left <= 0 {
+		return fmt.Sprintf("its agent was silent for %.0f s", n.now.Sub(seen).Seconds()), left, nil
+	}
+	if n.Phase != store.Ready && n.Phase != store.Draining {
+		return "", left, nil // what joins is not yet well, and has a deadline
+	}
+	if n.Role == protocol.Head {
+		limit = max(limit, w.ground(n).Limits.Join) // a new one would end every session, and would need as long
+	}
+	left = min(left, limit-n.now.Sub(later(well, n.listened)))
+	bySlurm := n.Role == protocol.Compute && givenUpBySlurm(n.Seen.Slurm)
+	if left > 0 && !bySlurm {
+		return "", left, nil
+	}
+	if n.Role == protocol.Compute {
+		// Without its head no node is well, and Slurm says nothing: that is the head's fault.
+		if well, err := w.headIsWell(ctx, n.Cluster); err != nil || !well {
+			return "", limit, err
+		}
+	}
+	if left > 0 {
+		return "Slurm has given it up: it does not respond", left, nil
+	}
+	return fmt.Sprintf("not well for %.0f s: %s", n.now.Sub(well).Seconds(), n.unwell()), left, nil
+}
+
+// givenUpBySlurm is true of a node that slurmctld has lost, and false of one that somebody took down.
+func givenUpBySlurm(s *protocol.SlurmNode) bool {
+	return s != nil && s.State == "down" && !s.Responding && s.Reason == "Not responding"
+}
+
+// headIsWell says that the cluster's head is ready, was heard just now, and had nothing to complain of.
+func (w World) headIsWell(ctx context.Context, cluster string) (well bool, err error) {
+	err = w.DB.View(ctx, func(tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		for _, n := range nodes {
+			well = well || n.Role == protocol.Head && n.Phase == store.Ready && n.Seen.Healthy(n.Boot) && now.Sub(n.Seen.At) < mute
+		}
+		return err
+	})
+	return well, err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// crowd is how many nodes of a place are lost, or about to be, or have just failed, at one moment.
+type crowd struct {
+	place     string
+	lost, of  int // by name
+	failed    int // of the lost
+	mayBeLost int
+}
+
+// many says that this is no fault of single nodes: more than the limit are lost, or all of two or more.
+func (c crowd) many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
+
+func (c crowd) String() string {
+	return fmt.Sprintf("%d of %d nodes %s are lost at once", c.lost, c.of, at(c.place))
+}
+
+// at names a place.
+func at(place string) string {
+	if place == "" {
+		return "on the controller's host"
+	}
+	return "on network " + place
+}
+
+// crowd counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
+// same moment.
+func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits Limits) (crowd, error) {
+	c := crowd{place: place}
+	pulses, err := tx.Pulses(ctx, place, limits.Calm)
+	if err != nil {
+		return c, err
+	}
+	listened, err := tx.ListenedSince(ctx, place)
+	if err != nil {
+		return c, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return c, err
+	}
+	all, lost, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, p := range pulses {
+		who := p.Cluster + "/" + p.Name
+		all[who] = true
+		spoke := later(p.SeenAt, listened)
+		if p.SeenAt.IsZero() {
+			spoke = later(p.PhaseAt, listened)
+		}
+		if p.Phase == store.Ready || p.Phase == store.Draining {
+			spoke = later(later(p.WellAt, p.PhaseAt), listened)
+		}
+		if !p.FailedAt.IsZero() {
+			failed[who] = true
+		}
+		if failed[who] || now.Sub(spoke) >= limits.Silence/2 {
+			lost[who] = true
+		}
+	}
+	c.lost, c.of, c.failed = len(lost), len(all), len(failed)
+	c.mayBeLost = max(believed, int(math.Ceil(limits.Together*float64(c.of))))
+	return c, nil
+}
+
+// manyFailed says why the missing nodes of a cluster must wait: so many nodes have failed just now where its own
+// did that to replace all at once might only spread what ails them. "" if they need not wait.
+func (w World) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (string, error) {
+	places, err := tx.PlacesOfFailures(ctx, cluster)
+	if err != nil {
+		return "", err
+	}
+	for _, place := range places {
+		limits := w.limitsAt(place)
+		c, err := w.crowd(ctx, tx, place, limits)
+		if err != nil {
+			return "", err
+		}
+		if c.failed > c.mayBeLost {
+			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.failed, c.of, at(place), limits.Calm), nil
+		}
+	}
+	return "", nil
+}
+
+// clearAlarms ends the alarms of places whose nodes are heard again, and of those that are few by now.
+func (w World) clearAlarms(ctx context.Context) error {
+	var over []store.Alarm
+	err := w.DB.View(ctx, func(tx *store.Tx) error {
+		alarms, err := tx.Alarms(ctx)
+		if err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, a := range alarms {
+			limits := w.limitsAt(a.Place)
+			listened, err := tx.ListenedSince(ctx, a.Place)
+			if err != nil {
+				return err
+			}
+			if now.Sub(listened) < limits.Silence {
+				continue // nobody can tell yet
+			}
+			c, err := w.crowd(ctx, tx, a.Place, limits)
+			if err != nil {
+				return err
+			}
+			if !c.many() {
+				over = append(over, a)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(over) == 0 {
+		return err
+	}
+	return w.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, a := range over {
+			if err := tx.ClearAlarm(ctx, a.Place, "over: the nodes "+at(a.Place)+" are heard again, or are given up"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// limitsAt are those of the ground that a place belongs to.
+func (w World) limitsAt(place string) Limits {
+	if place == "" {
+		return w.Grounds["local"].Limits
+	}
+	return w.Grounds["metal"].Limits
+}

@@ -1,0 +1,33 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"muster/internal/store"
+)
+
+// ThisHost is the place of nodes that reach the controllers by sockets of their host; every other place is a network.
+const ThisHost = ""
+
+// listenEvery is how often a controller notes that it hears a place: well within what the store counts as a gap.
+const listenEvery = time.Second
+
+// Listen notes, until ctx ends, that this controller hears the agents of a place. Run it beside what serves them. A
+// controller that is stopped, or whose database is away, notes nothing, and the silence of nodes counts anew from when it
+// does again.
+func (m *Monitor) Listen(ctx context.Context, place string) error {
+	heard := true
+	for ctx.Err() == nil {
+		err := m.db.Quietly(ctx, func(tx *store.Tx) error { return tx.Listen(ctx, place, m.owner) })
+		if err != nil && ctx.Err() == nil && heard {
+			m.log.Error("cannot note that agents are heard; silence does not count meanwhile", "place", place, "error", err)
+		}
+		heard = err == nil
+		select {
+		case <-ctx.Done():
+		case <-time.After(listenEvery):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// deaf is how long a controller may be away, stopped or without its database, before it has missed something: one of the
+// reports that agents send every 5 s.
+const deaf = 5 * time.Second
+
+// earsKept is how long the ear of a controller that is no more is remembered.
+const earsKept = time.Hour
+
+// Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count anew.
+func (tx *Tx) Listen(ctx context.Context, place, controller string) error {
+	_, err := tx.exec(ctx, `INSERT INTO ear (place, controller, since, heard_at) VALUES ($1, $2, now_ms(), now_ms())
+		ON CONFLICT (place, controller) DO UPDATE SET
+			since = CASE WHEN now_ms() - ear.heard_at > $3 THEN now_ms() ELSE ear.since END, heard_at = now_ms()`,
+		place, controller, deaf.Milliseconds())
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM ear WHERE heard_at < now_ms() - $1`, earsKept.Milliseconds())
+	}
+	if err != nil {
+		return fmt.Errorf("listen at %q: %w", place, err)
+	}
+	return nil
+}
+
+// ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
+// One good ear is enough, as agents go from a controller that does not answer to the next.
+func (tx *Tx) ListenedSince(ctx context.Context, place string) (time.Time, error) {
+	var since int64
+	err := tx.row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place, deaf.Milliseconds()).Scan(&since)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("who listens at %q: %w", place, err)
+	}
+	return instant(since), nil
+}
+
+// Pulse is a node as those see it who ask whether many are lost at once.
+type Pulse struct {
+	Node     string // ID
+	Cluster  string // ID
+	Name     string
+	Place    string
+	Phase    Phase
+	PhaseAt  time.Time
+	SeenAt   time.Time // of its boot; zero: never
+	WellAt   time.Time
+	FailedAt time.Time // zero: it has not
+}
+
+// Pulses lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
+// name has no ready node again.
+func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([]Pulse, error) {
+	scan := func(r scanner) (Pulse, error) {
+		var p Pulse
+		var at, seen, well, failed int64
+		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Place, &p.Phase, &at, &seen, &well, &failed)
+		p.PhaseAt, p.SeenAt, p.WellAt, p.FailedAt = instant(at), instant(seen), instant(well), instant(failed)
+		return p, err
+	}
+	pulses, err := list(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, m.network, n.phase, n.phase_at,
+			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END, n.failed_at
+		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
+		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining')
+			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
+				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
+		place, within.Milliseconds())
+	if err != nil {
+		return nil, fmt.Errorf("look at the nodes of %q: %w", place, err)
+	}
+	return pulses, nil
+}
+
+// PlacesOfFailures lists the places where nodes of a cluster have ever failed.
+func (tx *Tx) PlacesOfFailures(ctx context.Context, cluster string) ([]string, error) {
+	scan := func(r scanner) (place string, err error) { return place, r.Scan(&place) }
+	places, err := list(ctx, tx, scan, `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
+		WHERE n.cluster_id = $1 AND n.failed_at > 0 ORDER BY m.network`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list the places where nodes of cluster %s failed: %w", cluster, err)
+	}
+	return places, nil
+}
+
+// NoteFailure writes when a node failed.
+func (tx *Tx) NoteFailure(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("note the failure of node %s: %w", id, err)
+	}
+	return nil
+}
+
+// Alarm says that too many nodes of a place are lost at once to believe it of each.
+type Alarm struct {
+	Place    string // a network; "": the controller's own host
+	RaisedAt time.Time
+	Text     string
+}
+
+// Alarms lists those that stand, by place.
+func (tx *Tx) Alarms(ctx context.Context) ([]Alarm, error) {
+	scan := func(r scanner) (Alarm, error) {
+		var a Alarm
+		var at int64
+		err := r.Scan(&a.Place, &at, &a.Text)
+		a.RaisedAt = instant(at)
+		return a, err
+	}
+	alarms, err := list(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)
+	if err != nil {
+		return nil, fmt.Errorf("list alarms: %w", err)
+	}
+	return alarms, nil
+}
+
+// AlarmsOf lists those at the places of a cluster's nodes.
+func (tx *Tx) AlarmsOf(ctx context.Context, cluster string) ([]Alarm, error) {
+	all, err := tx.Alarms(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	scan := func(r scanner) (place string, err error) { return place, r.Scan(&place) }
+	places, err := list(ctx, tx, scan, `SELECT DISTINCT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list places of cluster %s: %w", cluster, err)
+	}
+	var of []Alarm
+	for _, a := range all {
+		for _, place := range places {
+			if a.Place == place {
+				of = append(of, a)
+			}
+		}
+	}
+	return of, nil
+}
+
+// RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.
+func (tx *Tx) RaiseAlarm(ctx context.Context, place, text string) error {
+	n, err := tx.exec(ctx, `INSERT INTO alarm (place, raised_at, text) VALUES ($1, now_ms(), $2) ON CONFLICT (place) DO NOTHING`, place, text)
+	if err != nil {
+		return fmt.Errorf("raise the alarm at %q: %w", place, err)
+	}
+	if n == 1 {
+		tx.Log(Event{Type: "site.alarm", Text: text})
+	}
+	return nil
+}
+
+// ClearAlarm ends the alarm of a place, with an event that says why.
+func (tx *Tx) ClearAlarm(ctx context.Context, place, why string) error {
+	n, err := tx.exec(ctx, `DELETE FROM alarm WHERE place = $1`, place)
+	if err != nil {
+		return fmt.Errorf("clear the alarm at %q: %w", place, err)
+	}
+	if n == 1 {
+		tx.Log(Event{Type: "site.alarm", Text: why})
+	}
+	return nil
+}
