@@ -166,10 +166,7 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 	}
 	if until, ok := c.Longest(b); ok && !until.Equal(b.Until) {
 		end := until.Add(-plan.Term.Lead)
-		if length := end.Sub(plan.Term.StartsAt).Truncate(time.Second); length > 0 {
-			if length > time.Hour {
-				length = length.Truncate(time.Minute)
-			}
+		if length := roundDown(end.Sub(plan.Term.StartsAt)); length > 0 {
 			hint("a lease until %s fits: lease: {for: %s}", spec.When(end), spec.DurationText(length))
 		}
 	}
@@ -205,6 +202,18 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 	}
 	r.FitsAt = &start
 	hint("%s%s from %s: lease: {start: %s}", count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))
+}
+
+// roundDown makes a length that fits now one that people write, and that fits in a minute, too.
+func roundDown(length time.Duration) time.Duration {
+	unit := time.Second
+	switch length -= min(time.Minute, length/10); {
+	case length >= 4*time.Hour:
+		unit = time.Hour
+	case length >= 10*time.Minute:
+		unit = time.Minute
+	}
+	return length.Truncate(unit)
 }
 
 // endable refuses a lease that is to end in a pause where none is possible: then it would never end.

@@ -1,0 +1,208 @@
+package lifecycle_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/lifecycle"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+// ask is create with a lease, which may be refused.
+func (s *stage) ask(name string, nodes int, lease spec.Lease) (id string, err error) {
+	err = s.db.Update(s.Context(), func(tx *store.Tx) error {
+		plan, err := s.admission.Create(s.Context(), tx, spec.Cluster{Name: name, Nodes: nodes, Lease: &lease})
+		if err != nil {
+			return err
+		}
+		c, err := s.admission.CarryOut(s.Context(), tx, plan, "admin", 0)
+		id = c.ID
+		return err
+	})
+	return id, err
+}
+
+func (s *stage) lease(name string, nodes int, lease spec.Lease) (id string) {
+	s.Helper()
+	id, err := s.ask(name, nodes, lease)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return id
+}
+
+func (s *stage) extend(id string, until time.Time) error {
+	return s.db.Update(s.Context(), func(tx *store.Tx) error {
+		c, err := tx.Cluster(s.Context(), id)
+		if err != nil {
+			return err
+		}
+		plan, err := s.admission.Change(s.Context(), tx, c, admission.Prolonged(c, until))
+		if err != nil {
+			return err
+		}
+		_, err = s.admission.CarryOut(s.Context(), tx, plan, "admin", 0)
+		return err
+	})
+}
+
+// told are the texts of a cluster's events of one type.
+func (s *stage) told(id, kind string) (texts []string) {
+	s.Helper()
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, id, 0, 10_000)
+		for _, e := range events {
+			if e.Type == kind {
+				texts = append(texts, e.Text)
+			}
+		}
+		return err
+	})
+	return texts
+}
+
+func TestALeaseEndsByItself(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 6)
+		s.admission.Catalogue.Leases.Warn = []time.Duration{time.Hour, 4 * time.Second, 2 * time.Second}
+		s.run(2)
+		s.untilFree(6)
+		goes := s.lease("goes", 1, spec.Lease{For: "6s", OnEnd: spec.OnEndDelete})
+		stays := s.lease("stays", 1, spec.Lease{For: "6s"})
+		s.untilClean(goes)
+		if told := strings.Join(s.told(goes, "cluster.lease"), "\n"); !strings.HasSuffix(told, "its lease has ended: it is deleted") ||
+			!strings.Contains(told, "its lease ends within 2s") || strings.Contains(told, "1h") {
+			t.Error(told)
+		}
+
+		c := s.untilPaused(stays)
+		if err := s.resume(stays); err == nil || !strings.Contains(err.Error(), "muster extend stays --for 1d") {
+			t.Error("resumed after the end of its lease:", err)
+		}
+		if err := s.extend(stays, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.resume(stays); err != nil {
+			t.Fatal(err)
+		}
+		s.until(stays, "ready again", func(now store.Cluster, _ []store.Node) bool { return now.Phase == store.Ready })
+		if told := s.told(stays, "cluster.lease"); c.EndsAt.IsZero() || told[len(told)-1] != "its lease has ended: it pauses" {
+			t.Error(c.EndsAt, told)
+		}
+	})
+}
+
+func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 4)
+		s.run(2)
+		s.untilFree(4)
+		first := s.lease("first", 2, spec.Lease{Start: "+15s", For: "5s", OnEnd: spec.OnEndDelete})
+		second := s.lease("second", 3, spec.Lease{Start: "+30s", For: "1h", OnEnd: spec.OnEndDelete})
+		s.until(first, "told when it starts", func(c store.Cluster, nodes []store.Node) bool {
+			return c.Phase == store.Pending && strings.HasPrefix(c.Reason, "starts ") && len(nodes) == 0 && c.Short == ""
+		})
+		if _, err := s.ask("long", 2, spec.Lease{}); err == nil || !strings.Contains(err.Error(), "has reserved") {
+			t.Error("machines that are reserved were given away:", err)
+		}
+		short := s.lease("short", 3, spec.Lease{For: "3s", OnEnd: spec.OnEndDelete})
+		s.untilClean(short)
+		s.untilReady(first, 2)
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			now, err := tx.Now(ctx)
+			c, _ := tx.Cluster(ctx, first)
+			if now.Before(c.StartsAt) {
+				t.Errorf("it started %s early", c.StartsAt.Sub(now))
+			}
+			return err
+		})
+		s.untilReady(second, 3)
+		s.until(first, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+	})
+}
+
+func TestAReservationThatIsDeletedFreesItsTime(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 2)
+		s.run(1)
+		s.untilFree(2)
+		id := s.lease("later", 1, spec.Lease{Start: "+1h"})
+		if _, err := s.ask("now", 1, spec.Lease{}); err == nil {
+			t.Fatal("reserved machines were given away for ever")
+		}
+		s.remove(id)
+		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.untilReady(s.lease("now", 1, spec.Lease{}), 1)
+	})
+}
+
+// A machine is lost before the start: the reservation says so as soon as it is known, and comes as far as it can.
+func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 3)
+		s.run(1)
+		s.untilFree(3)
+		id := s.lease("later", 2, spec.Lease{Start: "+4s", For: "1h"})
+		s.update(func(ctx context.Context, tx *store.Tx) error {
+			machines, err := tx.Machines(ctx)
+			if err != nil {
+				return err
+			}
+			tx.Wake(store.ClusterKind, id)
+			return tx.WantMachine(ctx, machines[0].ID, store.ForMaintenance)
+		})
+		s.until(id, "degraded, with one of two nodes", func(c store.Cluster, nodes []store.Node) bool {
+			ready := 0
+			for _, n := range nodes {
+				if n.Phase == store.Ready {
+					ready++
+				}
+			}
+			return c.Phase == store.Degraded && ready == 2 && strings.Contains(c.Short, "1 more asked")
+		})
+		s.update(func(ctx context.Context, tx *store.Tx) error {
+			machines, err := tx.Machines(ctx)
+			if err != nil {
+				return err
+			}
+			return tx.WantMachine(ctx, machines[0].ID, store.ForService)
+		})
+		s.untilReady(id, 2)
+	})
+}
+
+// Who runs goes first: a node that fails is replaced by a machine that a reservation wants, which is told.
+func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 4)
+		s.limit(func(l *lifecycle.Limits) { l.Quarantine = time.Hour })
+		s.run(1)
+		s.untilFree(4)
+		running := s.lease("running", 1, spec.Lease{})
+		s.untilReady(running, 1)
+		later := s.lease("later", 1, spec.Lease{Start: "+1h"})
+		var victim store.Node
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			nodes, err := tx.Nodes(ctx, running)
+			victim = nodes[1]
+			return err
+		})
+		s.substrate.DieWithMachine(victim.Machine)
+		s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, victim.ID); return nil }) // as its agent's silence will
+		s.until(running, "whole again", func(c store.Cluster, nodes []store.Node) bool {
+			return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].Machine != victim.Machine
+		})
+		s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.ClusterKind, later); return nil })
+		s.until(later, "told what it will lack", func(c store.Cluster, _ []store.Node) bool {
+			return c.Short == "as things stand, 1 machine will be missing at its start"
+		})
+		if told := s.told(later, "cluster.short"); len(told) != 1 {
+			t.Error(told)
+		}
+	})
+}
