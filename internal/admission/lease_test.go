@@ -200,7 +200,7 @@ func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
 
 // Machines of a class that overlaps another: the plan takes those that the reservation can do without.
 func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
-	d := newDesk(t, machine{"a-big", 64, "amd64", store.Available}, machine{"b", 4, "amd64", store.Available}, machine{"c", 4, "amd64", store.Available})
+	d := newDesk(t, machine{"a-big", 64, "amd64", store.Available, ""}, machine{"b", 4, "amd64", store.Available, ""}, machine{"c", 4, "amd64", store.Available, ""})
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, "site: home\ndefaults: {project: default, image: debian12-hpc, class: any, head_class: any}\nclasses:\n"+
 		"  - {name: any, select: [\"cpus > 0\"], lead: 0s}\n  - {name: big, select: [\"cpus >= 64\"], lead: 0s}\n")

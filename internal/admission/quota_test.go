@@ -2,7 +2,6 @@ package admission_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -37,20 +36,6 @@ func (d desk) request(ctx context.Context, text string) (c store.Cluster, err er
 		return err
 	})
 	return c, err
-}
-
-func refusal(t *testing.T, err error, kind admission.Kind, words ...string) {
-	t.Helper()
-	var refused *admission.Refusal
-	if !errors.As(err, &refused) || refused.Kind != kind {
-		t.Errorf("refused with %v, want kind %d", err, kind)
-		return
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%q is not in: %v", w, err)
-		}
-	}
 }
 
 func (d desk) inUse() admission.Use {

@@ -40,7 +40,7 @@ func observed(t *testing.T) (*controller, api.About) {
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it
 	engine := lifecycle.New(k.owner, lifecycle.World{DB: k.db}, k.Log)
-	y := newYard(k, monitor.New(k.db, nil, k.Log))
+	y := newYard(k, monitor.New(k.db, nil, k.owner, k.Log))
 	about := k.about(engine, y)
 	k.registerMetrics(engine, y, about)
 	return k, about

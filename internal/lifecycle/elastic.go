@@ -20,15 +20,15 @@ import (
 // neither idle nor wanted.
 const headSilence = 20 * time.Second
 
-// crowd is a cluster's elastic queues, its waiting jobs, and what follows for each queue.
-type crowd struct {
+// growth is a cluster's elastic queues, its waiting jobs, and what follows for each queue.
+type growth struct {
 	queues    []elastic.Queue
 	waiting   []protocol.WaitingJob
 	decisions map[string]elastic.Decision
 }
 
 // look is when to decide again although nothing has changed; most is the longest pause.
-func (c crowd) look(most time.Duration) time.Duration {
+func (c growth) look(most time.Duration) time.Duration {
 	for _, d := range c.decisions {
 		if d.Look > 0 {
 			most = min(most, d.Look)
@@ -38,7 +38,7 @@ func (c crowd) look(most time.Duration) time.Duration {
 }
 
 // targets are the decisions as the cluster's row keeps them; nil when they are there already.
-func (c crowd) targets(now map[string]int) map[string]int {
+func (c growth) targets(now map[string]int) map[string]int {
 	if len(c.queues) == 0 {
 		return nil
 	}
@@ -52,9 +52,9 @@ func (c crowd) targets(now map[string]int) map[string]int {
 	return targets
 }
 
-// crowdOf decides for a cluster's elastic queues as they stand. Without a head that tells, nothing is decided.
-func crowdOf(c store.Cluster, nodes []store.Node, now time.Time, cpus map[string]int) crowd {
-	var found crowd
+// growthOf decides for a cluster's elastic queues as they stand. Without a head that tells, nothing is decided.
+func growthOf(c store.Cluster, nodes []store.Node, now time.Time, cpus map[string]int) growth {
+	var found growth
 	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
 	if i < 0 || nodes[i].Phase != store.Ready || now.Sub(nodes[i].Seen.At) > headSilence || c.Desired != store.Present {
 		return found
@@ -93,7 +93,7 @@ func queueOf(c store.Cluster, q spec.Queue, nodes []store.Node, now time.Time, c
 
 // resize decides how many nodes each elastic queue is to have. changed says that the outcome writes other numbers than
 // before; the cluster then looks again at once.
-func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcome, changed bool) {
+func (w World) resize(ctx context.Context, c clusterView) (found growth, o Outcome, changed bool) {
 	if !slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
 		return found, o, false
 	}
@@ -101,7 +101,7 @@ func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcom
 	if err != nil {
 		return found, retry(err), true
 	}
-	found = crowdOf(c.Cluster, c.nodes, c.now, cpus)
+	found = growthOf(c.Cluster, c.nodes, c.now, cpus)
 	targets := found.targets(c.Targets)
 	if targets == nil {
 		return found, o, false
@@ -116,7 +116,7 @@ func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcom
 			return err
 		}
 		// A job may have begun since, or the file may have changed: then the next look decides anew.
-		now := crowdOf(fresh, members, c.now, cpus)
+		now := growthOf(fresh, members, c.now, cpus)
 		if fresh.Generation != c.Generation || !maps.Equal(now.targets(nil), targets) {
 			return nil
 		}
@@ -125,7 +125,7 @@ func (w World) resize(ctx context.Context, c clusterView) (found crowd, o Outcom
 }
 
 // carryOut writes the targets, lets nodes go that are too many, and tells why. Missing nodes come by refill.
-func (f crowd) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, members []store.Node, targets map[string]int) error {
+func (f growth) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, members []store.Node, targets map[string]int) error {
 	event := func(kind, format string, args ...any) {
 		tx.Log(store.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
 	}

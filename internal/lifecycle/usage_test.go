@@ -72,21 +72,6 @@ func (s *stage) usage(of store.UsageOf) (rows []usage.Row) {
 	return rows
 }
 
-// told are the texts of a cluster's events of one type.
-func (s *stage) told(id, kind string) (texts []string) {
-	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, id, 0, 10_000)
-		for _, e := range events {
-			if e.Type == kind {
-				texts = append(texts, e.Text)
-			}
-		}
-		return err
-	})
-	return texts
-}
-
 // TestTheMeterTellsWhatTheEventsTell leads a cluster through failures, changes, a pause and an end, while its controllers
 // come and go. Then each node's rows and its events must tell of the same states at the same instants.
 func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {

@@ -189,22 +189,11 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	controller.Stop()
 }
 
-type event struct {
-	Seq               int64
-	Node, Phase, Type string
-}
-
 func events(r *rig.Rig) (all []event) {
 	r.Helper()
 	var list struct{ Items []event }
 	r.Get(&list, "events", "hello")
 	return list.Items
-}
-
-func lastEvent(r *rig.Rig) int64 {
-	r.Helper()
-	all := events(r)
-	return all[len(all)-1].Seq
 }
 
 // mostDown is how many compute nodes were not ready at the same time, by the events after one.
