@@ -71,6 +71,8 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 # Debian's Open MPI has PMIx and nothing else.
 MpiDefault=pmix
+# A rank that dies takes its step with it: the others would wait for it for ever.
+KillOnBadExit=1
 # What a job may pin in memory is its node's own limit, not that of the head that it was submitted on: InfiniBand needs it.
 PropagateResourceLimitsExcept=MEMLOCK
 # Cores are given out, memory is not counted.
