@@ -14,7 +14,7 @@ import (
 // effort is what a test may cost.
 type effort struct {
 	cpus        int           // that take part; 0: all
-	arrays      int64         // bytes of each of triad's arrays; 0: as STREAM wants it
+	arrays      int64         // bytes of a CPU's part of each of triad's arrays, at most: each is touched before it is used
 	compute     time.Duration // each of these: about so long
 	bandwidth   time.Duration
 	throughput  time.Duration // 0: one small frame
@@ -32,7 +32,7 @@ func effortFor(brief bool) effort {
 		}
 	}
 	return effort{
-		compute: 200 * time.Millisecond, bandwidth: 300 * time.Millisecond, throughput: 80 * time.Millisecond,
+		arrays: 64 << 20, compute: 200 * time.Millisecond, bandwidth: 300 * time.Millisecond, throughput: 80 * time.Millisecond,
 		roundTrips: 300, waitForPeer: 2 * time.Second,
 	}
 }
@@ -173,14 +173,12 @@ func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 	if e.cpus > 0 && e.cpus < len(cpus) {
 		cpus = cpus[:e.cpus]
 	}
-	size := e.arrays
-	if size == 0 {
-		caches, free := inspection.Memory()
-		if limit > 0 {
-			free = min(free, limit)
-		}
-		size, _ = measure.ArraySize(len(cpus), caches, free)
+	caches, free := inspection.Memory()
+	if limit > 0 {
+		free = min(free, limit)
 	}
+	size, _ := measure.ArraySize(len(cpus), caches, free)
+	size = min(size, e.arrays*int64(len(cpus)))
 	memory := protocol.Measure{Quantity: protocol.MemoryBandwidth}
 	gbs, err := measure.Triad(ctx, cpus, size, e.bandwidth)
 	if memory.Value = gbs; err != nil {

@@ -128,7 +128,7 @@ func (w World) few(standings []acceptance.Standing) string {
 	if most >= w.Acceptance.Passes {
 		return ""
 	}
-	return fmt.Sprintf("recorded, not judged: %d of %d passes of its class that it takes", most, w.Acceptance.Passes)
+	return fmt.Sprintf("recorded, not judged yet: %d of the %d passes of its class that this needs", most, w.Acceptance.Passes)
 }
 
 // pass is the row of a test.

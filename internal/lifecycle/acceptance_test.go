@@ -99,6 +99,7 @@ func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 5)
 	s.judging()
+	s.limit(func(l *lifecycle.Limits) { l.Quarantine = time.Hour })
 	s.measure = func(n store.Node) float64 {
 		if n.Name == "n4" {
 			return 5.1
