@@ -138,6 +138,9 @@ func (a *Admission) known(c spec.Cluster) error {
 	class("head.class", c.Head.Class)
 	for i, q := range c.Queues {
 		class(fmt.Sprintf("queues[%d].class", i), q.Class)
+		for j, name := range q.Or {
+			class(fmt.Sprintf("queues[%d].or[%d]", i, j), name)
+		}
 	}
 	if ds = append(ds, a.knownMoney(c)...); len(ds) > 0 {
 		return &Refusal{Kind: Invalid, Diagnostics: ds}

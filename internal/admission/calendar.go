@@ -70,7 +70,7 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		}
 		for _, q := range cluster.Spec.Queues {
 			for range *q.Min - has[[2]string{cluster.ID, q.Name}] {
-				lacks = append(lacks, member{Role: protocol.Compute, Class: q.Class})
+				lacks = append(lacks, member{Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or})
 			}
 		}
 		if len(lacks) > 0 {
@@ -92,14 +92,28 @@ func turnaround(m store.Machine) time.Duration {
 func (a *Admission) wants(members []member, isolation, arch string) []calendar.Want {
 	var wants []calendar.Want
 	for i, m := range members {
-		if i == 0 || members[i-1].Class != m.Class || members[i-1].Role != m.Role {
-			class, _ := a.classOf(m, isolation)
-			if arch != "" {
-				class = class.With("arch", arch)
+		if i == 0 || members[i-1].Role != m.Role || !slices.Equal(members[i-1].classes(), m.classes()) {
+			var classes []inventory.Class
+			for _, name := range m.classes() {
+				m.Class = name
+				class, _ := a.classOf(m, isolation)
+				if arch != "" {
+					class = class.With("arch", arch)
+				}
+				classes = append(classes, class)
 			}
-			wants = append(wants, calendar.Want{Classes: []inventory.Class{class}})
+			wants = append(wants, calendar.Want{Classes: classes})
 		}
 		wants[len(wants)-1].Nodes++
 	}
 	return wants
+}
+
+// as are the members with the classes that were chosen for them.
+func as(members []member, placed []Placed) []member {
+	chosen := slices.Clone(members)
+	for i, p := range placed {
+		chosen[i].Class, chosen[i].or = p.Class, nil
+	}
+	return chosen
 }

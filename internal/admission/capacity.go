@@ -13,8 +13,9 @@ import (
 	"muster/internal/store"
 )
 
-// choose finds a machine for every member of a cluster; more says that they come on top of others. The error is a *Refusal that
-// counts what the class has, and why it is not free.
+// choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
+// members that may be of another one are, node by node, in the order of their classes. The error is a *Refusal that counts what
+// the class has, and why it is not free.
 func (a *Admission) choose(members []member, machines []store.Machine, isolation, arch string, more bool) ([]Placed, error) {
 	var free []inventory.Machine
 	for _, m := range machines {
@@ -22,6 +23,30 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 			free = append(free, m.Machine)
 		}
 	}
+	members = slices.Clone(members)
+	var first *Refusal
+	for {
+		placed, err := a.match(members, free, isolation)
+		var short *placement.Shortage
+		if !errors.As(err, &short) {
+			return placed, err
+		}
+		refusal := a.shortage(short, members, machines, isolation, arch, more)
+		if first == nil {
+			first = refusal
+		}
+		if fallBack(members, short) {
+			continue
+		}
+		if refusal != first {
+			first.Diagnostics[0].Text += "; instead, " + refusal.Diagnostics[0].Text
+		}
+		return nil, first
+	}
+}
+
+// match finds a machine of its class for every member. The error is a *placement.Shortage, or a *Refusal.
+func (a *Admission) match(members []member, free []inventory.Machine, isolation string) ([]Placed, error) {
 	var wants []placement.Want
 	for i, m := range members {
 		if i == 0 || members[i-1].Class != m.Class || members[i-1].path != m.path {
@@ -34,10 +59,6 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 		wants[len(wants)-1].Nodes++
 	}
 	chosen, err := placement.Choose(wants, free)
-	var short *placement.Shortage
-	if errors.As(err, &short) {
-		return nil, a.shortage(short, members, machines, isolation, arch, more)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +69,32 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 	}
 	return placed, nil
 }
+
+// fallBack lets as many members as a class lacks nodes be of their next class, the last ones first; if none of that class may
+// be of another, then one of another queue, whose class may overlap with it. It says whether there was any.
+func fallBack(members []member, short *placement.Shortage) bool {
+	moved, asking := 0, map[string]bool{} // the fields that ask for the class
+	for i := len(members) - 1; i >= 0; i-- {
+		m := &members[i]
+		if m.Class != short.Class {
+			continue
+		}
+		if asking[m.path] = true; len(m.or) > 0 && moved < short.Lacks {
+			m.Class, m.or = m.or[0], m.or[1:]
+			moved++
+		}
+	}
+	for i := len(members) - 1; i >= 0 && moved == 0; i-- {
+		if m := &members[i]; len(m.or) > 0 && !asking[m.path] {
+			m.Class, m.or = m.or[0], m.or[1:]
+			moved++
+		}
+	}
+	return moved > 0
+}
+
+// classes are the names of all classes that a member may be of, in order.
+func (m member) classes() []string { return append([]string{m.Class}, m.or...) }
 
 // classOf is a member's class, narrowed to what the cluster's isolation lets its compute nodes be. The head, which runs
 // nobody's jobs, may always be on a service host.

@@ -131,6 +131,13 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 		if refusal, err = asRefusal(err); err != nil {
 			return nil, err
 		}
+		if refusal == nil { // in the order of their classes, if that hurts nobody
+			exact := b
+			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
+			if given, conflict := c.Check(exact); conflict == nil {
+				return a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+			}
+		}
 	}
 	if refusal == nil {
 		given, conflict := c.Check(b)

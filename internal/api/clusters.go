@@ -195,12 +195,36 @@ type scaleInput struct {
 	Request
 	Body struct {
 		Queue string `json:"queue,omitempty" doc:"may be left out where there is one queue" maxLength:"63"`
-		Nodes int    `json:"nodes" minimum:"0" maximum:"1000"`
+		Nodes int    `json:"nodes,omitempty" doc:"its size; a queue that grows and shrinks has this size from now on" minimum:"0" maximum:"1000"`
+		Min   *int   `json:"min,omitempty" doc:"with max, instead of nodes: it grows and shrinks with its jobs between these" minimum:"0" maximum:"1000"`
+		Max   *int   `json:"max,omitempty" minimum:"1" maximum:"1000"`
 	}
 }
 
+// bounds are a queue's min and max as asked for.
+func (in *scaleInput) bounds() (least, most *int, err error) {
+	b := in.Body
+	switch {
+	case b.Min == nil && b.Max == nil:
+		return &b.Nodes, &b.Nodes, nil
+	case b.Min == nil || b.Max == nil || b.Nodes != 0:
+		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "it says neither nodes alone nor min and max", "write nodes, or min and max")
+	case *b.Min > *b.Max:
+		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
+	}
+	return b.Min, b.Max, nil
+}
+
+// size is what is asked for in one word.
+func (in *scaleInput) size() string {
+	if in.Body.Min != nil && in.Body.Max != nil {
+		return fmt.Sprintf("%d-%d", *in.Body.Min, *in.Body.Max)
+	}
+	return fmt.Sprint(in.Body.Nodes)
+}
+
 func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, error) {
-	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, fmt.Sprint(in.Body.Nodes)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, in.size()), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
@@ -212,8 +236,9 @@ func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, 
 			q := &want.Queues[i]
 			names = append(names, q.Name)
 			if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
-				n := in.Body.Nodes
-				q.Min, q.Max = &n, &n
+				if q.Min, q.Max, err = in.bounds(); err != nil {
+					return nil, err
+				}
 				return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) {
 					return a.Admission.Change(ctx, tx, current, want)
 				})

@@ -36,6 +36,7 @@ type Cluster struct {
 	CreatedAt  time.Time      `json:"created_at"`
 	CreatedBy  string         `json:"created_by"`
 	Nodes      []Node         `json:"nodes" doc:"those not gone, the head first"`
+	Waiting    *Waiting       `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
 	Receipt    *store.Receipt `json:"receipt,omitempty" doc:"proof of its end, once deleted"`
 }
 
@@ -148,6 +149,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
 		})
 	}
+	view.Waiting = waitingView(c, nodes)
 	view.Rollout = rolloutView(c, nodes)
 	return view, a.money(ctx, tx, &view)
 }

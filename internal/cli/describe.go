@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func (a *app) describe() *cobra.Command {
 		Use:   "describe NAME",
 		Short: "Show all about a cluster: nodes, reasons, last events",
 		Long: `Show a cluster with everything that explains its state: the phase with its reason and what it lacks, each node with its
-machine, its address, what Slurm says of it, and what it waits for or which limits it runs with, and the last events.`,
+machine, its address, what Slurm says of it, and what it waits for or which limits it runs with, the jobs that wait, each with
+what it waits for, and the last events.`,
 		Example: `  muster describe hello
   watch muster describe hello`,
 		Args:              cobra.ExactArgs(1),
@@ -87,7 +89,11 @@ func (a *app) printCluster(c api.Cluster) {
 	t.print(a.out)
 	if len(c.Nodes) > 0 {
 		fmt.Fprintln(a.out)
-		a.printNodes(c.Nodes)
+		a.printNodes(c)
+	}
+	if c.Waiting != nil {
+		fmt.Fprintln(a.out)
+		a.printWaiting(c.Name, *c.Waiting)
 	}
 	if c.Receipt != nil {
 		fmt.Fprintln(a.out)
@@ -95,20 +101,46 @@ func (a *app) printCluster(c api.Cluster) {
 	}
 }
 
-func (a *app) printNodes(nodes []api.Node) {
+func (a *app) printNodes(c api.Cluster) {
 	t := newTable("NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", "SLURM", "JOBS", "SEEN", "REASON")
-	for _, n := range nodes {
+	for _, n := range c.Nodes {
 		state, jobs := slurmWords(n.Slurm)
-		t.row(n.Name, nodeQueue(n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n))
+		t.row(n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n))
 	}
 	t.print(a.out)
 }
 
-func nodeQueue(n api.Node) string {
+// nodeQueue is a node's queue, with the node's class where it is not the first that the queue asks for.
+func nodeQueue(c api.Cluster, n api.Node) string {
 	if n.Role == protocol.Head {
 		return "(head)"
 	}
+	for _, q := range c.Spec.Queues {
+		if q.Name == n.Queue && q.Class != n.Class {
+			return n.Queue + " (" + n.Class + ")"
+		}
+	}
 	return n.Queue
+}
+
+// mostJobs is how many waiting jobs describe shows.
+const mostJobs = 10
+
+func (a *app) printWaiting(cluster string, w api.Waiting) {
+	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR")
+	shown := 0
+	for _, job := range w.Jobs[:min(len(w.Jobs), mostJobs)] {
+		id := strconv.Itoa(job.ID)
+		if job.Tasks > 1 {
+			id += fmt.Sprintf(" (%d tasks)", job.Tasks)
+		}
+		t.row(id, job.User, strings.Join(job.Queues, ","), strconv.Itoa(job.Nodes), age(job.Since), job.WaitsFor)
+		shown += job.Tasks
+	}
+	t.print(a.out)
+	if more := w.Total - shown; more > 0 {
+		fmt.Fprintf(a.out, "and %s more: `muster ssh %s -- squeue` lists them\n", plural(more, "job"), cluster)
+	}
 }
 
 // seen is how long ago a node last reported.

@@ -13,12 +13,15 @@ import (
 
 func (a *app) scale() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "scale NAME [QUEUE=]N",
+		Use:   "scale NAME [QUEUE=]N|MIN-MAX",
 		Short: "Change the number of nodes of a queue",
 		Long: `Give a queue another number of nodes; QUEUE= may be left out where the cluster has one. New nodes join the running
-cluster. Nodes that go are drained first, idle ones before busy ones: their jobs may end, for as long as --drain-timeout says.`,
+cluster. Nodes that go are drained first, idle ones before busy ones: their jobs may end, for as long as --drain-timeout says.
+
+MIN-MAX makes the queue grow and shrink with its jobs between the two. A single N gives it that size and ends its growing.`,
 		Example: `  muster scale hello 5 --wait
   muster scale cfd gpu=2
+  muster scale cfd cpu=0-16
   muster scale cfd cpu=1 --drain-timeout 10m`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
@@ -30,22 +33,41 @@ cluster. Nodes that go are drained first, idle ones before busy ones: their jobs
 		if !named {
 			queue, number = "", args[1]
 		}
-		nodes, err := strconv.Atoi(number)
-		if err != nil || nodes < 0 || named && queue == "" {
-			return usage("%q is no number of nodes: write N or QUEUE=N, as in 5 or gpu=2", args[1])
+		body := scaleBody{Queue: queue}
+		if err := body.read(number); err != nil || named && queue == "" {
+			return usage("%q is no number of nodes: write N, QUEUE=N or QUEUE=MIN-MAX, as in 5, gpu=2 or cpu=0-16", args[1])
 		}
 		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPost, clusterPath(args[0], "scale"), struct {
-			Queue string `json:"queue,omitempty"`
-			Nodes int    `json:"nodes"`
-		}{queue, nodes})
+		r := change(http.MethodPost, clusterPath(args[0], "scale"), body)
 		r.query = drain.query()
 		return a.carryOut(ctx, controller, flags, r)
 	})
 	return c
+}
+
+// scaleBody is a queue with its new size: a number, or bounds.
+type scaleBody struct {
+	Queue string `json:"queue,omitempty"`
+	Nodes int    `json:"nodes,omitempty"`
+	Min   *int   `json:"min,omitempty"`
+	Max   *int   `json:"max,omitempty"`
+}
+
+// read reads "5" or "0-16".
+func (b *scaleBody) read(text string) error {
+	least, most, bounds := strings.Cut(text, "-")
+	n, err := strconv.ParseUint(least, 10, 16)
+	if err != nil || !bounds {
+		b.Nodes = int(n)
+		return err
+	}
+	m, err := strconv.ParseUint(most, 10, 16)
+	low, high := int(n), int(m)
+	b.Min, b.Max = &low, &high
+	return err
 }
 
 // drainTimeout is how long nodes that go may wait for their jobs.

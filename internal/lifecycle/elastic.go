@@ -196,7 +196,7 @@ func shortest(d time.Duration) string {
 }
 
 // cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes that jobs wait for, the
-// smallest machine of its class.
+// smallest machine of its classes.
 func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
 	note := func(queue string, n int) {
@@ -219,10 +219,12 @@ func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error
 	return cpus, w.DB.View(ctx, func(tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		for _, q := range unknown {
-			class, _ := w.Admission.Catalogue.Find(q.Class)
-			for _, m := range machines {
-				if class.Has(m.Machine) {
-					note(q.Name, m.Facts.CPUs)
+			for _, name := range q.Classes() {
+				class, _ := w.Admission.Catalogue.Find(name)
+				for _, m := range machines {
+					if class.Has(m.Machine) {
+						note(q.Name, m.Facts.CPUs)
+					}
 				}
 			}
 		}

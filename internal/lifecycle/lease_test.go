@@ -74,7 +74,7 @@ func TestALeaseEndsByItself(t *testing.T) {
 		s.untilFree(6)
 		goes := s.lease("goes", 1, spec.Lease{For: "6s", OnEnd: spec.OnEndDelete})
 		stays := s.lease("stays", 1, spec.Lease{For: "6s"})
-		s.untilClean(goes)
+		s.until(goes, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
 		if told := strings.Join(s.told(goes, "cluster.lease"), "\n"); !strings.HasSuffix(told, "its lease has ended: it is deleted") ||
 			!strings.Contains(told, "its lease ends within 2s") || strings.Contains(told, "1h") {
 			t.Error(told)
@@ -102,8 +102,8 @@ func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing
 		s := newStage(t, url, 4)
 		s.run(2)
 		s.untilFree(4)
-		first := s.lease("first", 2, spec.Lease{Start: "+15s", For: "5s", OnEnd: spec.OnEndDelete})
-		second := s.lease("second", 3, spec.Lease{Start: "+30s", For: "1h", OnEnd: spec.OnEndDelete})
+		first := s.lease("first", 2, spec.Lease{Start: "+10s", For: "4s", OnEnd: spec.OnEndDelete})
+		second := s.lease("second", 3, spec.Lease{Start: "+18s", For: "1h", OnEnd: spec.OnEndDelete})
 		s.until(first, "told when it starts", func(c store.Cluster, nodes []store.Node) bool {
 			return c.Phase == store.Pending && strings.HasPrefix(c.Reason, "starts ") && len(nodes) == 0 && c.Short == ""
 		})

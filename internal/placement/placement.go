@@ -23,6 +23,7 @@ type Shortage struct {
 	Class string
 	Asked int // in all wants of the class
 	Free  int // machines of the class that are free and not needed by wants that are scarcer
+	Lacks int // nodes that the want lacks which is short
 }
 
 func (s *Shortage) Error() string {
@@ -124,7 +125,7 @@ func (m *matching) handOn(w int) bool {
 }
 
 func (m *matching) shortage(w int) *Shortage {
-	s := &Shortage{Class: m.wants[w].Class.Name}
+	s := &Shortage{Class: m.wants[w].Class.Name, Lacks: m.wants[w].Nodes - m.held[w]}
 	for i, want := range m.wants {
 		if want.Class.Name == s.Class {
 			s.Asked += want.Nodes

@@ -70,7 +70,7 @@ func TestAShortageNamesTheClassAndTheNumbers(t *testing.T) {
 	big := class(t, "big", "cpus >= 8")
 	_, err := Choose([]Want{{big, 1}, {big, 3}}, machines(8, 8, 1))
 	var short *Shortage
-	if !errors.As(err, &short) || *short != (Shortage{"big", 4, 2}) {
+	if !errors.As(err, &short) || *short != (Shortage{"big", 4, 2, 2}) {
 		t.Fatal(err)
 	}
 }

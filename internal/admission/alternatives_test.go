@@ -1,0 +1,66 @@
+package admission_test
+
+import (
+	"testing"
+
+	"muster/internal/admission"
+	"muster/internal/store"
+)
+
+const alternatives = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: big, head_class: service}
+classes:
+  - {name: big, select: ["cpus = 8"]}
+  - {name: middle, select: ["cpus = 4"]}
+  - {name: small, select: ["cpus = 2"]}
+  - {name: service, select: ["cpus = 1"]}
+`
+
+func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+		machine{"h1", 1, "amd64", store.Available, ""}, machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Quarantined, ""},
+		machine{"m1", 4, "amd64", store.Available, ""}, machine{"s1", 2, "amd64", store.Available, ""}, machine{"s2", 2, "amd64", store.Available, ""})
+	plan, err := d.plan("name: cfd\nqueues: [{name: cpu, nodes: 3, class: big, or: [middle, small]}]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, p := range plan.Add {
+		got += p.Name + " " + p.Class + " " + p.Machine.Name + ", "
+	}
+	if got != "head service h1, cpu1 big b1, cpu2 middle m1, cpu3 small s1, " {
+		t.Error(got)
+	}
+
+	_, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 5, class: big, or: [middle, small]}]\n")
+	refusal(t, err, admission.NoCapacity, "class big: 5 asked, 1 free, 1 quarantined", "instead, class small: 3 asked, 2 free")
+
+	// Another queue that can be nothing else comes first.
+	plan, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 1, class: big, or: [small]}, {name: only, nodes: 1, class: big}]\n")
+	if err != nil || plan.Add[1].Class != "small" || plan.Add[2].Class != "big" {
+		t.Error(plan, err)
+	}
+
+	_, err = d.plan("name: cfd\nqueues: [{name: cpu, nodes: 1, class: big, or: [smal]}]\n")
+	if r := refusal(t, err, admission.Invalid, `there is no class "smal"`); r.Diagnostics[0].Path != "queues[0].or[0]" {
+		t.Error(r.Diagnostics)
+	}
+}
+
+// A machine that a reservation needs is left to it, and the reservation may itself be of any of its classes.
+func TestAlternativesAreInTheCalendar(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""}, machine{"h3", 1, "amd64", store.Available, ""},
+		machine{"b1", 8, "amd64", store.Available, ""}, machine{"m1", 4, "amd64", store.Available, ""})
+	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
+	now := d.create("name: now\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
+	var nodes []store.Node
+	if err := d.db.View(t.Context(), func(tx *store.Tx) (err error) { nodes, err = tx.Nodes(t.Context(), now.ID); return err }); err != nil || nodes[1].Class != "big" {
+		t.Error(nodes, err)
+	}
+	_, err := d.plan("name: more\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
+	if r := refusal(t, err, admission.NoCapacity, "cluster later would lack 1 machine"); r.FitsAt == nil && r.Diagnostics[0].Hint == "" {
+		t.Error(r)
+	}
+}
