@@ -66,7 +66,7 @@ func (f acceptanceFile) read() (Acceptance, error) {
 		return a, fmt.Errorf("acceptance.judge: %q; write machines (those that share no CPUs), all or nothing", f.Judge)
 	}
 	if f.Deviations != nil {
-		if a.Deviations = *f.Deviations; a.Deviations < 1 || a.Deviations > 100 {
+		if a.Deviations = *f.Deviations; !(a.Deviations >= 1 && a.Deviations <= 100) { // so that NaN is none, either
 			return a, fmt.Errorf("acceptance.deviations: %g; write from 1 to 100, for example 4", a.Deviations)
 		}
 	}
@@ -84,7 +84,7 @@ func (f acceptanceFile) read() (Acceptance, error) {
 			continue
 		}
 		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(share.text, "%")), 64)
-		if err != nil || !strings.HasSuffix(share.text, "%") || percent < 1 || percent > 99 {
+		if err != nil || !strings.HasSuffix(share.text, "%") || !(percent >= 1 && percent <= 99) {
 			return a, fmt.Errorf("acceptance.%s: %q; write a share of the median from 1%% to 99%%, for example 80%%", share.field, share.text)
 		}
 		*share.to = percent / 100

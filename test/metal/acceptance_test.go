@@ -1,0 +1,55 @@
+package metal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// judging is a site that judges machines of a rack, too, although they are virtual. Bounds are wide: their CPUs are shared.
+const judging = site + `
+acceptance: {judge: all, passes: 3, deviations: 1, slow_below: 5%, network_slow_below: 5%}
+`
+
+// TestAMachineOnASlowCableIsReplaced has a machine that boots as it should and whose cable then carries 256 kbit/s, as one
+// that has come loose would: what it is to measure with its head takes too long.
+func TestAMachineOnASlowCableIsReplaced(t *testing.T) {
+	slow(t)
+	y := newYard(t, 5, "--power", "mixed", "--memory", "2GiB")
+	y.controller.Kill()
+	y.Site = y.File("judging.yaml", judging)
+	y.controller = y.Start()
+	y.inspected(5)
+	y.Run("create", "-f", y.File("fast.yaml", "name: fast\nisolation: metal\nnodes: 3\n"), "--wait", "--timeout", "6m")
+	health := y.Run("machines", "health")
+	if strings.Count(health, "passed") != 4 { // and the head
+		t.Errorf("four nodes have been tested, and not in\n%s", health)
+	}
+
+	y.Run("scale", "fast", "4")
+	var c cluster
+	machine := ""
+	y.Eventually(5*time.Minute, "n4 has booted", func() bool {
+		y.Get(&c, "get", "fast")
+		for _, n := range c.Nodes {
+			if n.Name == "n4" && (n.Phase == "joining" || n.Phase == "testing") {
+				machine = n.Machine
+			}
+		}
+		return machine != ""
+	})
+	y.Run("rack", "slow", machine)
+	y.Eventually(8*time.Minute, machine+" is set apart", func() bool { return y.machine(machine).Phase == "quarantined" })
+	t.Logf("%s: %s", machine, y.machine(machine).Reason)
+	y.Eventually(5*time.Minute, "another machine has taken the place of n4", func() bool {
+		y.Get(&c, "get", "fast")
+		return c.Phase == "ready" && len(c.Nodes) == 5 && c.Nodes[4].Name == "n4" && c.Nodes[4].Machine != machine
+	})
+	if out := y.Run("ssh", "fast", "--", "srun -w n4 hostname"); out != "n4\n" {
+		t.Errorf("%q", out)
+	}
+	y.Run("rack", "heal", machine)
+	y.Run("machines", "inspect", machine, "--wait", "--timeout", "5m")
+	y.Run("delete", "fast", "--wait", "--timeout", "5m")
+	y.allOff(5)
+}
