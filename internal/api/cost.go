@@ -82,15 +82,15 @@ type Quota struct {
 	Limits  []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
 }
 
-// window is a time to look at.
-type window struct {
+// Window is a time to look at.
+type Window struct {
 	From time.Time `query:"from" doc:"RFC 3339; what was used before is left out"`
 	To   time.Time `query:"to" doc:"RFC 3339; what was used later is left out"`
 	By   usage.By  `query:"by" enum:"queue,node,row" default:"node" doc:"how much goes into one line: all of a queue, a node's life, or a stretch in one state"`
 }
 
 // between is the window with both ends; what is still to come is not in it.
-func (w window) between(from, now time.Time) (time.Time, time.Time, error) {
+func (w Window) between(from, now time.Time) (time.Time, time.Time, error) {
 	to := now
 	if !w.From.IsZero() {
 		from = w.From
@@ -116,7 +116,7 @@ func (a *API) registerCost(api huma.API) {
 
 func (a *API) clusterCost(ctx context.Context, in *struct {
 	ClusterRef
-	window
+	Window
 }) (*struct{ Body Cost }, error) {
 	out := &struct{ Body Cost }{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
@@ -152,7 +152,7 @@ func (a *API) clusterCost(ctx context.Context, in *struct {
 
 func (a *API) statement(ctx context.Context, in *struct {
 	Project string `query:"project" maxLength:"63" doc:"of all projects, if empty"`
-	window
+	Window
 }) (*struct{ Body Statement }, error) {
 	out := &struct{ Body Statement }{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {

@@ -23,7 +23,9 @@ import (
 // brokenImages is an image store that cannot be read.
 type brokenImages struct{ noImages }
 
-func (brokenImages) List() ([]images.Image, error) { return nil, errors.New("disk on fire in /secret/folder") }
+func (brokenImages) List() ([]images.Image, error) {
+	return nil, errors.New("disk on fire in /secret/folder")
+}
 
 // watched is an API whose log and metrics can be read.
 func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {

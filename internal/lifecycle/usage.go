@@ -12,11 +12,14 @@ import (
 	"muster/internal/usage"
 )
 
+// warnAt is how many percent of a limit are used when its users are warned.
+const warnAt = 80
+
 // limitLooks is how long limits go unwatched while none is near: another node may come at any time.
 const limitLooks = 2 * time.Second
 
 // WatchLimits holds clusters and projects to their budgets until ctx ends: it tells when 80 and 100 % are used, and pauses
-// what was to be paused. It looks again at the very moment at which the next limit is reached at this rate. Any number of
+// what was to be paused. It looks again at the very moment at which the next of these is reached at this rate. Any number of
 // controllers may do so at once. Before all that, it gives what runs the prices that the site has now.
 func (w World) WatchLimits(ctx context.Context, log *slog.Logger) {
 	priced := false
@@ -81,7 +84,7 @@ func (w World) watchLimits(ctx context.Context) (time.Duration, error) {
 	}
 	for _, l := range all {
 		if l.Runs && !l.Reached() {
-			next = max(min(next, l.Left+time.Millisecond), 10*time.Millisecond)
+			next = max(min(next, untilNews(l.Limit)+time.Millisecond), 10*time.Millisecond)
 		}
 		if err := w.tell(ctx, l); err != nil {
 			return next, err
@@ -97,14 +100,23 @@ func (w World) watchLimits(ctx context.Context) (time.Duration, error) {
 	return next, nil
 }
 
+// untilNews is how long it lasts at this rate until the next mark of a limit is passed. As percents are rounded down, the
+// mark of 80 may be passed for a hundredth of the limit when it is seen.
+func untilNews(l admission.Limit) time.Duration {
+	if l.Percent >= warnAt {
+		return l.Left
+	}
+	return time.Duration(float64(l.Left) * float64(warnAt-l.Percent) / float64(100-l.Percent))
+}
+
 // tell says, once each, that a limit is nearly used up and that it is.
 func (w World) tell(ctx context.Context, l watched) error {
 	level := 0
 	switch {
 	case l.Reached():
 		level = 100
-	case l.Percent >= 80:
-		level = 80
+	case l.Percent >= warnAt:
+		level = warnAt
 	}
 	event := store.Event{Type: "project.limit", Project: l.project}
 	who, subject := "project "+l.project, l.project
@@ -120,9 +132,9 @@ func (w World) tell(ctx context.Context, l watched) error {
 		}
 		event.Text = fmt.Sprintf("%s has used its %s: %s", who, l.What, l)
 		switch {
-		case level == 80 && l.Runs:
+		case level == warnAt && l.Runs:
 			event.Text = fmt.Sprintf("%s has used most of its %s: %s; at this rate the rest lasts for %s", who, l.What, l, l.Left.Round(time.Second))
-		case level == 80:
+		case level == warnAt:
 			event.Text = fmt.Sprintf("%s has used most of its %s: %s", who, l.What, l)
 		case !l.Pauses:
 			event.Text += "; everything goes on, as on_limit says warn"

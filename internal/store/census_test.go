@@ -28,9 +28,13 @@ func TestACensusCountsWhatLives(t *testing.T) {
 		}
 		for _, c := range claims {
 			phase := map[string]store.Phase{"n1": store.Ready, "n2": store.Draining}[c.ID]
-			update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.Settle(ctx, c, store.Settlement{Phase: phase, Never: true}) })
+			update(t, s, func(ctx context.Context, tx *store.Tx) error {
+				return tx.Settle(ctx, c, store.Settlement{Phase: phase, Never: true})
+			})
 		}
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SaveReport(ctx, "n1", protocol.Report{Boot: 1}) })
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return tx.SaveReport(ctx, "n1", protocol.Report{Boot: 1})
+		})
 		if _, err := s.Claim(t.Context(), store.MachineKind, "test", time.Minute, 1); err != nil {
 			t.Fatal(err)
 		}

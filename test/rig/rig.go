@@ -22,8 +22,9 @@ type Rig struct {
 	testing.TB
 	Binary string
 	Data   string
-	DB     string // "" for SQLite
-	Site   string // path of a site file; "" for the built-in catalogue
+	DB     string   // "" for SQLite
+	Site   string   // path of a site file; "" for the built-in catalogue
+	Flags  []string // further ones of controllers
 	before host
 }
 
@@ -129,7 +130,7 @@ func (r *Rig) Start() *Controller {
 	}
 	_ = os.Remove(filepath.Join(r.Data, "controller.json"))
 	c := &Controller{rig: r, Log: log.Name(), done: make(chan struct{})}
-	c.Cmd = exec.Command(r.Binary, "serve", "--data", r.Data, "--listen", "127.0.0.1:0", "--config", r.Site)
+	c.Cmd = exec.Command(r.Binary, append([]string{"serve", "--data", r.Data, "--listen", "127.0.0.1:0", "--config", r.Site}, r.Flags...)...)
 	c.Env = append(os.Environ(), "MUSTER_DB="+r.DB)
 	c.Stdout, c.Stderr = log, log
 	if err := c.Cmd.Start(); err != nil {
