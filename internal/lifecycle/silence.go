@@ -82,13 +82,17 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 		return "", left, nil
 	}
 	if n.Role == protocol.Compute {
-		// Without its head no node is well, and Slurm says nothing: that is the head's fault.
-		if well, err := w.headIsWell(ctx, n.Cluster); err != nil || !well {
+		since, err := w.headWellSince(ctx, n.Cluster, limit/2)
+		if err != nil || since.IsZero() {
 			return "", limit, err
 		}
-	}
-	if left > 0 {
-		return "Slurm has given it up: it does not respond", left, nil
+		left = min(limit, limit-n.now.Sub(later(later(well, n.listened), since)))
+		if bySlurm && n.now.Sub(since) >= limit {
+			return "Slurm has given it up: it does not respond", left, nil
+		}
+		if left > 0 {
+			return "", left, nil
+		}
 	}
 	return fmt.Sprintf("not well for %.0f s: %s", n.now.Sub(well).Seconds(), n.unwell()), left, nil
 }
@@ -98,8 +102,9 @@ func givenUpBySlurm(s *protocol.SlurmNode) bool {
 	return s != nil && s.State == "down" && !s.Responding && s.Reason == "Not responding"
 }
 
-// headIsWell says that the cluster's head is ready, was heard just now, and had nothing to complain of.
-func (w World) headIsWell(ctx context.Context, cluster string) (well bool, err error) {
+// headWellSince is since when the cluster's head is well without a gap; zero if it is not, or was not heard lately. Without
+// its head no node is well, and Slurm says nothing: that is the head's fault, and its nodes need time after it is back.
+func (w World) headWellSince(ctx context.Context, cluster string, lately time.Duration) (since time.Time, err error) {
 	err = w.DB.View(ctx, func(tx *store.Tx) error {
 		nodes, err := tx.Nodes(ctx, cluster)
 		if err != nil {
@@ -107,11 +112,13 @@ func (w World) headIsWell(ctx context.Context, cluster string) (well bool, err e
 		}
 		now, err := tx.Now(ctx)
 		for _, n := range nodes {
-			well = well || n.Role == protocol.Head && n.Phase == store.Ready && n.Seen.Healthy(n.Boot) && now.Sub(n.Seen.At) < mute
+			if n.Role == protocol.Head && n.Phase == store.Ready && n.Seen.Healthy(n.Boot) && now.Sub(n.Seen.At) < lately {
+				since = later(n.Seen.WellSince, n.PhaseAt)
+			}
 		}
 		return err
 	})
-	return well, err
+	return since, err
 }
 
 func later(a, b time.Time) time.Time {
@@ -160,21 +167,31 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits Lim
 	if err != nil {
 		return c, err
 	}
+	heads := map[string]time.Time{} // by cluster: since when its head is well
+	for _, p := range pulses {
+		if p.Role == protocol.Head && p.Phase == store.Ready && !p.WellSince.IsZero() && now.Sub(p.SeenAt) < limits.Silence/2 {
+			heads[p.Cluster] = later(p.WellSince, p.PhaseAt)
+		}
+	}
 	all, lost, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, p := range pulses {
 		who := p.Cluster + "/" + p.Name
 		all[who] = true
-		spoke := later(p.SeenAt, listened)
-		if p.SeenAt.IsZero() {
-			spoke = later(p.PhaseAt, listened)
-		}
-		if p.Phase == store.Ready || p.Phase == store.Draining {
-			spoke = later(later(p.WellAt, p.PhaseAt), listened)
+		head, served := heads[p.Cluster]
+		spoke := p.SeenAt
+		switch {
+		case p.SeenAt.IsZero():
+			spoke = p.PhaseAt
+		case p.Phase != store.Ready && p.Phase != store.Draining:
+		case p.Role == protocol.Head:
+			spoke = later(p.WellAt, p.PhaseAt)
+		case served: // else it cannot be well
+			spoke = later(later(p.WellAt, p.PhaseAt), head)
 		}
 		if !p.FailedAt.IsZero() {
 			failed[who] = true
 		}
-		if failed[who] || now.Sub(spoke) >= limits.Silence/2 {
+		if failed[who] || now.Sub(later(spoke, listened)) >= limits.Silence/2 {
 			lost[who] = true
 		}
 	}

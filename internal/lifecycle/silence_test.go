@@ -28,6 +28,7 @@ type heart struct {
 	says  func(store.Node) speech
 	deaf  atomic.Bool
 	busy  atomic.Bool // jobs run on all nodes
+	needs atomic.Bool // its head, for a compute node to be well
 	ceded chan struct{}
 }
 
@@ -68,11 +69,15 @@ func (h *heart) once(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	nodes, err := tx.EveryNode(ctx)
+	served := map[string]bool{} // by cluster
+	for _, n := range nodes {
+		served[n.Cluster] = served[n.Cluster] || n.Role == protocol.Head && n.Phase == store.Ready && h.says(n) == well
+	}
 	for _, n := range nodes {
 		if n.JoinedBoot != n.Boot || h.says(n) == silent {
 			continue
 		}
-		check := protocol.Check{Name: "slurmd", OK: h.says(n) == well, Text: "does not run"}
+		check := protocol.Check{Name: "slurmd", OK: h.says(n) == well && (!h.needs.Load() || n.Role == protocol.Head || served[n.Cluster]), Text: "does not run"}
 		if err := tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{check}}); err != nil {
 			return err
 		}
@@ -192,6 +197,29 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 		}
 		h.remove(id)
 		h.untilClean(id)
+	})
+}
+
+// Without their head all nodes complain, and go on to until they have found the new one.
+func TestAHeadThatIsLostIsReplacedAloneThoughNoNodeIsWellWithoutIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		h := newHeart(t, url, 6)
+		id := h.create("hello", 3)
+		h.untilReady(id, 3)
+		h.needs.Store(true)
+		before := h.nodesOf(id)
+		h.change(func(n store.Node) speech {
+			if n.ID == before["head"].ID {
+				return silent
+			}
+			return well
+		})
+		h.untilReplaced(id, before, "head")
+		time.Sleep(2 * hush)
+		h.untilReplaced(id, before, "head")
+		if alarms := h.alarms(); len(alarms) > 0 {
+			t.Error(alarms)
+		}
 	})
 }
 

@@ -42,16 +42,18 @@ type Node struct {
 
 // Observed is what agents said of a node. The zero value: nothing yet.
 type Observed struct {
-	Boot     int64
-	At       time.Time
-	WellAt   time.Time // of the last report whose checks had all passed
-	Revision int64
-	Checks   []protocol.Check
-	Facts    protocol.NodeFacts
-	Test     *protocol.TestResult // this boot's last; nil before the first
-	Slurm    *protocol.SlurmNode  // as the head sees it; nil while Slurm does not know the node
-	IdleAt   time.Time            // since when it is without a job; zero while it has one, or Slurm does not know it
-	Waiting  protocol.Waiting     // of a head: the jobs that wait
+	Boot   int64
+	At     time.Time
+	WellAt time.Time // of the last report whose checks had all passed
+	// WellSince is when the first report came of those without a gap whose checks had all passed; zero: the last one's had not.
+	WellSince time.Time
+	Revision  int64
+	Checks    []protocol.Check
+	Facts     protocol.NodeFacts
+	Test      *protocol.TestResult // this boot's last; nil before the first
+	Slurm     *protocol.SlurmNode  // as the head sees it; nil while Slurm does not know the node
+	IdleAt    time.Time            // since when it is without a job; zero while it has one, or Slurm does not know it
+	Waiting   protocol.Waiting     // of a head: the jobs that wait
 }
 
 // Healthy says that this boot has reported and passed every check, those named aside.
@@ -79,7 +81,7 @@ const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.clas
 	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
 	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
-	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
+	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
 	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
 
 const nodeTables = ` FROM node n
@@ -89,16 +91,16 @@ const nodeTables = ` FROM node n
 
 func scanNode(r scanner) (Node, error) {
 	var n Node
-	var at, drain, created, seen, well, idle int64
+	var at, drain, created, seen, well, since, idle int64
 	var checks, facts, test, slurm, waiting string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
 		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
-	n.Seen.WellAt, n.Seen.IdleAt = instant(well), instant(idle)
+	n.Seen.WellAt, n.Seen.WellSince, n.Seen.IdleAt = instant(well), instant(since), instant(idle)
 	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
 		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
 	}

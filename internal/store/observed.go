@@ -28,13 +28,15 @@ func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) er
 	}
 	// A test's result is reported until the agent is told that it was heard; it is kept for as long as the boot lasts.
 	well := Observed{Boot: r.Boot, Checks: r.Checks}.Healthy(r.Boot)
-	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test, well_at)
-		VALUES ($1, $2, now_ms(), $3, $4, $5, $6, CASE WHEN $7 = 1 THEN now_ms() ELSE 0 END)
+	_, err = tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test, well_at, well_since)
+		VALUES ($1, $2, now_ms(), $3, $4, $5, $6, now_ms() * CAST($7 AS BIGINT), now_ms() * CAST($7 AS BIGINT))
 		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
 			checks = excluded.checks, facts = excluded.facts,
 			test = CASE WHEN excluded.test = '' AND observed.boot = excluded.boot THEN observed.test ELSE excluded.test END,
-			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at ELSE observed.well_at END
-		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, flag(well))
+			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at ELSE observed.well_at END,
+			well_since = CASE WHEN excluded.well_since > 0 AND observed.well_since > 0 AND observed.boot = excluded.boot
+				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, flag(well), (2 * deaf).Milliseconds())
 	if err != nil {
 		return fmt.Errorf("save report of node %s: %w", node, err)
 	}

@@ -18,4 +18,5 @@ CREATE TABLE alarm (
 );
 
 ALTER TABLE observed ADD COLUMN well_at BIGINT NOT NULL DEFAULT 0; -- the last report whose checks had all passed
+ALTER TABLE observed ADD COLUMN well_since BIGINT NOT NULL DEFAULT 0; -- the first of the reports without a gap that were all well; 0: the last was not
 ALTER TABLE node ADD COLUMN failed_at   BIGINT NOT NULL DEFAULT 0; -- when it failed; 0: it has not
