@@ -141,6 +141,7 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		command := v.build(a)
 		command.GroupID = v.group
 		root.AddCommand(command)
+		countArguments(command)
 	}
 	return root
 }

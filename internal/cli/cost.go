@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ func (a *app) printLines(lines []api.UsageLine, several bool) {
 			count = strconv.Itoa(l.Nodes)
 		}
 		if l.Kind == "home" {
-			node, charged, rate = "/home", fmt.Sprintf("%.6f GiB-months", l.GiBMonths), coins(l.Rate)+"/GiB-month"
+			node, charged, rate = "/home", strconv.FormatFloat(math.Round(1e6*l.GiBMonths)/1e6, 'f', -1, 64)+" GiB-months", coins(l.Rate)+"/GiB-month"
 		} else if l.Queue == "" {
 			queue = "(head)"
 		}

@@ -31,7 +31,7 @@ A cluster made --from-snapshot begins with the /home and the queue of jobs that 
 	var lease spec.Lease
 	c.Flags().StringVar(&lease.Start, "start", "", "with NAME: the `TIME` when its nodes are to be there, in RFC 3339 or as +2h (default: now)")
 	c.Flags().StringVar(&lease.For, "for", "", "with NAME: the `TIME` that it runs, such as 5d (default: the site's)")
-	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `pause` or delete it then (default: pause)")
+	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `WHAT` becomes of it then: pause or delete (default: pause)")
 	snapshot := c.Flags().String("from-snapshot", "", "begin with what this `SNAPSHOT` holds; with NAME alone, as the cluster was that it is of")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions

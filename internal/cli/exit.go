@@ -137,3 +137,27 @@ func unknownCommand(parent *cobra.Command, word string) error {
 	}
 	return usageError{errors.New(text)}
 }
+
+// countArguments makes a command, and those below it, tell a wrong number of arguments with what would be right.
+func countArguments(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		countArguments(below)
+	}
+	accepts := c.Args
+	if accepts == nil || c.HasSubCommands() || len(c.ValidArgs) > 0 {
+		return // these tell what may be written
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := accepts(c, args)
+		if err == nil {
+			return nil
+		}
+		right := strings.TrimSuffix(c.UseLine(), " [flags]")
+		for n := range args {
+			if accepts(c, args[:n]) == nil {
+				return usage("%q is one argument too many: `%s`", args[n], right)
+			}
+		}
+		return usage("an argument is missing: `%s`", right)
+	}
+}

@@ -24,7 +24,7 @@ cluster pauses when the running ones have ended, or when --drain-timeout is over
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	onJobs := c.Flags().String("on-jobs", "", "what becomes of running jobs: `requeue` them at once, or wait for them (default: wait if there is a --drain-timeout, else requeue)")
+	onJobs := c.Flags().String("on-jobs", "", "`WHAT` becomes of running jobs: requeue them at once, or wait for them (default: wait if there is a --drain-timeout, else requeue)")
 	drain := new(drainTimeout)
 	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are queued again (default: no limit with --on-jobs wait)")
 	flags := &changing{waiting: waitFlags(c, "its machines are back in the pool"), output: formatFlag(c)}

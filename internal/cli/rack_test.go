@@ -28,7 +28,7 @@ func TestARackThatMakesNoSenseIsToldWithWhatWould(t *testing.T) {
 		{"up --machines 1 --firmware coreboot", "use bios, uefi, mixed"},
 		{"up --machines 1 --memory 4GB", "as in 4GiB"},
 		{"up --machines 1 --disk-size many", "as in 4GiB"},
-		{"on", "at least 1 arg"},
+		{"on", "an argument is missing"},
 		{"corrupt rack-1 --after x", "as in 4GiB"},
 	} {
 		args := append([]string{"rack"}, strings.Fields(c.line)...)
