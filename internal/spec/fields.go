@@ -170,6 +170,10 @@ var table = []Field{
 	{Path: "budget.on_limit", Type: "choice", Values: []string{defaultOnLimit, OnLimitWarn}, Default: defaultOnLimit, Effect: Live, Why: nextPass,
 		Doc: "What happens at the limit: it is paused, or only told."},
 
+	{Path: "pause", Type: "mapping", NotYet: "what nodes wrote outside /home, kept over a pause (/home, the queue of jobs, names and keys are kept in any case)",
+		Doc: "What a pause keeps besides /home and the queue of jobs."},
+	{Path: "pause.keep", Type: "choice", Required: true, Values: []string{"overlay"}, Effect: Live, Why: "read when it is paused",
+		Doc: "overlay: what each node wrote outside /home."},
 	{Path: "burst", Type: "mapping", NotYet: "nodes of another site when this one is full", Doc: "Nodes of another site when this one is full."},
 	{Path: "burst.to", Type: "name", Required: true, Effect: DrainsQueue, Why: "nodes at the old site end their jobs and go", Doc: "The other site."},
 	{Path: "burst.max", Type: "number", Required: true, Min: 1, Max: maxNodes, Effect: Live, Why: growsOrShrinks, LessWhy: shrinks,

@@ -22,6 +22,7 @@ type Cluster struct {
 	Access    *Access   `json:"access,omitempty"`
 	Lease     *Lease    `json:"lease,omitempty"`
 	Budget    *Budget   `json:"budget,omitempty"`
+	Pause     *Pause    `json:"pause,omitempty"`
 	Burst     *Burst    `json:"burst,omitempty"`
 }
 
@@ -91,6 +92,11 @@ type Lease struct {
 type Budget struct {
 	Limit   string `json:"limit,omitempty"` // amount and currency: "500 EUR"
 	OnLimit string `json:"on_limit,omitempty"`
+}
+
+// Pause is what a pause keeps besides /home and the queue of jobs.
+type Pause struct {
+	Keep string `json:"keep"`
 }
 
 // Burst lends nodes of another site when this one is full.

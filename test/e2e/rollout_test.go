@@ -138,7 +138,7 @@ func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
 	r.Eventually(time.Minute, "the cluster works on the old image", func() bool {
 		var now cluster
 		r.Get(&now, "get", "hello")
-		return now.Phase == "degraded" && strings.HasPrefix(now.Reason, "rollout stopped: ") && strings.Contains(now.Reason, "2 of 2 nodes ready")
+		return now.Phase == "degraded" && strings.HasPrefix(now.Reason, "rollout stopped: ") && strings.Contains(now.Reason, "head and 2 nodes ready")
 	})
 	if out := r.Run("ssh", "hello", "--", "srun -w n1 hostname"); out != "n1\n" {
 		t.Errorf("%q", out)

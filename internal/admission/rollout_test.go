@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// halfway is a cluster of three nodes and their head, all with an older image.
+func halfway() (store.Cluster, []store.Node) {
+	three := 3
+	c := store.Cluster{
+		Spec:  spec.Cluster{Image: "new", Queues: []spec.Queue{{Name: "main", Min: &three, Max: &three}}},
+		Image: "sha256:new",
+	}
+	c.Desired, c.Phase = store.Present, store.Provisioning
+	var nodes []store.Node
+	for slot, name := range []string{"head", "n1", "n2", "n3"} {
+		n := store.Node{Name: name, Role: protocol.Compute, Queue: "main", Slot: slot, Boot: 1, Image: "sha256:old"}
+		if slot == 0 {
+			n.Role, n.Queue = protocol.Head, ""
+		}
+		n.Desired, n.Phase = store.Present, store.Ready
+		nodes = append(nodes, n)
+	}
+	return c, nodes
+}
+
+func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(c *store.Cluster, n []store.Node)
+		want []string
+	}{
+		{"the first without jobs", func(_ *store.Cluster, n []store.Node) { n[1].Seen.Slurm = &protocol.SlurmNode{Jobs: 1} }, []string{"n2"}},
+		{"none beside one that is down", func(_ *store.Cluster, n []store.Node) { n[3].Phase = store.Booting }, nil},
+		{"none beside one that is missing", func(_ *store.Cluster, n []store.Node) { n[3].Desired, n[3].Phase = store.Absent, store.Gone }, nil},
+		{"none once it has stopped", func(c *store.Cluster, _ []store.Node) { c.Rollout.Aim, c.Rollout.Stopped = 2, 2 }, nil},
+		{"none for a pause", func(c *store.Cluster, _ []store.Node) { c.Desired = store.ToPause }, nil},
+		{"the head last", func(_ *store.Cluster, n []store.Node) { updated(n[1:]) }, []string{"head"}},
+		{"the head waits for a node that boots", func(_ *store.Cluster, n []store.Node) { updated(n[1:]); n[2].Phase = store.Booting }, nil},
+		{"the head waits for the successor of a dead node", func(_ *store.Cluster, n []store.Node) {
+			updated(n[1:])
+			n[2].Desired, n[2].Phase = store.Absent, store.Gone
+		}, nil},
+		{"the head waits for no node that there is no machine for", func(c *store.Cluster, n []store.Node) {
+			updated(n[1:])
+			n[2].Desired, n[2].Phase = store.Absent, store.Gone
+			c.Short = "class local: 1 asked, 0 free"
+		}, []string{"head"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, nodes := halfway()
+			test.edit(&c, nodes)
+			nodes = slices.DeleteFunc(nodes, func(n store.Node) bool { return n.Phase == store.Gone })
+			var got []string
+			for _, n := range Next(c, nodes) {
+				got = append(got, n.Name)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%v boot anew instead of %v", got, test.want)
+			}
+		})
+	}
+}
+
+// updated gives nodes the new image.
+func updated(nodes []store.Node) {
+	for i := range nodes {
+		nodes[i].Image = "sha256:new"
+	}
+}
