@@ -199,6 +199,18 @@ func TestDashboardsAndRulesAskForWhatThereIs(t *testing.T) {
 	}
 }
 
+// A label with the names of clusters, nodes or machines would make series without end.
+func TestMetricsNameNothingThatThereIsNoEndOf(t *testing.T) {
+	few := []string{"call", "cause", "driver", "instance", "job", "kind", "le", "mode", "network", "operation", "phase", "project", "protocol", "result", "status", "step", "substrate", "version"}
+	_, labels := offered(t)
+	delete(labels, "")
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if !slices.Contains(few, name) {
+			t.Errorf("a metric has the label %s: are its values few? docs/decisions/068", name)
+		}
+	}
+}
+
 func TestThePageOfMetricsHasThemAll(t *testing.T) {
 	metrics, _ := offered(t)
 	text, err := os.ReadFile("../../docs/observe.md")
