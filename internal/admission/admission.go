@@ -255,6 +255,9 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 	}
 	if plan.Later(now) {
 		plan.FitsAt = &plan.Term.StartsAt
+		if err := a.promisable(ctx, tx, plan); err != nil {
+			return err
+		}
 	}
 	if err := a.endable(ctx, tx, plan, machines); err != nil {
 		return err

@@ -115,6 +115,28 @@ func (a *Admission) room(ctx context.Context, tx *store.Tx, id string, c spec.Cl
 		"`muster quota` shows what is left; scale down, pause or delete a cluster of the project, or ask for less"), nil
 }
 
+// promisable refuses a reservation of more nodes than the project's quota has left. Its cores are counted when its machines
+// are known.
+func (a *Admission) promisable(ctx context.Context, tx *store.Tx, plan *Plan) error {
+	quota := a.Catalogue.Projects[plan.Spec.Project].Quota.Nodes
+	if quota == nil {
+		return nil
+	}
+	if err := tx.LockProject(ctx, plan.Spec.Project); err != nil {
+		return err
+	}
+	id, before, asked := "", 0, promised(store.Cluster{Spec: plan.Spec, Desired: store.Present}, nil)
+	if plan.current != nil {
+		id, before = plan.current.ID, promised(*plan.current, nil)
+	}
+	use, _, err := a.inUse(ctx, tx, plan.Spec.Project, id, plan.Spec)
+	if err != nil || !above(quota, use.Nodes+asked, asked-before) {
+		return err
+	}
+	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project, use.Nodes, count(*quota, "node"), asked),
+		"nodes that are reserved count from now on; `muster quota` shows what is left")
+}
+
 // above says that a total, to which something was added, is above a limit. A limit that was lowered under what is in use
 // takes nothing away.
 func above(limit *int, total, added int) bool { return limit != nil && added > 0 && total > *limit }

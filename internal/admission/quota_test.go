@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,34 @@ func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 			t.Errorf("%d refused; %+v is in use", refused, use)
 		}
 	})
+}
+
+func TestReservationsCountInTheQuotaFromTheirRequestOn(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(24, 0)...)
+	const later = "\nlease: {start: +1h, for: 1h, on_end: delete}\n"
+	first, err := d.request(t.Context(), "name: first\nnodes: 5"+later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.request(t.Context(), "name: second\nnodes: 4"+later)
+	refusal(t, err, admission.OverQuota, "project default: 6 of 10 nodes in use, 5 more asked")
+	if _, err := d.request(t.Context(), "name: second\nnodes: 3"+later); err != nil {
+		t.Fatal(err)
+	}
+	for nodes, why := range map[int]string{6: "project default: 4 of 10 nodes in use, 7 more asked", 4: ""} {
+		_, err := d.change(first, func(c *spec.Cluster) {
+			c.Queues = slices.Clone(c.Queues)
+			c.Queues[0].Min, c.Queues[0].Max = &nodes, &nodes
+		})
+		if why != "" {
+			refusal(t, err, admission.OverQuota, why)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if use := d.inUse(); use.Nodes != 9 {
+		t.Errorf("%+v", use)
+	}
 }
 
 func TestCoresAndDevicesCountByTheMachinesChosen(t *testing.T) {

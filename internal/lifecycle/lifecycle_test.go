@@ -56,7 +56,7 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
+	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{Exclusive: true}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *lifecycle.Limits) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond

@@ -126,13 +126,16 @@ func (c clusterView) draining(going []store.Node, serves bool) Outcome {
 	})
 }
 
-// clusterPaused stays so until somebody wants something else.
-func (w World) clusterPaused(_ context.Context, c clusterView) Outcome {
-	switch c.Desired {
-	case store.ToDelete:
+// clusterPaused stays so until somebody wants something else. Who asks for a pause right after a resume finds nodes that have
+// begun meanwhile.
+func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
+	switch {
+	case c.Desired == store.ToDelete:
 		return c.toDelete()
-	case store.Present:
+	case c.Desired == store.Present:
 		return advance(store.Resuming, "starts %s", nodes(len(c.nodes)))
+	case len(c.nodes) > 0:
+		return w.toPause(ctx, c)
 	}
 	return rest()
 }

@@ -178,6 +178,28 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 	s.untilClean(id)
 }
 
+func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := newStage(t, url, 4)
+		stop := s.run(1)
+		s.untilFree(4)
+		id := s.create("hello", 2)
+		s.untilReady(id, 2)
+		s.pause(id)
+		s.untilPaused(id)
+		stop() // no controller sees what is asked for in between
+		if err := s.resume(id); err != nil {
+			t.Fatal(err)
+		}
+		s.pause(id)
+		s.run(1)
+		s.untilPaused(id)
+		s.untilFree(4)
+		s.remove(id)
+		s.untilClean(id)
+	})
+}
+
 func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *lifecycle.Limits) { l.Halt, l.KillGrace = 500*time.Millisecond, 500*time.Millisecond })

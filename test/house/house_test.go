@@ -30,7 +30,7 @@ var above = map[string][]string{
 	"internal/calendar":                {"internal/inventory"},
 	"internal/store":                   {"internal/agent/protocol", "internal/inventory", "internal/spec", "internal/telemetry", "internal/usage"},
 	"internal/telemetry":               {},
-	"internal/store/storetest":         {"internal/store"},
+	"internal/store/storetest":         {"internal/store", "internal/usage"},
 	"internal/substrate/local":         {"internal/agent/protocol", "internal/netns", "internal/substrate"},
 	"internal/substrate/metal":         {"internal/agent/protocol", "internal/environment/power", "internal/inventory", "internal/netns", "internal/substrate"},
 	"internal/substrate/fake":          {"internal/substrate"},

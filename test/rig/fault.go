@@ -34,20 +34,28 @@ func (r *Rig) Node(cluster, name string) Node {
 		if n.Name != name {
 			continue
 		}
-		states, _ := filepath.Glob(filepath.Join(r.Data, "local/runc/*"+c.ID+"."+n.ID+".*/state.json"))
-		for _, path := range states {
-			var state struct {
-				PID    int               `json:"init_process_pid"`
-				Groups map[string]string `json:"cgroup_paths"`
-			}
-			text, err := os.ReadFile(path)
-			if err == nil && json.Unmarshal(text, &state) == nil && syscall.Kill(state.PID, 0) == nil {
-				return Node{r, c.ID, n.ID, state.PID, state.Groups}
-			}
+		if found, ok := r.Find(c.ID, n.ID); ok {
+			return found
 		}
 	}
 	r.Fatalf("node %s of cluster %s does not run on this host", name, cluster)
 	return Node{}
+}
+
+// Find finds the running boot of a node by its ID, if there is one now.
+func (r *Rig) Find(cluster, id string) (Node, bool) {
+	states, _ := filepath.Glob(filepath.Join(r.Data, "local/runc/*"+cluster+"."+id+".*/state.json"))
+	for _, path := range states {
+		var state struct {
+			PID    int               `json:"init_process_pid"`
+			Groups map[string]string `json:"cgroup_paths"`
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && json.Unmarshal(text, &state) == nil && syscall.Kill(state.PID, 0) == nil {
+			return Node{r, cluster, id, state.PID, state.Groups}, true
+		}
+	}
+	return Node{}, false
 }
 
 // processes are all of the node's.

@@ -1,0 +1,221 @@
+package lifecycle_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// troupe plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.
+type troupe struct {
+	stage *stage
+
+	mu       sync.Mutex
+	says     map[string]speech    // node → what its agent says; well if it is not in it
+	dull     map[string]bool      // machines whose nodes are slow
+	jobs     map[string][]*job    // by cluster's name
+	last     int                  // number of the last job
+	reported map[string]time.Time // node → its last report
+}
+
+// job runs on whole nodes of the queue cpu.
+type job struct {
+	id, nodes int
+	lasts     time.Duration
+	ends      time.Time       // zero while it waits
+	on        map[string]bool // nodes
+}
+
+func newTroupe(s *stage) *troupe {
+	return &troupe{stage: s, says: map[string]speech{}, dull: map[string]bool{}, jobs: map[string][]*job{}, reported: map[string]time.Time{}}
+}
+
+func (t *troupe) say(node string, what speech) { t.mu.Lock(); defer t.mu.Unlock(); t.says[node] = what }
+
+func (t *troupe) slow(machine string) { t.mu.Lock(); defer t.mu.Unlock(); t.dull[machine] = true }
+
+func (t *troupe) submit(cluster string, nodes int, lasts time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	t.jobs[cluster] = append(t.jobs[cluster], &job{id: t.last, nodes: nodes, lasts: lasts})
+}
+
+// recover ends every fault and every job.
+func (t *troupe) recover() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.says)
+	clear(t.dull)
+	clear(t.jobs)
+}
+
+func (t *troupe) play(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := t.stage.db.Update(ctx, func(tx *store.Tx) error { return t.scene(ctx, tx) }); err != nil && ctx.Err() == nil {
+			t.stage.Error(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (t *troupe) scene(ctx context.Context, tx *store.Tx) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := tx.Listen(ctx, "", "walk"); err != nil {
+		return err
+	}
+	clusters, err := tx.Clusters(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, c := range clusters {
+		nodes, err := tx.Nodes(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		running := slices.DeleteFunc(slices.Clone(nodes), func(n store.Node) bool {
+			seen, _ := t.stage.substrate.Observe(ctx, substrate.Ref{Cluster: c.ID, Node: n.ID, Boot: n.Boot})
+			return !seen.Running || seen.Boot != n.Boot || t.says[n.ID] == silent || n.Image == "sha256:broken"
+		})
+		t.schedule(c, running)
+		for _, n := range running {
+			if err := t.agent(ctx, tx, c, n); err != nil {
+				return err
+			}
+		}
+		if i := slices.IndexFunc(running, func(n store.Node) bool { return n.Role == protocol.Head && n.JoinedBoot == n.Boot }); i >= 0 {
+			if err := t.head(ctx, tx, c, running[i], nodes, running); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// agent is what one does for its own node.
+func (t *troupe) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n store.Node) error {
+	if n.Phase == store.Booting && n.JoinedBoot != n.Boot {
+		if ok, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil || !ok {
+			return err
+		}
+		tx.Wake(store.NodeKind, n.ID)
+	} else if n.JoinedBoot != n.Boot {
+		return nil
+	}
+	report := protocol.Report{Boot: n.Boot, Revision: c.Revision, Facts: protocol.NodeFacts{CPUs: 2},
+		Checks: []protocol.Check{{Name: "munge", OK: true}, {Name: "slurmd", OK: t.says[n.ID] != ill, Text: "does not run"}}}
+	news := n.Seen.Boot != n.Boot
+	if n.Test > 0 && n.Phase == store.Testing && n.Seen.Tested(n.Boot, n.Test) == nil {
+		value := 11.3
+		if t.dull[n.Machine] {
+			value = 5.1
+		}
+		report.Test = &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: value}}}
+		news = true
+	}
+	renewed := n.Renew && n.Phase == store.Draining
+	if n.Role == protocol.Head && (renewed || c.Phase == store.Pausing && (n.Phase == store.Ready || n.Phase == store.Draining)) {
+		step := protocol.PauseCheckpoint
+		if n.Desired == store.Absent || renewed {
+			step = protocol.PauseHalt
+		}
+		report.Checks = append(report.Checks, protocol.Check{Name: string(step), OK: true, Text: "done"})
+		news = news || n.Seen.Revision != c.Revision || len(n.Seen.Checks) != len(report.Checks) || n.Seen.Checks[2].Name != string(step)
+		tx.Wake(store.ClusterKind, c.ID)
+	}
+	if !news && time.Since(t.reported[n.ID]) < 300*time.Millisecond {
+		return nil
+	}
+	if news {
+		tx.Wake(store.NodeKind, n.ID)
+	}
+	t.reported[n.ID] = time.Now()
+	return tx.SaveReport(ctx, n.ID, report)
+}
+
+// schedule is Slurm: jobs end, those whose nodes are gone wait again, and those begin for which there are nodes.
+func (t *troupe) schedule(c store.Cluster, running []store.Node) {
+	free := map[string]bool{}
+	alive := map[string]bool{}
+	for _, n := range running {
+		alive[n.ID] = true
+		free[n.ID] = n.Queue == "cpu" && n.Phase == store.Ready && n.Desired == store.Present && !n.Renew && n.Seen.Slurm != nil
+	}
+	t.jobs[c.Name] = slices.DeleteFunc(t.jobs[c.Name], func(j *job) bool { return !j.ends.IsZero() && time.Now().After(j.ends) })
+	for _, j := range t.jobs[c.Name] {
+		for id := range j.on {
+			if !alive[id] {
+				j.ends, j.on = time.Time{}, nil
+				break
+			}
+		}
+		for id := range j.on {
+			delete(free, id)
+		}
+	}
+	for _, j := range t.jobs[c.Name] {
+		var on []string
+		for id, ok := range free {
+			if ok && len(on) < j.nodes {
+				on = append(on, id)
+			}
+		}
+		if !j.ends.IsZero() || len(on) < j.nodes {
+			continue
+		}
+		j.on, j.ends = map[string]bool{}, time.Now().Add(j.lasts)
+		for _, id := range on {
+			j.on[id] = true
+			delete(free, id)
+		}
+	}
+}
+
+// head tells of Slurm: its nodes, and the jobs that wait.
+func (t *troupe) head(ctx context.Context, tx *store.Tx, c store.Cluster, head store.Node, nodes, running []store.Node) error {
+	busy := map[string]int{}
+	var waiting protocol.Waiting
+	for _, j := range t.jobs[c.Name] {
+		for id := range j.on {
+			busy[id]++
+		}
+		if j.ends.IsZero() {
+			waiting.Jobs = append(waiting.Jobs, protocol.WaitingJob{ID: j.id, Tasks: 1, Queues: []string{"cpu"}, Nodes: j.nodes, CPUs: j.nodes, Whole: true, Reason: "Resources", Grows: true})
+			waiting.Total++
+		}
+	}
+	for _, n := range nodes {
+		if n.Role == protocol.Head {
+			continue
+		}
+		var row *protocol.SlurmNode
+		there := slices.ContainsFunc(running, func(r store.Node) bool { return r.ID == n.ID && n.JoinedBoot == n.Boot })
+		if there && n.Phase != store.Releasing && n.Phase != store.Failed {
+			row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent || n.Renew, Jobs: busy[n.ID]}
+			if row.Jobs > 0 {
+				row.State = "allocated"
+			}
+		}
+		if (row == nil) != (n.Seen.Slurm == nil) || row != nil && *row != *n.Seen.Slurm {
+			tx.Wake(store.NodeKind, n.ID)
+			if err := tx.SaveSlurm(ctx, n.ID, row); err != nil {
+				return err
+			}
+		}
+	}
+	if len(waiting.Jobs) == len(head.Seen.Waiting.Jobs) && waiting.Total == head.Seen.Waiting.Total {
+		return nil
+	}
+	tx.Wake(store.ClusterKind, c.ID)
+	return tx.SaveWaiting(ctx, head.ID, waiting)
+}
