@@ -135,10 +135,12 @@ filesystem does not. It is as a broken switch does it.`, &after)
 ends it, and so does muster rack heal.`, nil),
 		a.rackSwitch(rack.NoPower, "Switching machines on has no effect", `From now on switching machines on has no effect: their BMCs answer as ever, and magic packets are heard, but no power comes.`, nil),
 		a.rackSwitch(rack.NoDHCP, "DHCP packets of machines get lost", `From now on packets between machines and DHCP servers get lost. All others arrive.`, nil),
+		a.rackSwitch(rack.Unplug, "The network cables of machines are out", `From now on no packet comes to machines or goes from them, as if their cables were cut: what runs on them runs on. Their BMCs
+answer; magic packets do not arrive.`, nil),
 		a.rackSwitch(rack.Slow, "The network of machines is slow", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
 		corrupt,
 		a.rackSwitch(rack.BadDisk, "The first disk of machines cannot be written", `From their next start on, whatever would change the first disk of machines fails with an input/output error. It is read as ever.`, nil),
-		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, slow, corrupt and bad-disk; the last goes with
+		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, unplug, slow, corrupt and bad-disk; the last goes with
 the next start. They stay on, or off.`, nil),
 	}
 }

@@ -18,9 +18,10 @@ import (
 
 // spoil is what is wrong with a cable; the zero value is a good one.
 type spoil struct {
-	noDHCP  bool
-	slow    bool
-	corrupt int64 // > 0: of each HTTP answer's connection, the bytes at multiples of this offset are flipped
+	noDHCP    bool
+	unplugged bool
+	slow      bool
+	corrupt   int64 // > 0: of each HTTP answer's connection, the bytes at multiples of this offset are flipped
 }
 
 // slowRate is what a slow cable carries each way, in bytes a second: 256 kbit/s.
@@ -119,6 +120,9 @@ func (b *badCable) carry(from, to *os.File, towards *flows) {
 			continue
 		}
 		if n <= headerSize {
+			continue
+		}
+		if b.spoil.unplugged {
 			continue
 		}
 		packet := buffer[:n]

@@ -14,6 +14,7 @@ const (
 	Hang    = "hang"     // its CPUs stop; a reset or a loss of power ends that
 	NoPower = "no-power" // switching it on has no effect, whatever the BMC says
 	NoDHCP  = "no-dhcp"  // its packets to and from DHCP servers get lost
+	Unplug  = "unplug"   // its network cable is out: no frame comes or goes
 	Slow    = "slow"     // its network carries 256 kbit/s
 	Corrupt = "corrupt"  // one byte of what it fetches by HTTP is another
 	BadDisk = "bad-disk" // from its next start on, what would change its first disk fails
@@ -32,7 +33,7 @@ func (f faults) names() []string {
 	for _, fault := range []struct {
 		is   bool
 		name string
-	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.slow, Slow}, {f.corrupt > 0, Corrupt}} {
+	}{{f.noPower, NoPower}, {f.badDisk, BadDisk}, {f.noDHCP, NoDHCP}, {f.unplugged, Unplug}, {f.slow, Slow}, {f.corrupt > 0, Corrupt}} {
 		if fault.is {
 			names = append(names, fault.name)
 		}
@@ -64,6 +65,8 @@ func (m *machine) do(ctx context.Context, what string, after int64) error {
 		m.faults.badDisk = true
 	case NoDHCP:
 		m.faults.noDHCP = true
+	case Unplug:
+		m.faults.unplugged = true
 	case Slow:
 		m.faults.slow = true
 	case Corrupt:

@@ -216,6 +216,20 @@ func TestMachinesFailAsTheyAreTold(t *testing.T) {
 		l.do("rack-1", Heal)
 		l.eventually("the machine gets an address", func() bool { return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00") })
 	})
+	t.Run("unplug", func(t *testing.T) {
+		l := l.in(t)
+		l.do("rack-1", Off)
+		heard := l.dnsmasq()
+		l.do("rack-1", Unplug)
+		l.do("rack-1", On)
+		l.eventually("iPXE asks for an address", func() bool { return strings.Contains(l.console("rack-1"), "Configuring") })
+		time.Sleep(time.Second)
+		if text := heard(); strings.Contains(text, "52:54:00:00:01:00") {
+			t.Errorf("a packet arrived: %s", text)
+		}
+		l.do("rack-1", Heal)
+		l.eventually("the machine gets an address", func() bool { return strings.Contains(heard(), "DHCPACK(br0) 10.78.0.11 52:54:00:00:01:00") })
+	})
 	t.Run("what cannot be", func(t *testing.T) {
 		if _, err := Do(t.Context(), l.dir, "rack-3", Hang, 0); !errors.Is(err, ErrConflict) {
 			t.Error("a machine that is off was hung:", err)

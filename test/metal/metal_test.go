@@ -38,7 +38,7 @@ type machine struct {
 
 type cluster struct {
 	Phase, Reason, Lacks string
-	Nodes                []struct{ Name, Phase, Machine, Reason string }
+	Nodes                []struct{ ID, Name, Phase, Machine, Reason string }
 }
 
 // yard is a rig with a rack.
