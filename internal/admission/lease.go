@@ -45,7 +45,7 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) er
 	switch {
 	case a.Catalogue.Leases.Max > 0 && (t.EndsAt.IsZero() || t.EndsAt.After(latest)):
 		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases of this site may run until %s at most (%s ahead)", spec.When(latest), spec.DurationText(a.Catalogue.Leases.Max)),
-			"for "+spec.DurationText(latest.Sub(t.StartsAt))+" is the longest; it can be extended while it runs")
+			"for "+spec.DurationText(plainly(latest.Sub(t.StartsAt)))+" is the longest; it can be extended while it runs")
 	case !t.EndsAt.IsZero() && !t.EndsAt.After(now):
 		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+spec.DurationText(now.Sub(t.StartsAt)))
 	}
@@ -213,8 +213,13 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 
 // roundDown makes a length that fits now one that people write, and that fits in a minute, too.
 func roundDown(length time.Duration) time.Duration {
+	return plainly(length - min(time.Minute, length/10))
+}
+
+// plainly cuts a length to units that people write.
+func plainly(length time.Duration) time.Duration {
 	unit := time.Second
-	switch length -= min(time.Minute, length/10); {
+	switch {
 	case length >= 4*time.Hour:
 		unit = time.Hour
 	case length >= 10*time.Minute:

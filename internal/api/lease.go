@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -204,6 +205,7 @@ func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, cla
 			for _, share := range s.By {
 				slot.By = append(slot.By, CalendarShare{Cluster: cmp.Or(names[share.By], share.By), Machines: share.Machines, Reserved: share.Reserved})
 			}
+			slices.SortStableFunc(slot.By, func(x, y CalendarShare) int { return cmp.Compare(x.Cluster, y.Cluster) })
 			one.Machines = s.Free + s.Held + s.Reserved
 			one.Slots = append(one.Slots, slot)
 		}

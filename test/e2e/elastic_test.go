@@ -1,0 +1,185 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+// growthSite has two classes that differ in memory, and short limits.
+const growthSite = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: fast, head_class: service}
+classes:
+  - {name: fast, select: ["substrate = local", "memory_mib >= 4096"]}
+  - {name: slow, select: ["substrate = local", "memory_mib < 4096"]}
+  - {name: service, select: ["substrate = local"]}
+`
+
+// jobWithin is how long a job may wait for an empty queue's nodes.
+const jobWithin = 15 * time.Second
+
+func TestAQueueGrowsForItsJobsAndShrinksWhenTheyAreDone(t *testing.T) {
+	r := rig.New(t, "")
+	r.Site = r.File("site.yaml", growthSite)
+	controller := r.Start()
+	r.Run("machines", "add", "--local", "5", "--wait")
+	r.Run("machines", "add", "--local", "1", "--memory", "2GiB", "--wait")
+	r.Run("create", "-f", r.File("grow.yaml", `
+name: grow
+queues:
+  - {name: fixed, nodes: 1}
+  - {name: cpu, max: 4, idle_after: 3s, or: [slow]}
+`), "--wait")
+	if got := r.Run("list"); !strings.Contains(got, "1/1") {
+		t.Errorf("a head and one node are all that was promised:\n%s", got)
+	}
+	slurm := func(command string) string { return r.Run("ssh", "grow", "--", command) }
+	gone := func() bool {
+		var c cluster
+		r.Get(&c, "get", "grow")
+		return len(c.Nodes) == 2 && slurm("sinfo -h -N -p cpu -o %N") == ""
+	}
+
+	t.Run("three nodes come for a job and go when they have been idle", func(t *testing.T) {
+		r := r.In(t)
+		seq := lastEvent(r)
+		start := time.Now()
+		slurm("sbatch -N3 -p cpu -o three.out --wrap 'srun hostname | sort'")
+		r.Eventually(jobWithin, "the job has run", func() bool { return slurm("cat three.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\n" })
+		took := time.Since(start)
+		r.Eventually(30*time.Second, "the nodes are gone", gone)
+		t.Log(phases(eventsAfter(r, seq), start, took))
+		if got := slurm("sinfo -h -p fixed -o '%D %T'"); got != "1 idle\n" {
+			t.Errorf("the queue of fixed size: %q", got)
+		}
+	})
+	t.Run("commands that wait in a terminal wait for nodes, too", func(t *testing.T) {
+		if got := slurm("srun -p cpu -N1 hostname"); got != "cpu1\n" {
+			t.Errorf("%q", got)
+		}
+		if got := slurm("salloc -p cpu -N2 srun hostname | sort"); got != "cpu1\ncpu2\n" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("jobs that no node would help are told of and cost nothing", func(t *testing.T) {
+		r := r.In(t)
+		r.Eventually(30*time.Second, "the nodes are gone", gone)
+		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J later -p cpu --wrap hostname")
+		r.Eventually(10*time.Second, "describe says why they wait", func() bool {
+			out := r.Run("describe", "grow")
+			return strings.Contains(out, "it asks for 5 nodes, and queue cpu may have 4") && strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
+		})
+		if !gone() {
+			t.Error("nodes came for jobs that cannot run")
+		}
+		slurm("scancel -n big,held,later; scancel -t pending")
+	})
+	t.Run("the next class does when the first is exhausted, and the controller may die meanwhile", func(t *testing.T) {
+		whole, r := r, r.In(t)
+		slurm("sbatch -N4 -p cpu -o four.out --wrap 'srun hostname | sort; sleep 8'")
+		r.Eventually(jobWithin, "the queue grows", func() bool { return strings.Contains(r.Run("events", "grow"), "queue cpu grows from 0 to 4 nodes") })
+		controller.Kill()
+		controller = whole.Start()
+		r.Eventually(2*jobWithin, "the job has run", func() bool { return slurm("cat four.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\ncpu4\n" })
+		if out := r.Run("describe", "grow"); !strings.Contains(out, "cpu (slow)") {
+			t.Errorf("the last node is of no other class:\n%s", out)
+		}
+		slurm("sbatch -N1 -p cpu --exclusive -J next --wrap hostname")
+		r.Eventually(10*time.Second, "a job is told that the queue is full", func() bool {
+			out := r.Run("describe", "grow")
+			return strings.Contains(out, "queue cpu has all that it may have") || !strings.Contains(slurm("squeue -h -o %j"), "next")
+		})
+		controller.Kill()
+		controller = whole.Start()
+		r.Eventually(45*time.Second, "the nodes are gone", gone)
+	})
+	t.Run("its bounds can be changed", func(t *testing.T) {
+		r := r.In(t)
+		r.Run("scale", "grow", "cpu=1-2", "--wait")
+		r.Eventually(20*time.Second, "the new min is there", func() bool { return slurm("sinfo -h -p cpu -o '%D %T'") == "1 idle\n" })
+		r.Run("scale", "grow", "cpu=0-2", "--wait")
+		r.Run("scale", "grow", "fixed=0", "--wait")
+		r.Eventually(30*time.Second, "the head is alone", func() bool {
+			var c cluster
+			r.Get(&c, "get", "grow")
+			return len(c.Nodes) == 1
+		})
+	})
+	r.Run("delete", "grow", "--wait")
+	r.NothingLeft()
+	controller.Stop()
+}
+
+// phases says what happened between a job's submission and its end, and when.
+func phases(events []event, start time.Time, took time.Duration) string {
+	text := fmt.Sprintf("run after %.1f s:", took.Seconds())
+	for _, e := range events {
+		if e.Cluster == "grow" && (e.Node == "cpu1" || e.Node == "") {
+			text += fmt.Sprintf("\n  %+6.2f s  %s %s %s", e.At.Sub(start).Seconds(), e.Node, e.Phase, strings.SplitN(e.Text, ":", 2)[0])
+		}
+	}
+	return text
+}
+
+func TestLeasesBeginAndEndByThemselves(t *testing.T) {
+	r := rig.New(t, "")
+	controller := r.Start()
+	r.Run("machines", "add", "--local", "4", "--wait")
+	file := func(name, lease string, nodes int) string {
+		return r.File(name+".yaml", fmt.Sprintf("name: %s\nnodes: %d\nlease: %s\n", name, nodes, lease))
+	}
+
+	r.Run("create", "-f", file("course", "{start: +40s, for: 1h, on_end: delete}", 3))
+	long := file("long", "{for: 1d}", 1)
+	if got := r.Muster("create", "-f", long); got.Code != 3 || !strings.Contains(got.Err, "cluster course would lack") || !strings.Contains(got.Err, "fits from") {
+		t.Errorf("%+v", got)
+	}
+	var plan struct {
+		FitsAt time.Time `json:"fits_at"`
+	}
+	r.Get(&plan, "plan", "-f", file("other", "{start: +2h, for: 1h}", 1))
+	if ahead := time.Until(plan.FitsAt); ahead < 100*time.Minute || ahead > 2*time.Hour {
+		t.Error(plan)
+	}
+	// Short leases fill the time before.
+	start := time.Now()
+	r.Run("create", "-f", file("goes", "{for: 10s, on_end: delete}", 1), "--wait")
+	r.Run("create", "-f", file("stays", "{for: 10s, on_end: pause}", 1), "--wait")
+	if got := r.Muster("extend", "stays", "--for", "1h"); got.Code != 3 || !strings.Contains(got.Err, "course") || !strings.Contains(got.Err, "muster extend stays --until") {
+		t.Errorf("%+v", got)
+	}
+	calendar, described := r.Run("calendar", "--to", "+2h"), r.Run("describe", "stays")
+	t.Logf("\n%s", calendar)
+	for _, want := range []string{"course 4 reserved", "goes 2, stays 2"} {
+		if !strings.Contains(calendar, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if !strings.Contains(described, "then pauses") {
+		t.Error(described)
+	}
+	var list struct{ Items []cluster }
+	r.Eventually(30*time.Second, "one has gone and the other has paused", func() bool {
+		r.Get(&list, "list")
+		for _, c := range list.Items {
+			if c.Name == "goes" || c.Name == "stays" && c.Phase != "paused" {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("both leases of 10 s had ended after %.1f s", time.Since(start).Seconds())
+	if got := r.Muster("resume", "stays"); got.Code != 5 || !strings.Contains(got.Err, "muster extend stays") {
+		t.Errorf("%+v", got)
+	}
+	r.Eventually(90*time.Second, "what was reserved has come", func() bool { return r.Muster("ssh", "course", "--", "sinfo -h -o %T").Out == "idle\n" })
+	for _, name := range []string{"course", "stays"} {
+		r.Run("delete", name, "--wait")
+	}
+	r.NothingLeft()
+	controller.Stop()
+}
