@@ -100,6 +100,15 @@ func (c *child) Signal(sig syscall.Signal) {
 	}
 }
 
+// killAll kills the child and the processes that it has started, less those that have left its group.
+func (c *child) killAll() {
+	c.reaper.mu.Lock()
+	defer c.reaper.mu.Unlock()
+	if c.reaper.children[c.pid] == c {
+		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	}
+}
+
 // Start starts a program whose output goes to c.Output line by line, until the last process that holds it has ended.
 func (r *Reaper) Start(c Command) (Process, error) {
 	read, write, err := os.Pipe()
@@ -120,7 +129,8 @@ func (r *Reaper) Start(c Command) (Process, error) {
 }
 
 // Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the
-// error's text. The program is killed when ctx ends.
+// error's text. When ctx ends, the program and what it has started are killed, and whatever else holds its output is not
+// waited for.
 func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	var pipes [2]struct{ read, write *os.File }
 	var text [2]bytes.Buffer
@@ -137,7 +147,12 @@ func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { p.Signal(syscall.SIGKILL) })()
+	defer context.AfterFunc(ctx, func() {
+		p.killAll()
+		for _, pipe := range pipes {
+			_ = pipe.read.SetReadDeadline(time.Now()) // fails only if it is closed, when nobody reads any more
+		}
+	})()
 	var readers sync.WaitGroup
 	for i := range pipes {
 		pipes[i].write.Close()

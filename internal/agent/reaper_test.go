@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,7 +44,7 @@ func orphanMain() int {
 	collector.Go(func() { r.Collect(ctx) })
 	failures := make(chan string, 1000)
 	for i := range 60 {
-		kind, status := random.IntN(4), random.IntN(5)
+		kind, status := random.IntN(5), random.IntN(5)
 		children.Go(func() {
 			if err := oneChild(r, kind, status, i); err != nil {
 				failures <- err.Error()
@@ -73,7 +74,7 @@ func orphanMain() int {
 	return bad
 }
 
-// oneChild starts a child of one of four kinds and says how its end differs from what it should be.
+// oneChild starts a child of one of five kinds and says how its end differs from what it should be.
 func oneChild(r *Reaper, kind, status, i int) error {
 	want := "<nil>"
 	if status != 0 {
@@ -102,6 +103,14 @@ func oneChild(r *Reaper, kind, status, i int) error {
 		}
 		if status != 0 && (err == nil || !strings.Contains(err.Error(), want+": oops")) {
 			return fmt.Errorf("child %d: %v, want %s", i, err, want)
+		}
+		return nil
+	case 4: // is called off, with a child of its own that holds its output
+		over := errors.New("called off")
+		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Duration(status)*20*time.Millisecond, over)
+		defer cancel()
+		if _, err := r.Run(ctx, "sh", "-c", "sleep 60 & wait"); !errors.Is(err, over) {
+			return fmt.Errorf("child %d: %v, want %v", i, err, over)
 		}
 		return nil
 	}
