@@ -9,7 +9,7 @@ IMAGES := $(IMAGE) inspector
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test rack-test lint unit crash compare fuzz openapi clean
+.PHONY: help setup build image demo demo-stop test rack-test lint unit crash walk compare fuzz openapi clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -52,6 +52,10 @@ rack-test: image ## all tests of whole machines: every firmware, every fault, on
 crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_KILLS kills
 	@scripts/setup.sh test
 	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
+
+walk: image ## the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
+	@scripts/setup.sh test
+	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/lifecycle ./test/crash
 
 compare: image ## our figures beside those of the bare programs, in one run
 	@MUSTER_COMPARE=1 $(GO) test ./test/compare -run TestCompare -count 1 -timeout 60m -v

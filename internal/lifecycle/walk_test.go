@@ -58,7 +58,7 @@ func TestRandomOperationsKeepEveryPromise(t *testing.T) {
 		seed, operations := setting(t, "MUSTER_SEED", uint64(time.Now().UnixNano())), setting(t, "MUSTER_OPERATIONS", 200)
 		t.Logf("MUSTER_SEED=%d MUSTER_OPERATIONS=%d", seed, operations)
 		w := newWalk(t, url, seed)
-		w.untilFree(walkMachines)
+		w.eventually("free machines", w.unsettled)
 		for i := range operations {
 			w.step()
 			w.look()
