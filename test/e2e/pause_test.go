@@ -111,7 +111,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	})
 	t.Run("controllers killed on the way lose nothing", func(t *testing.T) {
 		whole, r := r, r.In(t) // controllers are those of the whole test
-		for i, wait := range []time.Duration{50, 250, 450, 650} {
+		for i, wait := range []time.Duration{150, 450} {
 			r.Run("pause", "cfd")
 			time.Sleep(wait * time.Millisecond)
 			controller.Kill()
