@@ -299,10 +299,10 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if machines, err = a.prefer(ctx, tx, c, missing, machines); err != nil {
+	missing, machines, refused, err := a.prefer(ctx, tx, c, missing, machines)
+	if err != nil {
 		return nil, nil, err
 	}
-	var refused *Refusal
 	for len(missing) > 0 {
 		placed, err := a.choose(missing, machines, c.Spec.Isolation, "", true)
 		if err == nil {

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"strings"
 	"testing"
 
 	"muster/internal/admission"
@@ -62,5 +63,34 @@ func TestAlternativesAreInTheCalendar(t *testing.T) {
 	_, err := d.plan("name: more\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
 	if r := refusal(t, err, admission.NoCapacity, "cluster later would lack 1 machine"); r.FitsAt == nil && r.Diagnostics[0].Hint == "" {
 		t.Error(r)
+	}
+}
+
+// A queue that grows takes what nobody has reserved; what it was promised, it gets in any case.
+func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
+	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""},
+		machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Available, ""}, machine{"b3", 8, "amd64", store.Available, ""})
+	grow := d.create("name: grow\nqueues: [{name: cpu, class: big, max: 3}]\n")
+	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 2, class: big}]\n")
+	grow.Targets = map[string]int{"cpu": 3}
+	refill := func() (placed []admission.Placed, refused *admission.Refusal) {
+		err := d.db.Update(t.Context(), func(tx *store.Tx) (err error) {
+			placed, refused, err = d.Refill(t.Context(), tx, grow)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return placed, refused
+	}
+	placed, refused := refill()
+	if len(placed) != 1 || refused == nil || !strings.Contains(refused.Error(), "cluster later would lack") {
+		t.Error(placed, refused)
+	}
+	three := 3
+	grow.Spec.Queues[0].Min = &three
+	if placed, _ := refill(); len(placed) != 2 {
+		t.Error("its min is not kept:", placed)
 	}
 }

@@ -283,21 +283,52 @@ func (a *Admission) Foresee(ctx context.Context, tx *store.Tx, c store.Cluster) 
 
 // prefer leaves, of the machines for nodes that a running cluster lacks, those that reservations need, where there are others.
 // Who runs goes first: what a node that has failed took with it is missed now, and until a reservation starts its machine may
-// be back.
-func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, missing []member, machines []store.Machine) ([]store.Machine, error) {
+// be back. But nodes above the min of a queue that grows were promised to nobody: they stay out, and refused says why.
+func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, missing []member, machines []store.Machine) (kept []member, left []store.Machine, refused *Refusal, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	cal, err := a.Calendar(ctx, tx, now, machines, &c)
 	if err != nil || len(cal.Bookings) == 0 {
-		return machines, err
+		return missing, machines, nil, err
 	}
-	given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(missing, c.Spec.Isolation, "")})
-	if conflict != nil {
-		return machines, nil
+	kept = slices.Clone(missing)
+	for {
+		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(kept, c.Spec.Isolation, "")})
+		if conflict == nil {
+			return kept, only(machines, given), refused, nil
+		}
+		if refused == nil && conflict.Own == 0 {
+			text, err := hurt(ctx, tx, conflict)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			refused = refuse(NoCapacity, "reserved", kept[len(kept)-1].path, text, "")
+		}
+		last := lastIndex(kept, func(m member) bool { return m.above })
+		if last < 0 {
+			return kept, machines, refused, nil
+		}
+		if refused == nil { // too few machines, whoever has reserved some
+			_, short := a.choose(kept, machines, c.Spec.Isolation, "", true)
+			if refused, err = asRefusal(short); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		if kept = slices.Delete(kept, last, last+1); len(kept) == 0 {
+			return nil, machines, refused, nil
+		}
 	}
-	return only(machines, given), nil
+}
+
+func lastIndex(members []member, is func(member) bool) int {
+	for i, m := range slices.Backward(members) {
+		if is(m) {
+			return i
+		}
+	}
+	return -1
 }
 
 // only leaves those free machines that were given; the others are told of in a shortage.

@@ -20,6 +20,7 @@ type member struct {
 	Class string
 	or    []string // classes that will do instead, in order
 	path  string   // of the number or class that asks for it
+	above bool     // its queue grows, and has its min without it
 }
 
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
@@ -71,7 +72,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max"})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min})
 				have++
 			}
 		}
