@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -120,7 +121,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	case errors.As(err, &ds):
 		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
 	case errors.Is(err, store.ErrNotFound):
-		p = problem(http.StatusNotFound, "not-found", err.Error(), "")
+		p = problem(http.StatusNotFound, "not-found", err.Error(), whereToLook(err))
 	case errors.Is(err, store.ErrExists):
 		p = problem(http.StatusConflict, "conflict", err.Error(), "")
 	default:
@@ -128,4 +129,14 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	}
 	p.Errors = ds
 	return p
+}
+
+// whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.
+func whereToLook(err error) string {
+	kind, _, _ := strings.Cut(err.Error(), " ")
+	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list"}[kind]
+	if !known {
+		return ""
+	}
+	return "`muster " + verb + "` shows those there are"
 }
