@@ -92,7 +92,7 @@ func (a *API) registerClusters(api huma.API) {
 	tags := []string{"clusters"}
 	huma.Register(api, huma.Operation{OperationID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters", Summary: "List clusters", Tags: tags}, a.listClusters)
 	huma.Register(api, fileOperation(huma.Operation{OperationID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters", Summary: "Create a cluster from a cluster file",
-		DefaultStatus: http.StatusAccepted, Errors: []int{409, 422}, Tags: tags}), a.createCluster)
+		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.createCluster)
 	huma.Register(api, huma.Operation{OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}", Summary: "Show a cluster and its nodes", Errors: []int{404}, Tags: tags}, a.getCluster)
 	huma.Register(api, fileOperation(huma.Operation{OperationID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}", Summary: "Make a cluster be as its file says, new or not",
 		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.applyCluster)
