@@ -203,7 +203,7 @@ func keyValues(attributes []attribute.KeyValue) []keyValue {
 		if a.Value.Type() == attribute.INT64 {
 			kv.Value.Int = strconv.FormatInt(a.Value.AsInt64(), 10)
 		} else {
-			text := a.Value.Emit()
+			text := a.Value.String()
 			kv.Value.String = &text
 		}
 		all = append(all, kv)
