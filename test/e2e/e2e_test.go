@@ -21,6 +21,7 @@ type cluster struct {
 }
 
 func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "6", "--wait")
@@ -245,6 +246,7 @@ func secrets(t *testing.T, r *rig.Rig, c *rig.Controller) {
 }
 
 func TestEveryBadFileIsRefusedWithItsPlaceAndMakesNothing(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	r.Start()
 	files, err := filepath.Glob(filepath.Join(rig.Root(t), "internal/spec/testdata/bad/*.yaml"))
@@ -266,6 +268,7 @@ func TestEveryBadFileIsRefusedWithItsPlaceAndMakesNothing(t *testing.T) {
 }
 
 func TestFiftyNodesOnThisHost(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("50 nodes are not started in a short run")
 	}
@@ -286,6 +289,7 @@ func TestFiftyNodesOnThisHost(t *testing.T) {
 }
 
 func TestTwoClustersWithTheSameNamesDoNotMeet(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	c := r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")

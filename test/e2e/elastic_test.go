@@ -23,6 +23,7 @@ classes:
 const jobWithin = 15 * time.Second
 
 func TestAQueueGrowsForItsJobsAndShrinksWhenTheyAreDone(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", growthSite)
 	controller := r.Start()
@@ -126,6 +127,7 @@ func phases(events []event, start time.Time, took time.Duration) string {
 }
 
 func TestLeasesBeginAndEndByThemselves(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")

@@ -28,6 +28,7 @@ func scan(r *rig.Rig, name string) string {
 }
 
 func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")

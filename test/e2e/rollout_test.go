@@ -51,6 +51,7 @@ func job(r *rig.Rig, node, name string) (standing func() string) {
 }
 
 func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
 	variant(r, "next", "is-next")
@@ -119,6 +120,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 }
 
 func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a rollout is not seen to fail in a short run: it takes as long as a node may take to join")
 	}
@@ -159,6 +161,7 @@ func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
 }
 
 func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	controller := r.Start()
 	r.Run("machines", "add", "--local", "4", "--wait")

@@ -34,6 +34,7 @@ classes:
 // TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret leads a cluster through a node's death, a pause and the controller's
 // own death with all that can be said of it switched on, and then reads the bill, the log, the traces and the metrics.
 func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", priced)
 	traces := filepath.Join(t.TempDir(), "traces.json")

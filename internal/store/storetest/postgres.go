@@ -18,10 +18,16 @@ import (
 	"muster/internal/store"
 )
 
-// Each runs a test on both databases, each fresh.
+// Each runs a test on both databases, each fresh, at the same time; a test has nothing after it.
 func Each(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "muster.db")) })
-	t.Run("postgres", func(t *testing.T) { test(t, Postgres(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, filepath.Join(t.TempDir(), "muster.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, Postgres(t))
+	})
 }
 
 // Open opens a database for the length of a test.
