@@ -37,7 +37,7 @@ func (m *machine) check(ctx context.Context, within time.Duration, disks []disk,
 	p.say("machine", "testing CPUs")
 	rates := rateCPUs(ctx, cpus, measure)
 	facts.CPUMops = rates.thousands()
-	cpu := rates.check(ctx)
+	cpu := rates.check(ctx, func(cpu int) float64 { return rateCPUs(ctx, []int{cpu}, checkLeast).second[0] })
 
 	p.say("machine", "testing memory bandwidth")
 	triad := m.triad(ctx, cpus, measure)

@@ -101,17 +101,25 @@ func TestCheckOfDisksReadsOverAllOfThem(t *testing.T) {
 }
 
 func TestACPUIsSlowIfItStaysSlowAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures for half a second")
-	}
-	held := rates{[]int{0, 0, 0}, []float64{1000, 1000, 1}} // held up once: a thousand a second is less than any CPU does
-	if c := held.check(t.Context()); !c.OK {
-		t.Errorf("a CPU that was held up once: %s", c.Text)
-	}
-	slow := rates{[]int{0, 0, 0}, []float64{1e12, 1e12, 1}}
-	c := slow.check(t.Context())
-	if c.OK || !strings.Contains(c.Text, "CPU 0 is slow: 0 % of the median") {
-		t.Errorf("a slow CPU: %v %s", c.OK, c.Text)
+	measured := rates{[]int{0, 1, 2}, []float64{1000, 1000, 1}}
+	for _, c := range []struct {
+		name  string
+		turns map[int][]float64 // what each CPU alone reaches, turn by turn
+		ok    bool
+	}{
+		{"held up once", map[int][]float64{2: {900, 900, 900, 900, 900, 900}, 0: {1000, 1000, 1000, 1000, 1000, 1000}}, true},
+		{"held up, and again", map[int][]float64{2: {1, 1, 1, 800, 1, 1}, 0: {1000, 1000, 1000, 1000, 1000, 1000}}, true},
+		{"all are slower now", map[int][]float64{2: {100, 100, 100, 100, 100, 100}, 0: {110, 110, 110, 110, 110, 110}}, true},
+		{"slow", map[int][]float64{2: {400, 400, 410, 400, 400, 400}, 0: {1, 1000, 1, 1000, 1, 1}}, false},
+	} {
+		check := measured.check(t.Context(), func(cpu int) float64 {
+			now := c.turns[cpu][0]
+			c.turns[cpu] = c.turns[cpu][1:]
+			return now
+		})
+		if check.OK != c.ok || !c.ok && !strings.Contains(check.Text, "CPU 2 is slow: 41 % of the median") {
+			t.Errorf("%s: %v %s", c.name, check.OK, check.Text)
+		}
 	}
 }
 
