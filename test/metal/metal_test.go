@@ -51,6 +51,12 @@ type yard struct {
 // newYard starts a controller and a rack of machines that are off, and enrols them.
 func newYard(t *testing.T, machines int, flags ...string) *yard {
 	t.Helper()
+	return yardOf(t, site, machines, flags...)
+}
+
+// yardOf is newYard with a site file of the test's own.
+func yardOf(t *testing.T, site string, machines int, flags ...string) *yard {
+	t.Helper()
 	r := rig.New(t, "")
 	r.Site = r.File("site.yaml", site)
 	y := &yard{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
