@@ -227,16 +227,16 @@ func TestATransactionThatIsLeftOpenDoesNotHoldUpTheOthers(t *testing.T) {
 	addCluster(t, s, "c1", "hello")
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var hung sync.WaitGroup
+	var once sync.Once
 	hung.Go(func() { // a controller that is stopped in the middle of a transaction
 		err := s.Update(context.WithoutCancel(t.Context()), func(tx *store.Tx) error {
 			if err := tx.LockCluster(t.Context(), "c1"); err != nil {
 				return err
 			}
-			select {
-			case entered <- struct{}{}:
+			once.Do(func() { // and not when it is tried again
+				close(entered)
 				<-leave
-			default:
-			}
+			})
 			return nil
 		})
 		if err == nil {
