@@ -124,9 +124,6 @@ func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 // known checks every name that the site must know.
 func (a *Admission) known(c spec.Cluster) error {
 	var ds spec.Diagnostics
-	if c.Project != a.Catalogue.Project {
-		ds = append(ds, spec.Diagnostic{Code: "unknown-project", Path: "project", Text: fmt.Sprintf("there is no project %q", c.Project), Hint: "there is " + a.Catalogue.Project})
-	}
 	if !slices.Contains(c.Site, a.Catalogue.Site) {
 		ds = append(ds, spec.Diagnostic{Code: "unknown-site", Path: "site", Text: fmt.Sprintf("this is not site %s", strings.Join(c.Site, ", ")), Hint: "this site is " + a.Catalogue.Site})
 	}
@@ -167,6 +164,9 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := a.admits(ctx, tx, resolved); err != nil {
+		return nil, err
+	}
 	plan := &Plan{Spec: resolved, image: image}
 	return plan, a.place(ctx, tx, plan, shapeOf(store.Cluster{Spec: resolved}, nil).missing)
 }
@@ -193,6 +193,9 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 	if err := possible(plan.Changes); err != nil {
 		return plan, err
 	}
+	if err := a.admits(ctx, tx, resolved); err != nil {
+		return plan, err
+	}
 	nodes, err := tx.Nodes(ctx, current.ID)
 	if err != nil {
 		return nil, err
@@ -212,6 +215,32 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 		}
 	}
 	return plan, a.place(ctx, tx, plan, shape.missing)
+}
+
+// admits refuses a list of users on which somebody stands who is not in the cluster's project.
+func (a *Admission) admits(ctx context.Context, tx *store.Tx, c spec.Cluster) error {
+	if c.Access == nil {
+		return nil
+	}
+	members, err := tx.Memberships(ctx, c.Project, "")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range members {
+		names = append(names, m.Person)
+	}
+	var ds spec.Diagnostics
+	for i, user := range c.Access.Users {
+		if !slices.Contains(names, user) {
+			ds = append(ds, spec.Diagnostic{Code: "unknown-user", Path: fmt.Sprintf("access.users[%d]", i), Text: fmt.Sprintf("%s is not in project %s", user, c.Project),
+				Hint: "in it are " + strings.Join(names, ", ")})
+		}
+	}
+	if len(ds) > 0 {
+		return &Refusal{Kind: Invalid, Diagnostics: ds}
+	}
+	return nil
 }
 
 // possible refuses changes that a running cluster cannot take.

@@ -54,7 +54,7 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *store.Tx, project str
 		return nil, err
 	}
 	from, _ := usage.Month(now)
-	spent, err := tx.Spending(ctx, store.UsageOf{Project: project, From: from})
+	spent, err := tx.Spending(ctx, store.UsageOf{Projects: []string{project}, From: from})
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (a *API) registerAccess(api huma.API) {
 		Responses: map[string]*huma.Response{"101": {Description: "the connection is open"}}}, a.tunnel)
 }
 
-func (a *API) listKeys(ctx context.Context, in *page) (*listOutput[Key], error) {
+func (a *API) listKeys(ctx context.Context, in *Page) (*listOutput[Key], error) {
 	out := &listOutput[Key]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		keys, err := tx.Keys(ctx, identityOf(ctx))
@@ -85,10 +85,7 @@ func (a *API) addKey(ctx context.Context, in *struct {
 		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		if err := tx.AddKey(ctx, store.Key{Identity: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line}); err != nil {
-			return err
-		}
-		return tx.InformAll(ctx)
+		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})
 	return out, a.tell(err, nil)
 }
@@ -97,10 +94,7 @@ func (a *API) deleteKey(ctx context.Context, in *struct {
 	Fingerprint string `path:"fingerprint" doc:"SHA256:…, percent-encoded" maxLength:"100"`
 }) (*struct{}, error) {
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.RemoveKey(ctx, identityOf(ctx), in.Fingerprint); err != nil {
-			return err
-		}
-		return tx.InformAll(ctx)
+		return tx.RemoveKey(ctx, identityOf(ctx), in.Fingerprint)
 	})
 	return nil, a.tell(err, nil)
 }
@@ -112,6 +106,9 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
 		if c, err = a.find(ctx, tx, ref); err != nil {
 			return err
+		}
+		if !c.Admits(identityOf(ctx)) {
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits some of its project only", c.Name), "they stand in its file under access.users")
 		}
 		nodes, err := tx.Nodes(ctx, c.ID)
 		for _, n := range nodes {
@@ -139,15 +136,15 @@ func (a *API) certify(ctx context.Context, in *struct {
 		PublicKey string `json:"public_key" doc:"authorized_keys format" maxLength:"16384"`
 	}
 }) (*struct{ Body Certificate }, error) {
-	c, head, err := a.reachable(ctx, in.Cluster, "")
+	_, head, err := a.reachable(ctx, in.Cluster, "")
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
-	text, err := a.Authority.CertifyUser(in.Body.PublicKey, identityOf(ctx), c.CreatedBy, time.Now(), certificateLife)
+	text, err := a.Authority.CertifyUser(in.Body.PublicKey, identityOf(ctx), identityOf(ctx), time.Now(), certificateLife)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
 	}
-	return &struct{ Body Certificate }{Certificate{text, c.CreatedBy, a.Authority.HostCA(), head.Name}}, nil
+	return &struct{ Body Certificate }{Certificate{text, identityOf(ctx), a.Authority.HostCA(), head.Name}}, nil
 }
 
 func (a *API) tunnel(ctx context.Context, in *struct {

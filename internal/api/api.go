@@ -107,11 +107,14 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, config)
-	api.UseMiddleware(a.observed, a.authenticate(api))
+	api.UseMiddleware(a.observed, a.authorise(api))
 	a.registerClusters(api)
 	a.registerPause(api)
 	a.registerSnapshots(api)
 	a.registerAccess(api)
+	a.registerPeople(api)
+	a.registerTokens(api)
+	a.registerAudit(api)
 	a.registerEvents(api)
 	a.registerMachines(api)
 	a.registerPasses(api)
@@ -122,55 +125,4 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerLeases(api)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
-}
-
-type identityKey struct{}
-
-// identityOf is who makes the request.
-func identityOf(ctx context.Context) string {
-	name, _ := ctx.Value(identityKey{}).(string)
-	return name
-}
-
-// authenticate lets only the bearers of a known token through.
-func (a *API) authenticate(api huma.API) func(huma.Context, func(huma.Context)) {
-	return func(ctx huma.Context, next func(huma.Context)) {
-		name, p := a.bearer(ctx.Context(), ctx.Header("Authorization"))
-		if p != nil {
-			if p.Status == http.StatusUnauthorized {
-				ctx.SetHeader("WWW-Authenticate", challenge)
-			}
-			_ = huma.WriteErr(api, ctx, p.Status, p.Detail, p)
-			return
-		}
-		askedOf(ctx.Context()).identity = name
-		next(huma.WithValue(ctx, identityKey{}, name))
-	}
-}
-
-// challenge tells a client without a token how to come.
-const challenge = `Bearer realm="muster"`
-
-// bearer is who a token in an Authorization header belongs to.
-func (a *API) bearer(ctx context.Context, header string) (name string, p *Problem) {
-	scheme, token, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", unauthorized()
-	}
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
-		name, err = tx.Identity(ctx, store.HashToken(token))
-		return err
-	})
-	switch {
-	case isNotFound(err) || err == nil && name == "":
-		return "", unauthorized()
-	case err != nil:
-		a.Log.ErrorContext(ctx, "cannot check a token", "error", err)
-		return "", problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
-	}
-	return name, nil
-}
-
-func unauthorized() *Problem {
-	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
 }

@@ -25,7 +25,7 @@ import (
 	"muster/internal/store/storetest"
 )
 
-const token = "muster_test"
+const token = storetest.Token
 
 type noImages struct{}
 
@@ -66,7 +66,7 @@ func server(t *testing.T, machines int) (*httptest.Server, *store.Store) {
 				return err
 			}
 		}
-		return tx.AddToken(t.Context(), store.HashToken(token), "admin")
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

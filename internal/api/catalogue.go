@@ -54,7 +54,7 @@ func (a *API) registerCatalogue(api huma.API) {
 	})
 }
 
-func (a *API) listClasses(ctx context.Context, in *page) (*listOutput[Class], error) {
+func (a *API) listClasses(ctx context.Context, in *Page) (*listOutput[Class], error) {
 	out := &listOutput[Class]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
@@ -93,7 +93,7 @@ func (a *API) listClasses(ctx context.Context, in *page) (*listOutput[Class], er
 	return out, a.tell(err, nil)
 }
 
-func (a *API) listImages(_ context.Context, in *page) (*listOutput[Image], error) {
+func (a *API) listImages(_ context.Context, in *Page) (*listOutput[Image], error) {
 	all, err := a.Images.List()
 	if err != nil {
 		return nil, a.tell(err, nil)

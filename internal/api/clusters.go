@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 
 // ClusterRef is a cluster in a path.
 type ClusterRef struct {
-	Cluster string `path:"cluster" doc:"name or ID" maxLength:"63"`
+	Cluster string `path:"cluster" doc:"name, PROJECT/NAME, or ID" maxLength:"127"`
 }
 
 // Request is what every request for a change may carry.
@@ -60,7 +62,8 @@ type answerOutput struct {
 
 type clusterOutput struct{ Body Cluster }
 
-type page struct {
+// Page says which part of a list.
+type Page struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"how many at most"`
 	Cursor string `query:"cursor" doc:"from the page before" maxLength:"200"`
 }
@@ -74,7 +77,7 @@ type List[T any] struct {
 type listOutput[T any] struct{ Body List[T] }
 
 // pageOf cuts a page out of a list that is sorted by key.
-func pageOf[T any](p page, all []T, key func(T) string) List[T] {
+func pageOf[T any](p Page, all []T, key func(T) string) List[T] {
 	list := List[T]{Items: []T{}}
 	for i, item := range all {
 		if p.Cursor != "" && key(item) <= p.Cursor {
@@ -103,14 +106,15 @@ func (a *API) registerClusters(api huma.API) {
 		DefaultStatus: http.StatusAccepted, Errors: []int{404}, Tags: tags}, a.deleteCluster)
 }
 
-func (a *API) listClusters(ctx context.Context, in *page) (*listOutput[Cluster], error) {
+func (a *API) listClusters(ctx context.Context, in *Page) (*listOutput[Cluster], error) {
 	out := &listOutput[Cluster]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		clusters, err := tx.Clusters(ctx, "")
 		if err != nil {
 			return err
 		}
-		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name })
+		clusters = slices.DeleteFunc(clusters, func(c store.Cluster) bool { return !sees(ctx, c.Project) })
+		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name + "/" + c.Project })
 		out.Body = List[Cluster]{Items: []Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)
@@ -124,15 +128,26 @@ func (a *API) listClusters(ctx context.Context, in *page) (*listOutput[Cluster],
 	return out, a.tell(err, nil)
 }
 
-// find is the cluster that a path names: a living one by name, or any by ID.
+// find is the cluster that a path names: a living one by name, or any by ID. It is one that the caller may do to what they
+// want to.
 func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster, error) {
-	c, err := tx.ClusterNamed(ctx, a.Admission.Catalogue.Project, ref)
+	all, err := tx.Clusters(ctx, "")
+	if err != nil {
+		return store.Cluster{}, err
+	}
+	c, err := choose(ctx, "cluster", ref, all, func(c store.Cluster) (string, string) { return c.Project, c.Name })
 	if isNotFound(err) {
 		if byID, other := tx.Cluster(ctx, ref); !isNotFound(other) {
-			return byID, other
+			c, err = byID, other
 		}
 	}
-	return c, err
+	if err == nil {
+		err = permit(ctx, c.Project, "cluster "+ref)
+	}
+	if err != nil {
+		return store.Cluster{}, err
+	}
+	return c, nil
 }
 
 func (a *API) getCluster(ctx context.Context, in *ClusterRef) (*clusterOutput, error) {
@@ -161,7 +176,11 @@ func (a *API) createCluster(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		return a.Admission.CreateFrom(ctx, tx, doc.Cluster, source)
+		c, err := a.home(ctx, tx, doc.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		return a.Admission.CreateFrom(ctx, tx, c, source)
 	})
 }
 
@@ -170,19 +189,29 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
+	ref := in.Cluster
+	if doc.Cluster.Project != "" && ref == doc.Cluster.Name {
+		ref = doc.Cluster.Project + "/" + ref
+	}
 	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
-		current, err := a.find(ctx, tx, in.Cluster)
+		current, err := a.find(ctx, tx, ref)
 		switch {
-		case isNotFound(err) && doc.Cluster.Name == in.Cluster:
-			return a.Admission.Create(ctx, tx, doc.Cluster)
+		case isNotFound(err) && doc.Cluster.Name == ref[strings.LastIndex(ref, "/")+1:]:
+			c, err := a.home(ctx, tx, doc.Cluster)
+			if err != nil {
+				return nil, err
+			}
+			return a.Admission.Create(ctx, tx, c)
 		case err != nil:
 			return nil, err
 		}
+		want := doc.Cluster
+		want.Project = cmp.Or(want.Project, current.Project)
 		change := a.Admission.Change
 		if in.RefreshImage {
 			change = a.Admission.Refresh
 		}
-		plan, err := a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, doc.Cluster) })
+		plan, err := a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, want) })
 		if err == nil && !in.RefreshImage {
 			plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
 		}

@@ -151,7 +151,7 @@ func (a *API) clusterCost(ctx context.Context, in *struct {
 }
 
 func (a *API) statement(ctx context.Context, in *struct {
-	Project string `query:"project" maxLength:"63" doc:"of all projects, if empty"`
+	Project string `query:"project" maxLength:"63" doc:"of all projects that you may look at, if empty"`
 	Window
 }) (*struct{ Body Statement }, error) {
 	out := &struct{ Body Statement }{}
@@ -165,7 +165,14 @@ func (a *API) statement(ctx context.Context, in *struct {
 		if err != nil {
 			return err
 		}
-		lines, err := linesOf(ctx, tx, store.UsageOf{Project: in.Project, From: from, To: to}, in.By)
+		of := store.UsageOf{Projects: visible(ctx), From: from, To: to}
+		if in.Project != "" {
+			if !sees(ctx, in.Project) {
+				return fmt.Errorf("project %s: %w", in.Project, store.ErrNotFound)
+			}
+			of.Projects = []string{in.Project}
+		}
+		lines, err := linesOf(ctx, tx, of, in.By)
 		if err != nil {
 			return err
 		}
@@ -184,10 +191,13 @@ func (a *API) quota(ctx context.Context, in *struct {
 	Project string `path:"project" maxLength:"63"`
 }) (*struct{ Body Quota }, error) {
 	out := &struct{ Body Quota }{}
-	if in.Project != a.Admission.Catalogue.Project {
-		return nil, problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no project %q", in.Project), "there is "+a.Admission.Catalogue.Project)
-	}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Project(ctx, in.Project); err != nil {
+			return err
+		}
+		if err := permit(ctx, in.Project, "project "+in.Project); err != nil {
+			return err
+		}
 		use, err := a.Admission.InUse(ctx, tx, in.Project)
 		if err != nil {
 			return err

@@ -46,38 +46,39 @@ func (a *API) registerEvents(api huma.API) {
 		}
 	}
 	huma.Register(api, register("list-events", "/v1/events", "List or watch all events"), func(ctx context.Context, in *EventsInput) (*huma.StreamResponse, error) {
-		return a.events(ctx, "", *in)
+		return a.events(ctx, store.EventsOf{Projects: visible(ctx)}, *in)
 	})
 	huma.Register(api, register("list-cluster-events", "/v1/clusters/{cluster}/events", "List or watch the events of a cluster"),
 		func(ctx context.Context, in *clusterEventsInput) (*huma.StreamResponse, error) {
-			var id string
+			var of store.EventsOf
 			err := a.DB.View(ctx, func(tx *store.Tx) error {
 				c, err := a.find(ctx, tx, in.Cluster)
-				id = c.ID
+				of.Cluster = c.ID
 				return err
 			})
 			if err != nil {
 				return nil, a.tell(err, nil)
 			}
-			return a.events(ctx, id, in.EventsInput)
+			return a.events(ctx, of, in.EventsInput)
 		})
 }
 
-func (a *API) events(ctx context.Context, cluster string, in EventsInput) (*huma.StreamResponse, error) {
-	after := in.After
+func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput) (*huma.StreamResponse, error) {
+	of.After = in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
 		if err != nil {
 			return nil, problem(http.StatusUnprocessableEntity, "invalid", "Last-Event-ID must be the number of an event", "")
 		}
-		after = last
+		of.After = last
 	}
 	if in.Watch {
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, cluster, after) }}, nil
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of) }}, nil
 	}
 	list := List[store.Event]{Items: []store.Event{}}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		events, err := tx.Events(ctx, cluster, after, in.Limit)
+		of.Limit = in.Limit
+		events, err := tx.Events(ctx, of)
 		list.Items = append(list.Items, events...)
 		return err
 	})
@@ -94,7 +95,7 @@ func (a *API) events(ctx context.Context, cluster string, in EventsInput) (*huma
 }
 
 // watch sends events as they are committed until the client goes or the controller stops.
-func (a *API) watch(hctx huma.Context, cluster string, after int64) {
+func (a *API) watch(hctx huma.Context, of store.EventsOf) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
 	defer a.streams(ctx, hctx.Operation().OperationID)()
 	hctx.SetHeader("Content-Type", "text/event-stream")
@@ -109,11 +110,12 @@ func (a *API) watch(hctx huma.Context, cluster string, after int64) {
 	_, _ = fmt.Fprint(w, ": events follow\n\n")
 	flush()
 	quiet := time.Now()
+	of.Limit = batch
 	for ctx.Err() == nil {
 		changed := a.DB.Changed()
 		var events []store.Event
 		err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
-			events, err = tx.Events(ctx, cluster, after, batch)
+			events, err = tx.Events(ctx, of)
 			return err
 		})
 		if err != nil {
@@ -130,7 +132,7 @@ func (a *API) watch(hctx huma.Context, cluster string, after int64) {
 			if _, err := fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, data); err != nil {
 				return
 			}
-			after, quiet = e.Seq, time.Now()
+			of.After, quiet = e.Seq, time.Now()
 		}
 		if time.Since(quiet) > keepAlive {
 			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil {

@@ -197,6 +197,9 @@ func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, cla
 	names := map[string]string{}
 	for _, cluster := range clusters {
 		names[cluster.ID] = cluster.Name
+		if !sees(ctx, cluster.Project) {
+			names[cluster.ID] = "(another project's)"
+		}
 	}
 	for i, slots := range c.Table(classes, from, until) {
 		one := ClassCalendar{Name: classes[i].Name, Slots: []Slot{}}

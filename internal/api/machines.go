@@ -55,7 +55,7 @@ func (a *API) registerMachines(api huma.API) {
 	})
 }
 
-func (a *API) listMachines(ctx context.Context, in *page) (*listOutput[Machine], error) {
+func (a *API) listMachines(ctx context.Context, in *Page) (*listOutput[Machine], error) {
 	out := &listOutput[Machine]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)

@@ -71,7 +71,7 @@ func text(a interface {
 	return a.String()
 }
 
-func (a *API) listNetworks(ctx context.Context, in *page) (*listOutput[Network], error) {
+func (a *API) listNetworks(ctx context.Context, in *Page) (*listOutput[Network], error) {
 	out := &listOutput[Network]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		networks, err := tx.Networks(ctx)
@@ -143,7 +143,7 @@ func (a *API) removeNetwork(ctx context.Context, in *networkRef) (*struct{}, err
 	return nil, a.tell(err, nil)
 }
 
-func (a *API) listUnknown(ctx context.Context, in *page) (*listOutput[UnknownMachine], error) {
+func (a *API) listUnknown(ctx context.Context, in *Page) (*listOutput[UnknownMachine], error) {
 	out := &listOutput[UnknownMachine]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		strangers, err := tx.Strangers(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/store"
 	"muster/internal/telemetry"
@@ -20,6 +21,8 @@ const RequestIDHeader = "X-Request-Id"
 // asked is what becomes known of a request while it is answered.
 type asked struct {
 	identity string
+	action   access.Action
+	project  string // that it was about
 	cluster  string // name
 	op       string // what it began: cluster ID and generation
 	stream   bool   // its answer lasts as long as the client likes
@@ -42,13 +45,7 @@ func (a *API) observed(ctx huma.Context, next func(huma.Context)) {
 	within := a.Telemetry.Trail(telemetry.WithRequest(context.WithValue(ctx.Context(), askedKey{}, r), id))
 	ctx.SetHeader(RequestIDHeader, id)
 	next(huma.WithContext(ctx, within))
-	status := ctx.Status()
-	if status == 0 {
-		status = http.StatusOK
-	}
-	if r.status != 0 {
-		status = r.status
-	}
+	status := outcome(huma.WithContext(ctx, within))
 	operation := ctx.Operation().OperationID
 	a.Telemetry.Request(within, telemetry.Request{
 		ID: id, Operation: operation, Status: status, Began: began, Stream: r.stream, Identity: r.identity, Cluster: r.cluster, Op: r.op,

@@ -39,9 +39,6 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}
-	if err := a.DB.Update(t.Context(), func(tx *store.Tx) error { return tx.AddToken(t.Context(), store.HashToken(token), "admin") }); err != nil {
-		t.Fatal(err)
-	}
 	handler, err := a.Handler()
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (a *API) registerPasses(api huma.API) {
 	huma.Register(api, op("list-machine-passes", "/v1/machines/{machine}/passes", "List the tests on a machine, the newest first", 404), a.listMachinePasses)
 }
 
-func (a *API) listPasses(ctx context.Context, in *page) (*listOutput[Pass], error) {
+func (a *API) listPasses(ctx context.Context, in *Page) (*listOutput[Pass], error) {
 	out := &listOutput[Pass]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		passes, err := tx.LastPasses(ctx)

@@ -18,7 +18,7 @@ import (
 type Problem struct {
 	Title  string           `json:"title" doc:"the status in words"`
 	Status int              `json:"status"`
-	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,internal,unavailable"`
+	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,forbidden,internal,unavailable"`
 	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
 	FitsAt *time.Time       `json:"fits_at,omitempty" doc:"a start with which it would fit, where one is known"`
 	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
@@ -77,6 +77,8 @@ func code(status int) string {
 		return "conflict"
 	case http.StatusUnauthorized:
 		return "unauthorized"
+	case http.StatusForbidden:
+		return "forbidden"
 	}
 	if status >= 500 {
 		return "internal"
@@ -134,7 +136,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 // whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.
 func whereToLook(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), " ")
-	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list"}[kind]
+	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list"}[kind]
 	if !known {
 		return ""
 	}

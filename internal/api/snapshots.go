@@ -43,7 +43,7 @@ type snapshotOutput struct {
 
 // SnapshotRef is a snapshot in a path.
 type SnapshotRef struct {
-	Snapshot string `path:"snapshot" doc:"name or ID" maxLength:"63"`
+	Snapshot string `path:"snapshot" doc:"name, PROJECT/NAME, or ID" maxLength:"127"`
 }
 
 func (a *API) registerSnapshots(api huma.API) {
@@ -118,15 +118,17 @@ func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error 
 	return nil
 }
 
-func (a *API) listSnapshots(ctx context.Context, in *page) (*listOutput[Snapshot], error) {
+func (a *API) listSnapshots(ctx context.Context, in *Page) (*listOutput[Snapshot], error) {
 	out := &listOutput[Snapshot]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Snapshots(ctx, "")
 		var all []Snapshot
 		for _, s := range rows {
-			all = append(all, snapshotView(s))
+			if sees(ctx, s.Project) {
+				all = append(all, snapshotView(s))
+			}
 		}
-		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name })
+		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name + "/" + s.Project })
 		return err
 	})
 	return out, a.tell(err, nil)
@@ -134,13 +136,23 @@ func (a *API) listSnapshots(ctx context.Context, in *page) (*listOutput[Snapshot
 
 // findSnapshot is the snapshot of a name, or of an ID, deleted or not.
 func (a *API) findSnapshot(ctx context.Context, tx *store.Tx, ref string) (store.Snapshot, error) {
-	s, err := tx.SnapshotNamed(ctx, a.Admission.Catalogue.Project, ref)
+	all, err := tx.Snapshots(ctx, "")
+	if err != nil {
+		return store.Snapshot{}, err
+	}
+	s, err := choose(ctx, "snapshot", ref, all, func(s store.Snapshot) (string, string) { return s.Project, s.Name })
 	if isNotFound(err) {
 		if byID, other := tx.Snapshot(ctx, ref); !isNotFound(other) {
-			return byID, other
+			s, err = byID, other
 		}
 	}
-	return s, err
+	if err == nil {
+		err = permit(ctx, s.Project, "snapshot "+ref)
+	}
+	if err != nil {
+		return store.Snapshot{}, err
+	}
+	return s, nil
 }
 
 func (a *API) getSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOutput, error) {

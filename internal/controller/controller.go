@@ -47,6 +47,9 @@ type Config struct {
 	Ready   func(url string) // called once, when requests are answered
 }
 
+// admin is the administrator, whose token lies in the data directory.
+const admin = "admin"
+
 // switchAgain is how long a machine may look off after it was switched on.
 const switchAgain = 15 * time.Second
 
@@ -126,7 +129,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 		return err
 	}
 	k.db.Telemetry = k.telemetry
-	if err := k.openAuthority(ctx); err != nil {
+	if err := k.openAuthority(ctx, catalogue); err != nil {
 		return err
 	}
 	if k.images, err = images.Open(k.dir.images()); err != nil {
@@ -145,7 +148,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 
 // openAuthority gets the site's root secret from the store, the first time making it, and sees to it that the data
 // directory belongs to that store: a controller with another database would take its nodes for remains.
-func (k *controller) openAuthority(ctx context.Context) error {
+func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Catalogue) error {
 	var root string
 	token, err := k.dir.token()
 	if err != nil {
@@ -155,7 +158,7 @@ func (k *controller) openAuthority(ctx context.Context) error {
 		if root, err = tx.Secret(ctx, "root", identity.NewRoot()); err != nil {
 			return err
 		}
-		return tx.AddToken(ctx, store.HashToken(token), "admin")
+		return tx.Establish(ctx, admin, store.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
 	})
 	if err != nil {
 		return err

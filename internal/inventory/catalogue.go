@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -31,6 +32,12 @@ type Catalogue struct {
 	Silence time.Duration
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
 	Together float64
+}
+
+// ProjectNames lists the projects that the site file knows, that of those who name none first.
+func (c Catalogue) ProjectNames() []string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(c.Projects)), func(name string) bool { return name == c.Project })
+	return append([]string{c.Project}, names...)
 }
 
 // siteFile is site.yaml as it is written.

@@ -113,7 +113,7 @@ func TestWhatASiteChargesAndGrants(t *testing.T) {
 		"prices: {gpu: 1}":                                          "prices.gpu: \"1\" is no amount of money",
 		"prices: {gpu: 1 USD}":                                      "prices.gpu: 1.00 USD, but the site counts in EUR",
 		"charge: [failed]":                                          "charge: \"failed\" cannot be charged; there are ready, draining",
-		"projects: {math: {}}":                                      "projects.math: there is no such project; there is aero",
+		"projects: {Math: {}}":                                      "projects.Math: this is no name for a project",
 		"projects: {aero: {quota: {nodes: -1}}}":                    "projects.aero.quota.nodes: -1 is less than nothing",
 		"projects: {aero: {quota: {node: 1}}}":                      "node",
 		"projects: {aero: {budget: {on_limit: warn}}}":              "monthly is missing",

@@ -3,9 +3,12 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+var projectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Tariff is what a site charges beside the prices of its classes.
 type Tariff struct {
@@ -129,8 +132,8 @@ func (f siteFile) money(c *Catalogue) (err error) {
 	}
 	c.Projects = map[string]Project{}
 	for name, written := range f.Projects {
-		if name != c.Project {
-			return fmt.Errorf("projects.%s: there is no such project; there is %s, as defaults.project says", name, c.Project)
+		if !projectName.MatchString(name) {
+			return fmt.Errorf("projects.%s: this is no name for a project: write small letters, digits and - in between, 63 in all", name)
 		}
 		if c.Projects[name], err = written.read(name); err != nil {
 			return err
@@ -164,7 +167,10 @@ func (c Catalogue) prices() []pricedField {
 		all = append(all, pricedField{"prices." + kind, c.Tariff.Devices[kind]})
 	}
 	all = append(all, pricedField{"prices." + storagePrice, c.Tariff.Storage})
-	return append(all, pricedField{"projects." + c.Project + ".budget.monthly", c.Projects[c.Project].Budget.Monthly})
+	for _, name := range slices.Sorted(maps.Keys(c.Projects)) {
+		all = append(all, pricedField{"projects." + name + ".budget.monthly", c.Projects[name].Budget.Monthly})
+	}
+	return all
 }
 
 func (c Catalogue) oneCurrency() error {

@@ -49,7 +49,7 @@ func (s *stage) tests(machine string) (verdicts []store.Verdict, passes []store.
 func (s *stage) said(machine, text string) bool {
 	found := false
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, "", 0, 5000)
+		events, err := tx.Events(ctx, store.EventsOf{Limit: 5000})
 		for _, e := range events {
 			found = found || e.Machine == machine && strings.Contains(e.Text, text)
 		}
@@ -214,7 +214,7 @@ func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
 	s.until(id, "given up", func(store.Cluster, []store.Node) bool {
 		failed := false
 		s.view(func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, "", 0, 5000)
+			events, err := tx.Events(ctx, store.EventsOf{Limit: 5000})
 			for _, e := range events {
 				failed = failed || e.Phase == store.Failed && strings.Contains(e.Text, "it did not pass its test")
 			}

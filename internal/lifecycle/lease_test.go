@@ -56,7 +56,7 @@ func (s *stage) extend(id string, until time.Time) error {
 func (s *stage) told(id, kind string) (texts []string) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, id, 0, 10_000)
+		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 10_000})
 		for _, e := range events {
 			if e.Type == kind {
 				texts = append(texts, e.Text)

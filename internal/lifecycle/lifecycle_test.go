@@ -384,7 +384,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 		return nodes[1].Name == victim.Name && nodes[1].ID != victim.ID && nodes[1].Machine != victim.Machine
 	})
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, "", 0, 1000)
+		events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
 		quarantined := false
 		for _, e := range events {
 			quarantined = quarantined || e.Machine == victim.Machine && e.Phase == store.Quarantined
@@ -416,7 +416,7 @@ func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T
 	})
 	boots := 0
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, id, 0, 1000)
+		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 1000})
 		for _, e := range events {
 			if e.Node == "n1" && e.Machine == bad && e.Phase == store.Booting {
 				boots++

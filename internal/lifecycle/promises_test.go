@@ -164,7 +164,7 @@ func (w *walk) dump() {
 		if err != nil {
 			return err
 		}
-		events, err := tx.Events(ctx, "", max(0, last-120), 200)
+		events, err := tx.Events(ctx, store.EventsOf{After: max(0, last-120), Limit: 200})
 		for _, e := range events {
 			w.Logf("%s %s %s/%s %s %s: %s", e.At.Format("05.000"), e.Type, e.Cluster, e.Node, e.Machine, e.Phase, e.Text)
 		}

@@ -154,7 +154,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 		}
 		var order []string
 		s.view(func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, id, 0, 1000)
+			events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 1000})
 			for _, e := range events {
 				if e.Type == "node.renewed" {
 					order = append(order, e.Node)

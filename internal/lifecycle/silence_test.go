@@ -146,7 +146,7 @@ func (s *stage) untilReplaced(id string, before map[string]store.Node, lost ...s
 func (s *stage) failures() (reasons []string) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, "", 0, 10000)
+		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
 		for _, e := range events {
 			if e.Node != "" && e.Phase == store.Failed {
 				reasons = append(reasons, e.Node+": "+e.Text)

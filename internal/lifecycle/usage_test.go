@@ -150,7 +150,7 @@ func (s *stage) compareMeter(id string) {
 		}
 	}
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, id, 0, 10_000)
+		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 10_000})
 		state := map[string]usage.State{}
 		for _, e := range events {
 			if e.Type != "node.phase" {

@@ -102,9 +102,6 @@ func newWalk(t *testing.T, url string, seed uint64) *walk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddToken(ctx, store.HashToken("walk"), "walker")
-	})
 	w := &walk{stage: s, rnd: rand.New(rand.NewPCG(seed, 0)), url: url, api: handler, done: map[string]int{}, refused: map[string]int{}}
 	w.troupe = newTroupe(s)
 	w.background()
@@ -159,7 +156,7 @@ func (w *walk) leave(kill bool) {
 func (w *walk) request(what, method, path, body string) {
 	before := w.intent()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer walk")
+	r.Header.Set("Authorization", "Bearer "+storetest.Token)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/yaml")
 		if strings.HasPrefix(body, "{") {

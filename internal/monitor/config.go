@@ -7,14 +7,12 @@ import (
 	"strconv"
 	"time"
 
+	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
-
-// firstUID is the account of a cluster's owner.
-const firstUID = 10000
 
 // config answers with the node's desired state as soon as it is newer than what the agent has.
 func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Agent) {
@@ -58,10 +56,6 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		if err != nil {
 			return err
 		}
-		keys, err := tx.Keys(ctx, cluster.CreatedBy)
-		if err != nil {
-			return err
-		}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -96,14 +90,34 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			}
 		}
 		c.Pause = pauseStep(cluster, self)
-		user := protocol.User{Name: cluster.CreatedBy, UID: firstUID}
+		c.Users, err = usersOf(ctx, tx, cluster)
+		return err
+	})
+	return c, self, err
+}
+
+// usersOf are those who may log in to a cluster, with their keys.
+func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.User, error) {
+	members, err := tx.Memberships(ctx, c.Project, "")
+	if err != nil {
+		return nil, err
+	}
+	users, roles := []protocol.User{}, access.Rules()[access.Enter].Roles
+	for _, m := range members {
+		if m.Disabled || !slices.Contains(roles, m.Role) || !c.Admits(m.Person) {
+			continue
+		}
+		keys, err := tx.Keys(ctx, m.Person)
+		if err != nil {
+			return nil, err
+		}
+		user := protocol.User{Name: m.Person, UID: m.UID}
 		for _, key := range keys {
 			user.Keys = append(user.Keys, key.Line)
 		}
-		c.Users = []protocol.User{user}
-		return nil
-	})
-	return c, self, err
+		users = append(users, user)
+	}
+	return users, nil
 }
 
 func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protocol.Peer {

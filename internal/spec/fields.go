@@ -153,9 +153,9 @@ var table = []Field{
 	{Path: "software.packages[]", Type: "package", Doc: "A package."},
 	{Path: "software.setup", Type: "file path", Effect: Rolling, Why: "each node is drained and boots with it", Doc: "A script run on each node at boot."},
 
-	{Path: "access", Type: "mapping", NotYet: "other users than the owner", Doc: "Who may log in besides the owner. Keys belong to users, never to this file."},
-	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Users."},
-	{Path: "access.users[]", Type: "name", Doc: "A user."},
+	{Path: "access", Type: "mapping", Doc: "Who may log in: the project's members, unless this names some of them. Keys belong to people, never to this file."},
+	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Those of the project's members who may log in, besides who made the cluster."},
+	{Path: "access.users[]", Type: "name", Doc: "A person."},
 
 	{Path: "lease", Type: "mapping", Doc: "When the cluster starts and ends."},
 	{Path: "lease.start", Type: "time", Default: Now, Effect: NeverChanges, Why: "machines are reserved from then on; delete it and create it anew",

@@ -80,7 +80,7 @@ func TestAnEventNamesItsRequest(t *testing.T) {
 		log(telemetry.WithRequest(t.Context(), id), "c1")
 		log(t.Context(), "c1") // what the controller does by itself
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, "c1", 0, 10)
+			events, err := tx.Events(ctx, store.EventsOf{Cluster: "c1", Limit: 10})
 			if err != nil || len(events) != 2 || events[0].Request != id || events[1].Request != "" {
 				t.Errorf("got %+v, %v", events, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/internal/spec"
@@ -178,6 +179,12 @@ func (tx *Tx) ClusterNamed(ctx context.Context, project, name string) (Cluster, 
 		return c, fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return c, nil
+}
+
+// Admits says whether the cluster's file lets a member of its project in: all of them, unless it names some. Who made it
+// may always come.
+func (c Cluster) Admits(person string) bool {
+	return c.Spec.Access == nil || person == c.CreatedBy || slices.Contains(c.Spec.Access.Users, person)
 }
 
 // LockCluster makes every other writer of this cluster's intent wait until the transaction ends. A View, which cannot

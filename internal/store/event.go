@@ -65,8 +65,16 @@ func (tx *Tx) writeEvents(ctx context.Context) error {
 	return nil
 }
 
-// Events lists up to limit events after number after, of one cluster ("" for all), in order.
-func (tx *Tx) Events(ctx context.Context, cluster string, after int64, limit int) ([]Event, error) {
+// EventsOf says which events are meant. Empty fields mean any.
+type EventsOf struct {
+	Cluster  string   // ID
+	Projects []string // nil: any, and those of no project
+	After    int64    // those with higher numbers
+	Limit    int
+}
+
+// Events lists events in order.
+func (tx *Tx) Events(ctx context.Context, of EventsOf) ([]Event, error) {
 	scan := func(r scanner) (Event, error) {
 		var e Event
 		var at int64
@@ -74,12 +82,16 @@ func (tx *Tx) Events(ctx context.Context, cluster string, after int64, limit int
 		e.At = instant(at)
 		return e, err
 	}
-	const columns = `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event `
-	query, args := columns+`WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{after, limit}
-	if cluster != "" {
-		query, args = columns+`WHERE seq > $1 AND cluster_id = $3 ORDER BY seq LIMIT $2`, append(args, cluster)
+	var which where
+	which.and(`seq > $?`, of.After)
+	if of.Cluster != "" {
+		which.and(`cluster_id = $?`, of.Cluster)
 	}
-	events, err := list(ctx, tx, scan, query, args...)
+	if of.Projects != nil {
+		which.among("project", of.Projects)
+	}
+	which.rest(` ORDER BY seq LIMIT $?`, of.Limit)
+	events, err := list(ctx, tx, scan, `SELECT seq, at, type, project, cluster_id, cluster, node, machine, phase, text, request FROM event`+which.text, which.args...)
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}

@@ -168,7 +168,7 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 		}
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			machines, _ := tx.Machines(ctx)
-			events, _ := tx.Events(ctx, "", 0, 10)
+			events, _ := tx.Events(ctx, store.EventsOf{Limit: 10})
 			if len(machines)+len(events) != 0 {
 				t.Error(machines, events)
 			}
@@ -360,7 +360,7 @@ func TestEventsAreNumberedInTheOrderTheyAppear(t *testing.T) {
 		for finished := false; ; {
 			var events []store.Event
 			view(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
-				events, err = tx.Events(ctx, "", last, 1000)
+				events, err = tx.Events(ctx, store.EventsOf{After: last, Limit: 1000})
 				return err
 			})
 			for _, e := range events {
@@ -382,7 +382,7 @@ func TestEventsAreNumberedInTheOrderTheyAppear(t *testing.T) {
 			t.Errorf("%d events", last)
 		}
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, "c1", 0, 1000)
+			events, err := tx.Events(ctx, store.EventsOf{Cluster: "c1", Limit: 1000})
 			if len(events) != writers/2*each {
 				t.Errorf("%d events of c1", len(events))
 			}

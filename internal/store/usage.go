@@ -179,41 +179,37 @@ func (tx *Tx) Reprice(ctx context.Context, subject string, terms usage.Terms, qu
 
 // UsageOf says which usage is meant. Empty fields mean any.
 type UsageOf struct {
-	Cluster  string // ID
-	Project  string
+	Cluster  string    // ID
+	Projects []string  // nil: any
 	From, To time.Time // what overlaps the time between; zero: without limit
 	Open     bool      // only what goes on
 }
 
-// where is the condition on usage u, for arguments from $1 on.
-func (o UsageOf) where() (string, []any) {
-	text, args := `WHERE 1 = 1`, []any{}
-	add := func(condition string, arg any) {
-		args = append(args, arg)
-		text += fmt.Sprintf(condition, len(args))
-	}
+// where is the condition on usage u.
+func (o UsageOf) where() where {
+	var which where
 	if o.Cluster != "" {
-		add(` AND u.cluster_id = $%d`, o.Cluster)
+		which.and(`u.cluster_id = $?`, o.Cluster)
 	}
-	if o.Project != "" {
-		add(` AND u.project = $%d`, o.Project)
+	if o.Projects != nil {
+		which.among("u.project", o.Projects)
 	}
 	if !o.From.IsZero() {
-		add(` AND (u.ended IS NULL OR u.ended > $%d)`, o.From.UnixMilli())
+		which.and(`(u.ended IS NULL OR u.ended > $?)`, o.From.UnixMilli())
 	}
 	if !o.To.IsZero() {
-		add(` AND u.began < $%d`, o.To.UnixMilli())
+		which.and(`u.began < $?`, o.To.UnixMilli())
 	}
 	if o.Open {
-		text += ` AND u.ended IS NULL`
+		which.and(`u.ended IS NULL`)
 	}
-	return text, args
+	return which
 }
 
 // Usage lists rows, each subject's in order.
 func (tx *Tx) Usage(ctx context.Context, of UsageOf) ([]usage.Row, error) {
-	where, args := of.where()
-	rows, err := list(ctx, tx, scanUsage, `SELECT `+usageColumns+` FROM usage u `+where+` ORDER BY u.cluster_id, u.subject, u.began`, args...)
+	which := of.where()
+	rows, err := list(ctx, tx, scanUsage, `SELECT `+usageColumns+` FROM usage u`+which.text+` ORDER BY u.cluster_id, u.subject, u.began`, which.args...)
 	if err != nil {
 		return nil, fmt.Errorf("list usage: %w", err)
 	}
@@ -233,13 +229,14 @@ func (tx *Tx) Spending(ctx context.Context, of UsageOf) (usage.Spending, error) 
 	scan := func(r scanner) (g usage.Group, err error) {
 		return g, r.Scan(&g.Kind, &g.Rate.Micros, &g.Rate.Currency, &g.Units, &g.Running)
 	}
-	where, args := of.where()
-	n := len(args)
+	which := of.where()
+	which.and(`u.charged = 1`)
+	n := len(which.args)
 	query := fmt.Sprintf(`SELECT u.kind, u.rate, u.currency,
 			CAST(SUM(u.quantity * (COALESCE(u.ended, CAST($%[1]d AS BIGINT)) - CASE WHEN u.began < CAST($%[2]d AS BIGINT) THEN CAST($%[2]d AS BIGINT) ELSE u.began END)) AS BIGINT),
 			CAST(SUM(CASE WHEN u.ended IS NULL THEN u.quantity ELSE 0 END) AS BIGINT)
-		FROM usage u %[3]s AND u.charged = 1 AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, where)
-	groups, err := list(ctx, tx, scan, query, append(args, now.UnixMilli(), from)...)
+		FROM usage u%[3]s AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, which.text)
+	groups, err := list(ctx, tx, scan, query, append(which.args, now.UnixMilli(), from)...)
 	if err != nil {
 		return nil, fmt.Errorf("add up usage: %w", err)
 	}
@@ -277,7 +274,7 @@ func (tx *Tx) LockProject(ctx context.Context, project string) error {
 	if tx.frozen {
 		return nil
 	}
-	if _, err := tx.exec(ctx, `INSERT INTO project (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET name = excluded.name`, project); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE project SET name = name WHERE name = $1`, project); err != nil {
 		return fmt.Errorf("lock project %s: %w", project, err)
 	}
 	return nil

@@ -1,6 +1,12 @@
 -- Times are milliseconds since the Unix epoch by the database's clock. JSON is text.
 -- The word life in double braces stands for the columns of every entity with a lifecycle; see migrate.go.
 
+CREATE TABLE project (
+  name       TEXT PRIMARY KEY,
+  recorded   BIGINT NOT NULL DEFAULT 0 CHECK (recorded IN (0, 1)), -- what terminals show is kept
+  created_at BIGINT NOT NULL
+);
+
 CREATE TABLE machine (
   id        TEXT PRIMARY KEY,
   name      TEXT NOT NULL UNIQUE,
@@ -16,7 +22,7 @@ CREATE TABLE machine (
 
 CREATE TABLE cluster (
   id         TEXT PRIMARY KEY,
-  project    TEXT NOT NULL,
+  project    TEXT NOT NULL REFERENCES project (name),
   name       TEXT NOT NULL,
   spec       TEXT NOT NULL,                      -- resolved, JSON
   image      TEXT NOT NULL,                      -- digest
@@ -95,20 +101,6 @@ CREATE INDEX event_cluster ON event (cluster_id, seq);
 -- can miss one that commits late.
 CREATE TABLE event_head (one BIGINT PRIMARY KEY CHECK (one = 1), seq BIGINT NOT NULL);
 INSERT INTO event_head (one, seq) VALUES (1, 0);
-
-CREATE TABLE token (
-  hash       TEXT PRIMARY KEY,                     -- SHA-256 of the token, hex
-  identity   TEXT NOT NULL,
-  created_at BIGINT NOT NULL
-);
-
-CREATE TABLE user_key (
-  identity    TEXT NOT NULL,
-  fingerprint TEXT NOT NULL,
-  line        TEXT NOT NULL,                       -- authorized_keys format
-  created_at  BIGINT NOT NULL,
-  PRIMARY KEY (identity, fingerprint)
-);
 
 CREATE TABLE idempotency (
   identity   TEXT NOT NULL,

@@ -35,9 +35,7 @@ CREATE UNIQUE INDEX usage_open ON usage (subject) WHERE ended IS NULL;
 CREATE INDEX usage_cluster ON usage (cluster_id, began);
 CREATE INDEX usage_project ON usage (project, ended);
 
--- One row a project with a quota or a budget: its lock makes two requests of a project come one after the other. And how
--- much of which limit was told to users, so that each is told once.
-CREATE TABLE project (name TEXT PRIMARY KEY);
+-- How much of which limit was told to users, so that each is told once.
 CREATE TABLE told (
   subject TEXT   NOT NULL,   -- ID of the cluster, or name of the project
   what    TEXT   NOT NULL,   -- 'budget', 'project budget 2026-11' …

@@ -30,7 +30,14 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 	})
 }
 
-// Open opens a database for the length of a test.
+// The site that Open establishes.
+const (
+	Admin   = "admin"       // an operator, and the owner of Project
+	Project = "default"     // the only one
+	Token   = "muster_test" // Admin's
+)
+
+// Open opens a database for the length of a test, and establishes a site in it.
 func Open(t *testing.T, url string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url)
@@ -42,6 +49,11 @@ func Open(t *testing.T, url string) *store.Store {
 			t.Error(err)
 		}
 	})
+	if err := s.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.Establish(t.Context(), Admin, store.HashToken(Token), "t1", Project)
+	}); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 

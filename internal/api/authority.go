@@ -1,0 +1,232 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/access"
+	"muster/internal/admission"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/telemetry"
+)
+
+// actions says what each operation is an act of. What is not in it is refused.
+func actions() map[string]access.Action {
+	table := map[string]access.Action{}
+	for action, operations := range map[access.Action][]string{
+		access.Be:     {"list-keys", "list-tokens", "get-site"},
+		access.Keep:   {"add-key", "delete-key", "add-token", "delete-token"},
+		access.Browse: {"list-classes", "list-images", "get-calendar", "list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-usage"},
+		access.Survey: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people"},
+		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine",
+			"put-network", "remove-network", "add-person", "change-person", "add-project"},
+		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},
+		access.Own:    {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout", "create-snapshot", "delete-snapshot"},
+		access.Enter:  {"certify", "tunnel"},
+		access.Govern: {"set-member", "remove-member", "change-project"},
+	} {
+		for _, operation := range operations {
+			table[operation] = action
+		}
+	}
+	return table
+}
+
+type callerKey struct{}
+
+// callerOf is who makes the request.
+func callerOf(ctx context.Context) access.Caller {
+	c, _ := ctx.Value(callerKey{}).(access.Caller)
+	return c
+}
+
+// identityOf is the name of who makes the request.
+func identityOf(ctx context.Context) string { return callerOf(ctx).Name }
+
+// authorise lets only the bearers of a known token through, to what they may do, and writes down what they did. Whether
+// they may do it to what a project owns is asked where that is looked up: see permit.
+func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
+	table := actions()
+	return func(ctx huma.Context, next func(huma.Context)) {
+		refuse := func(p *Problem) {
+			if p.Status == http.StatusUnauthorized {
+				ctx.SetHeader("WWW-Authenticate", challenge)
+			}
+			_ = huma.WriteErr(api, ctx, p.Status, p.Detail, p)
+		}
+		caller, p := a.bearer(ctx.Context(), ctx.Header("Authorization"))
+		if p != nil {
+			refuse(p)
+			return
+		}
+		asked := askedOf(ctx.Context())
+		asked.identity, asked.action = caller.Name, table[ctx.Operation().OperationID]
+		if rule := access.Rules()[asked.action]; len(rule.Roles) == 0 && !caller.May(asked.action, "") {
+			refuse(forbidden(caller, asked.action))
+		} else {
+			next(huma.WithValue(ctx, callerKey{}, caller))
+		}
+		a.audit(ctx, caller)
+	}
+}
+
+// audit writes down what was done, or tried.
+func (a *API) audit(ctx huma.Context, caller access.Caller) {
+	asked, operation := askedOf(ctx.Context()), ctx.Operation()
+	e := store.Entry{
+		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: store.APIDoor, Action: operation.OperationID, Project: asked.project,
+		Object: asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(), Request: telemetry.RequestOf(ctx.Context()),
+	}
+	for part := range strings.SplitSeq(operation.Path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			e.Object = ctx.Param(strings.TrimSuffix(name, "}"))
+		}
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
+	defer cancel()
+	err := a.DB.Quietly(limited, func(tx *store.Tx) error {
+		return errors.Join(tx.Audit(limited, e), tx.TouchToken(limited, caller.Token))
+	})
+	if err != nil {
+		a.Log.ErrorContext(limited, "cannot write to the audit log", "identity", caller.Name, "operation", e.Action, "error", err)
+	}
+}
+
+// outcome is the status that a request was answered with.
+func outcome(ctx huma.Context) int {
+	if r := askedOf(ctx.Context()); r.status != 0 {
+		return r.status
+	}
+	if status := ctx.Status(); status != 0 {
+		return status
+	}
+	return http.StatusOK
+}
+
+// challenge tells a client without a token how to come.
+const challenge = `Bearer realm="muster"`
+
+// bearer is who a token in an Authorization header belongs to.
+func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, p *Problem) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return caller, unauthorized()
+	}
+	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		caller, err = tx.Bearer(ctx, store.HashToken(token))
+		return err
+	})
+	switch {
+	case isNotFound(err):
+		return caller, unauthorized()
+	case err != nil:
+		a.Log.ErrorContext(ctx, "cannot check a token", "error", err)
+		return caller, problem(http.StatusInternalServerError, "internal", "the database does not answer", "try again")
+	}
+	return caller, nil
+}
+
+func unauthorized() *Problem {
+	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "`muster login` gets one; or set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
+}
+
+// forbidden says why a caller may not do something that they know of.
+func forbidden(c access.Caller, action access.Action) *Problem {
+	rule, text := access.Rules()[action], fmt.Sprintf("%s may not do this", c.Name)
+	hint := "it takes an operator of the site"
+	switch {
+	case rule.Changes && c.Scope == access.ReadOnly:
+		hint = "the token is for reading only"
+	case rule.Wide && c.Project != "":
+		hint = "the token is for project " + c.Project + " only"
+	case len(rule.Roles) > 0:
+		var roles []string
+		for _, r := range rule.Roles {
+			roles = append(roles, string(r))
+		}
+		hint = "it takes a project's " + strings.Join(roles, " or ") + "; `muster projects` shows what you are"
+	}
+	return problem(http.StatusForbidden, "forbidden", text, hint)
+}
+
+// permit says whether the request's action may be done in a project: ErrNotFound about what, to who may not even know of
+// it. Everything that a project owns passes here before it is shown or changed.
+func permit(ctx context.Context, project, what string) error {
+	caller, asked := callerOf(ctx), askedOf(ctx)
+	if !caller.May(access.See, project) {
+		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	asked.project = project
+	if !caller.May(asked.action, project) {
+		return forbidden(caller, asked.action)
+	}
+	return nil
+}
+
+// visible lists the projects whose things the caller may look at; nil means all.
+func visible(ctx context.Context) []string {
+	caller := callerOf(ctx)
+	if caller.Everywhere() {
+		return nil
+	}
+	return append([]string{}, caller.Projects()...)
+}
+
+// sees says whether the caller may look at what a project owns.
+func sees(ctx context.Context, project string) bool { return callerOf(ctx).May(access.See, project) }
+
+// choose is the one that a reference names, of all those of a kind.
+func choose[T any](ctx context.Context, what, ref string, all []T, of func(T) (project, name string)) (found T, err error) {
+	candidates := access.Choose(callerOf(ctx), ref, all, of)
+	switch len(candidates) {
+	case 0:
+		return found, fmt.Errorf("%s %s: %w", what, ref, store.ErrNotFound)
+	case 1:
+		return candidates[0], nil
+	}
+	var names []string
+	for _, one := range candidates {
+		project, name := of(one)
+		names = append(names, project+"/"+name)
+	}
+	return found, problem(http.StatusConflict, "conflict", fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")), "write the project too")
+}
+
+// home fills in the project of a cluster file that names none: the caller's only one, or the site's if it is one of
+// theirs. It refuses projects that the caller may not make clusters in.
+func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Cluster, error) {
+	caller, usual := callerOf(ctx), a.Admission.Catalogue.Project
+	refuse := func(code, text, hint string) error {
+		return &admission.Refusal{Kind: admission.Invalid, Diagnostics: spec.Diagnostics{{Code: code, Path: "project", Text: text, Hint: hint}}}
+	}
+	own := caller.Projects()
+	theirs := "you are in no project: an operator or a project's owner can add you"
+	if len(own) > 0 {
+		theirs = "you are in " + strings.Join(own, ", ")
+	}
+	switch {
+	case c.Project != "":
+	case len(own) == 1:
+		c.Project = own[0]
+	case slices.Contains(own, usual) || len(own) == 0 && caller.Everywhere():
+		c.Project = usual
+	default:
+		return c, refuse("which-project", "it does not say whose cluster it is to be", theirs)
+	}
+	_, err := tx.Project(ctx, c.Project)
+	if err == nil {
+		err = permit(ctx, c.Project, "project "+c.Project)
+	}
+	if isNotFound(err) {
+		err = refuse("unknown-project", fmt.Sprintf("there is no project %q", c.Project), theirs)
+	}
+	return c, err
+}

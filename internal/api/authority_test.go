@@ -1,0 +1,187 @@
+package api_test
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"muster/internal/access"
+	"muster/internal/api"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// operation is one of the API document's.
+type operation struct{ id, method, path string }
+
+func operations(t *testing.T) (all []operation) {
+	t.Helper()
+	text, err := api.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string `yaml:"operationId"`
+		} `yaml:"paths"`
+	}
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range document.Paths {
+		for method, op := range methods {
+			all = append(all, operation{op.OperationID, strings.ToUpper(method), path})
+		}
+	}
+	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.id, b.id) })
+	return all
+}
+
+// bodies are requests that are right in all but, perhaps, who makes them.
+var bodies = map[string]string{
+	"create-cluster":     "name: new\nnodes: 1\nproject: PROJECT\n",
+	"apply-cluster":      "name: cfd\nnodes: 1\nproject: PROJECT\n",
+	"scale-cluster":      `{"nodes": 1}`,
+	"extend-cluster":     `{"for": "1d"}`,
+	"change-rollout":     `{"action": "resume"}`,
+	"create-snapshot":    `{}`,
+	"certify":            `{"public_key": "ssh-ed25519 AAAA"}`,
+	"add-key":            `{"line": "ssh-ed25519 AAAA"}`,
+	"add-token":          `{"name": "x"}`,
+	"add-person":         `{"name": "new"}`,
+	"change-person":      `{"full_name": "Vera"}`,
+	"add-project":        `{"name": "new", "owner": "olga"}`,
+	"change-project":     `{"recorded": true}`,
+	"set-member":         `{"role": "viewer"}`,
+	"add-machines":       `{"machines": []}`,
+	"put-network":        `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
+	"quarantine-machine": `{}`,
+}
+
+// who calls: the roles are those in project aero.
+var callers = []string{"nobody", "viewer", "member", "owner", "operator"}
+
+// answers says what each role gets, in the order of callers: y is let in, - is refused, ? is told that there is no such thing.
+type answers struct{ own, other string }
+
+// wanted spells out who may do what. What is not in it fails the test.
+var wanted = map[answers][]string{
+	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site", "list-classes", "list-images", "get-calendar",
+		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events"},
+	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
+		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine", "put-network", "remove-network",
+		"add-person", "change-person", "add-project"},
+	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
+	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
+		"create-snapshot", "delete-snapshot"},
+	{"?-yy-", "????-"}: {"certify", "tunnel"},
+	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project"},
+}
+
+// tenants is a site with two projects, whose clusters and snapshots have the same names, and somebody of each role in aero.
+func tenants(t *testing.T, db *store.Store) {
+	t.Helper()
+	must := func(f func(context.Context, *store.Tx) error) {
+		t.Helper()
+		if err := db.Update(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(func(ctx context.Context, tx *store.Tx) error {
+		for _, name := range []string{"nobody", "viewer", "member", "owner", "operator", "sam", "olga", "vera"} {
+			if err := tx.AddPerson(ctx, store.Person{Name: name, Operator: name == "operator"}); err != nil {
+				return err
+			}
+			if err := tx.AddToken(ctx, store.HashToken(name), store.Token{ID: "t-" + name, Person: name, Name: "test", Kind: store.APIToken, Scope: access.Whole}, time.Hour); err != nil {
+				return err
+			}
+		}
+		for i, project := range []string{"aero", "bio"} {
+			if err := tx.AddProject(ctx, store.Project{Name: project}); err != nil {
+				return err
+			}
+			one := 1
+			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
+			id := "c-" + project
+			if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
+				return err
+			}
+			if err := tx.AddSnapshot(ctx, store.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id, Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
+				return err
+			}
+			for _, m := range []store.Membership{{Person: "sam", Role: access.Member}, {Person: "olga", Role: access.Owner}} {
+				m.Project = project
+				if err := tx.SetMember(ctx, m); err != nil {
+					return err
+				}
+			}
+			for _, role := range access.Roles() {
+				if i == 0 {
+					if err := tx.SetMember(ctx, store.Membership{Project: project, Person: string(role), Role: role}); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestWhoMayDoWhat(t *testing.T) {
+	want := map[string]answers{}
+	for a, operations := range wanted {
+		for _, id := range operations {
+			want[id] = a
+		}
+	}
+	for _, op := range operations(t) {
+		t.Run(op.id, func(t *testing.T) {
+			w, ok := want[op.id]
+			if !ok {
+				t.Fatal("it stands nowhere who may do this")
+			}
+			s, db := server(t, 8)
+			tenants(t, db)
+			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
+				for i, who := range callers {
+					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
+						"{network}", "n1", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+					if op.id == "get-usage" {
+						path += "?project=" + project
+					}
+					body := strings.ReplaceAll(bodies[op.id], "PROJECT", project)
+					headers := []string{"Authorization", "Bearer " + who}
+					if op.id == "tunnel" {
+						headers = append(headers, "Upgrade", api.TunnelProtocol)
+					}
+					if err := db.Update(t.Context(), func(tx *store.Tx) error {
+						life := store.Token{ID: "t-" + who, Person: who, Name: "test", Kind: store.APIToken, Scope: access.Whole} // it may have revoked itself
+						if err := tx.AddToken(t.Context(), store.HashToken(who), life, time.Hour); err != nil {
+							return err
+						}
+						return tx.SetMember(t.Context(), store.Membership{Project: project, Person: "sam", Role: access.Member})
+					}); err != nil {
+						t.Fatal(err)
+					}
+					got := call(t, s, op.method, path, body, headers...)
+					everybody := w.own == "yyyyy" || w.own == "----y" // of what no project owns it may be told that it is not there
+					switch unknown := got.status == 404 || strings.Contains(got.text, "unknown-project"); {
+					case got.status == 401 || got.status >= 500,
+						answers[i] == 'y' && (got.status == 403 || unknown && !everybody),
+						answers[i] == '-' && got.status != 403,
+						answers[i] == '?' && !unknown:
+						t.Errorf("%s of %s in %s: %d %s", who, "aero", project, got.status, got.text)
+					}
+					if answers[i] == '?' && strings.Contains(got.text, "sam") {
+						t.Errorf("%s is told of another project's things: %s", who, got.text)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/access"
+	"muster/internal/admission"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// How long tokens live.
+const (
+	tokenLife    = 90 * 24 * time.Hour
+	tokenLifeMax = 366 * 24 * time.Hour
+)
+
+// Token lets its bearer act as you.
+type Token struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name" doc:"what it is for"`
+	Kind      store.TokenKind `json:"kind" enum:"local,api,login"`
+	Scope     access.Scope    `json:"scope" enum:"all,read"`
+	Project   string          `json:"project,omitempty" doc:"the only one that it is for"`
+	CreatedAt time.Time       `json:"created_at"`
+	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+	UsedAt    time.Time       `json:"used_at,omitzero" doc:"to the minute"`
+	Token     string          `json:"token,omitempty" doc:"the token itself, told once: when it is made"`
+}
+
+func (a *API) registerTokens(api huma.API) {
+	tags := []string{"access"}
+	huma.Register(api, huma.Operation{OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Summary: "List your tokens", Tags: tags}, a.listTokens)
+	huma.Register(api, huma.Operation{OperationID: "add-token", Method: http.MethodPost, Path: "/v1/tokens", Summary: "Make a token that may do what you may, or less",
+		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 422}, Tags: tags}, a.addToken)
+	huma.Register(api, huma.Operation{OperationID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}", Summary: "Revoke a token", Errors: []int{403, 404}, Tags: tags}, a.deleteToken)
+}
+
+func tokenView(t store.Token) Token {
+	return Token{ID: t.ID, Name: t.Name, Kind: t.Kind, Scope: t.Scope, Project: t.Project, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
+}
+
+func (a *API) listTokens(ctx context.Context, in *Page) (*listOutput[Token], error) {
+	out := &listOutput[Token]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		tokens, err := tx.Tokens(ctx, identityOf(ctx))
+		var all []Token
+		for _, t := range tokens {
+			all = append(all, tokenView(t))
+		}
+		out.Body = pageOf(*in, all, func(t Token) string { return t.CreatedAt.Format(time.RFC3339Nano) + t.ID })
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// newToken makes a token: 256 random bits, with a word before them that tools which look for leaked secrets can know.
+func newToken() string {
+	var random [32]byte
+	_, _ = rand.Read(random[:])
+	return "muster_" + base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+func (a *API) addToken(ctx context.Context, in *struct {
+	Body struct {
+		Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
+		Scope   access.Scope `json:"scope,omitempty" enum:"all,read" default:"all" doc:"read: it changes nothing and enters nowhere"`
+		Project string       `json:"project,omitempty" doc:"the only one that it is to be for" maxLength:"63"`
+		For     string       `json:"for,omitempty" doc:"how long it is good: 12h, 30d; 90d if left out, 366d at most" maxLength:"20"`
+	}
+}) (*struct{ Body Token }, error) {
+	b, life := in.Body, tokenLife
+	if b.For != "" {
+		if life = spec.Duration(b.For); life <= 0 || life > tokenLifeMax {
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("for: %q is no time up to %d days", b.For, int(tokenLifeMax.Hours()/24)), "write for example 12h or 30d")
+		}
+	}
+	caller, text := callerOf(ctx), newToken()
+	if !caller.Until.IsZero() {
+		life = min(life, time.Until(caller.Until)) // what a token makes does not outlive it
+	}
+	t := store.Token{ID: admission.NewID("t"), Person: caller.Name, Name: b.Name, Kind: store.APIToken, Scope: b.Scope, Project: b.Project}
+	out := &struct{ Body Token }{}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		if b.Project != "" && !sees(ctx, b.Project) {
+			return fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound)
+		}
+		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {
+			return err
+		}
+		tokens, err := tx.Tokens(ctx, caller.Name)
+		for _, made := range tokens {
+			if made.ID == t.ID {
+				out.Body = tokenView(made)
+			}
+		}
+		out.Body.Token = text
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) deleteToken(ctx context.Context, in *struct {
+	Token string `path:"token" doc:"its ID" maxLength:"63"`
+}) (*struct{}, error) {
+	err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.RemoveToken(ctx, identityOf(ctx), in.Token) })
+	return nil, a.tell(err, nil)
+}

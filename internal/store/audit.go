@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Door is where somebody came in.
+type Door string
+
+// The doors.
+const (
+	APIDoor Door = "api"
+	SSHDoor Door = "ssh"
+	WebDoor Door = "web"
+)
+
+// Entry of the audit log: who did what, or tried to. Nothing that passed through a door is in it.
+type Entry struct {
+	ID      string
+	At      time.Time
+	Person  string
+	Token   string // ID of the token or login; "" for an SSH key
+	Door    Door
+	Action  string // an operation of the API, or what was done at the door
+	Project string
+	Object  string // what it was done to, as it was named
+	Outcome string // an HTTP status, or how it ended
+	Remote  string // address it came from
+	Request string // X-Request-Id
+}
+
+// Audit writes an entry; its time is given.
+func (tx *Tx) Audit(ctx context.Context, e Entry) error {
+	_, err := tx.exec(ctx, `INSERT INTO audit (id, at, person, token, door, action, project, object, outcome, remote, request)
+		VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		e.ID, e.Person, e.Token, string(e.Door), e.Action, e.Project, e.Object, e.Outcome, e.Remote, e.Request)
+	if err != nil {
+		return fmt.Errorf("write to the audit log: %w", err)
+	}
+	return nil
+}
+
+// EntriesOf says which entries are meant. Empty fields mean any.
+type EntriesOf struct {
+	Person   string
+	Projects []string  // nil: any, and those of none
+	Before   time.Time // older ones only
+	BeforeID string    // with Before: those of that instant with a lower ID too
+	Since    time.Time
+	Limit    int
+}
+
+// Entries lists the audit log, newest first.
+func (tx *Tx) Entries(ctx context.Context, of EntriesOf) ([]Entry, error) {
+	scan := func(r scanner) (e Entry, err error) {
+		var at int64
+		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote, &e.Request)
+		e.At = instant(at)
+		return e, err
+	}
+	var which where
+	if of.Person != "" {
+		which.and(`person = $?`, of.Person)
+	}
+	if of.Projects != nil {
+		which.among("project", of.Projects)
+	}
+	if !of.Before.IsZero() {
+		which.and(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
+	}
+	if !of.Since.IsZero() {
+		which.and(`at >= $?`, of.Since.UnixMilli())
+	}
+	which.rest(` ORDER BY at DESC, id DESC LIMIT $?`, of.Limit)
+	entries, err := list(ctx, tx, scan, `SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.text, which.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit log: %w", err)
+	}
+	return entries, nil
+}
+
+// ForgetEntries drops the entries older than age.
+func (tx *Tx) ForgetEntries(ctx context.Context, age time.Duration) error {
+	if _, err := tx.exec(ctx, `DELETE FROM audit WHERE at < now_ms() - $1`, age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget the audit log: %w", err)
+	}
+	return nil
+}

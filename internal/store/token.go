@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"muster/internal/access"
+)
+
+// HashToken is how a token is stored: its SHA-256, hex. Tokens are random and long, so no salt is needed.
+func HashToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// TokenKind is how a token came to be.
+type TokenKind string
+
+// The kinds.
+const (
+	LocalToken TokenKind = "local" // lies in the data directory; never expires
+	APIToken   TokenKind = "api"   // made by its person
+	LoginToken TokenKind = "login" // of an OIDC login
+)
+
+// Token lets its bearer act as a person. The token itself is never stored.
+type Token struct {
+	ID        string
+	Person    string
+	Name      string // what it is for
+	Kind      TokenKind
+	Scope     access.Scope
+	Project   string // the only one that it is for; "": all
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: never
+	UsedAt    time.Time // to the minute; zero: never
+}
+
+// AddToken makes a token of which hash is the hash, good for life; zero for local ones, which never end. A hash that is
+// there already changes nothing.
+func (tx *Tx) AddToken(ctx context.Context, hash string, t Token, life time.Duration) error {
+	var ms sql.NullInt64
+	if t.Kind != LocalToken {
+		ms = sql.NullInt64{Int64: life.Milliseconds(), Valid: true}
+	}
+	_, err := tx.exec(ctx, `INSERT INTO token (id, hash, person, name, kind, scope, project, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() + CAST($8 AS BIGINT)) ON CONFLICT (hash) DO NOTHING`,
+		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms)
+	if err != nil {
+		return fmt.Errorf("add token: %w", err)
+	}
+	return nil
+}
+
+const tokenColumns = `t.id, t.person, t.name, t.kind, t.scope, t.project, t.created_at, t.expires_at, t.used_at`
+
+func scanToken(r scanner) (t Token, err error) {
+	var created, used int64
+	var expires sql.NullInt64
+	var project sql.NullString
+	err = r.Scan(&t.ID, &t.Person, &t.Name, &t.Kind, &t.Scope, &project, &created, &expires, &used)
+	t.Project, t.CreatedAt = project.String, instant(created)
+	if expires.Valid {
+		t.ExpiresAt = instant(expires.Int64)
+	}
+	if used > 0 {
+		t.UsedAt = instant(used)
+	}
+	return t, err
+}
+
+// Tokens lists a person's tokens that have not ended, oldest first.
+func (tx *Tx) Tokens(ctx context.Context, person string) ([]Token, error) {
+	tokens, err := list(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t
+		WHERE t.person = $1 AND (t.expires_at IS NULL OR t.expires_at > now_ms()) ORDER BY t.created_at, t.id`, person)
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return tokens, nil
+}
+
+// RemoveToken revokes a person's token; ErrNotFound if they have none of that ID. The local one is not revoked by name.
+func (tx *Tx) RemoveToken(ctx context.Context, person, id string) error {
+	n, err := tx.exec(ctx, `DELETE FROM token WHERE person = $1 AND id = $2 AND kind <> 'local'`, person, id)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("revoke token %s: %w", id, err)
+	}
+	return tx.accessChanged(ctx)
+}
+
+// TouchToken notes that a token was used, once a minute at most.
+func (tx *Tx) TouchToken(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE token SET used_at = now_ms() WHERE id = $1 AND used_at < now_ms() - 60000`, id); err != nil {
+		return fmt.Errorf("note the use of token %s: %w", id, err)
+	}
+	return nil
+}
+
+// ForgetTokens drops the tokens that ended longer ago than age.
+func (tx *Tx) ForgetTokens(ctx context.Context, age time.Duration) error {
+	if _, err := tx.exec(ctx, `DELETE FROM token WHERE expires_at < now_ms() - $1`, age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget tokens: %w", err)
+	}
+	return nil
+}
+
+// Bearer is who the bearer of a token is, and what they may; ErrNotFound if the token is unknown, has ended, or its
+// person is disabled.
+func (tx *Tx) Bearer(ctx context.Context, hash string) (access.Caller, error) {
+	return tx.holder(ctx, `t.hash = $1`, hash)
+}
+
+// Login is Bearer for the ID of a token, for those who hold what was signed at a login.
+func (tx *Tx) Login(ctx context.Context, id string) (access.Caller, error) {
+	return tx.holder(ctx, `t.id = $1`, id)
+}
+
+func (tx *Tx) holder(ctx context.Context, condition, value string) (access.Caller, error) {
+	t, err := one(ctx, tx, scanToken, `SELECT `+tokenColumns+` FROM token t WHERE `+condition+` AND (t.expires_at IS NULL OR t.expires_at > now_ms())`, value)
+	if err != nil {
+		return access.Caller{}, fmt.Errorf("find a token: %w", err)
+	}
+	c, err := tx.Caller(ctx, t.Person)
+	c.Token, c.Scope, c.Project, c.Until = t.ID, t.Scope, t.Project, t.ExpiresAt
+	return c, err
+}
+
+// Caller is a person with their roles, with no token's limits; ErrNotFound if there is nobody of that name, or they are
+// disabled.
+func (tx *Tx) Caller(ctx context.Context, person string) (access.Caller, error) {
+	p, err := tx.Person(ctx, person)
+	if err == nil && p.Disabled {
+		err = fmt.Errorf("person %s is disabled: %w", person, ErrNotFound)
+	}
+	if err != nil {
+		return access.Caller{}, err
+	}
+	c := access.Caller{Name: p.Name, Operator: p.Operator, Scope: access.Whole, Roles: map[string]access.Role{}}
+	members, err := tx.Memberships(ctx, "", person)
+	for _, m := range members {
+		c.Roles[m.Project] = m.Role
+	}
+	return c, err
+}
+
+// Key is an SSH public key of a person.
+type Key struct {
+	Person      string
+	Fingerprint string // SHA256:…
+	Line        string // authorized_keys format
+	CreatedAt   time.Time
+}
+
+// AddKey registers a key; ErrExists if somebody has it already.
+func (tx *Tx) AddKey(ctx context.Context, k Key) error {
+	_, err := tx.exec(ctx, `INSERT INTO user_key (person, fingerprint, line, created_at) VALUES ($1, $2, $3, now_ms())`, k.Person, k.Fingerprint, k.Line)
+	if taken(err) {
+		return fmt.Errorf("key %s: %w", k.Fingerprint, ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add key: %w", err)
+	}
+	return tx.accessChanged(ctx)
+}
+
+// RemoveKey forgets a key; ErrNotFound if the person has none of that fingerprint.
+func (tx *Tx) RemoveKey(ctx context.Context, person, fingerprint string) error {
+	n, err := tx.exec(ctx, `DELETE FROM user_key WHERE person = $1 AND fingerprint = $2`, person, fingerprint)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("remove key %s: %w", fingerprint, err)
+	}
+	return tx.accessChanged(ctx)
+}
+
+func scanKey(r scanner) (k Key, err error) {
+	var at int64
+	err = r.Scan(&k.Person, &k.Fingerprint, &k.Line, &at)
+	k.CreatedAt = instant(at)
+	return k, err
+}
+
+// Keys lists a person's keys, oldest first.
+func (tx *Tx) Keys(ctx context.Context, person string) ([]Key, error) {
+	keys, err := list(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE person = $1 ORDER BY created_at, fingerprint`, person)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return keys, nil
+}
+
+// KeyOf finds the key with a fingerprint, and so whose it is.
+func (tx *Tx) KeyOf(ctx context.Context, fingerprint string) (Key, error) {
+	k, err := one(ctx, tx, scanKey, `SELECT person, fingerprint, line, created_at FROM user_key WHERE fingerprint = $1`, fingerprint)
+	if err != nil {
+		return k, fmt.Errorf("key %s: %w", fingerprint, err)
+	}
+	return k, nil
+}
