@@ -51,6 +51,7 @@ type Authority struct {
 	agentsCA  *x509.Certificate
 	userCA    ssh.Signer
 	hostCA    ssh.Signer
+	loginCA   ssh.Signer
 }
 
 // Open derives a site's authorities from its root secret.
@@ -64,7 +65,7 @@ func Open(root string) (*Authority, error) {
 	}
 	a := &Authority{}
 	seeds := map[string][]byte{}
-	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts"} {
+	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins"} {
 		if seeds[use], err = derive(use); err != nil {
 			return nil, fmt.Errorf("derive the key for %s: %w", use, err)
 		}
@@ -75,6 +76,9 @@ func Open(root string) (*Authority, error) {
 		return nil, err
 	}
 	if a.hostCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh hosts"])); err != nil {
+		return nil, err
+	}
+	if a.loginCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh logins"])); err != nil {
 		return nil, err
 	}
 	return a, a.signItself()
@@ -207,8 +211,21 @@ func (a *Authority) CertifyHost(publicKey string, names []string, now time.Time)
 
 // CertifyUser signs a user's SSH key for one account, for life. Agent forwarding and X11 are not in it.
 func (a *Authority) CertifyUser(publicKey, identity, account string, now time.Time, life time.Duration) (string, error) {
-	rights := map[string]string{"permit-pty": "", "permit-port-forwarding": "", "permit-user-rc": ""}
-	return certifySSH(a.userCA, publicKey, ssh.UserCert, identity, []string{account}, rights, now, life)
+	return certifySSH(a.userCA, publicKey, ssh.UserCert, identity, []string{account}, userRights(), now, life)
+}
+
+func userRights() map[string]string {
+	return map[string]string{"permit-pty": "", "permit-port-forwarding": "", "permit-user-rc": ""}
+}
+
+// LoginCA is the public key that gateways, and only they, trust to sign people who have logged in. Nodes must not: a
+// node cannot see that a login has ended.
+func (a *Authority) LoginCA() string { return line(a.loginCA.PublicKey()) }
+
+// CertifyLogin signs a person's SSH key for as long as their login lasts. The principal is the person, the key ID is the
+// ID of the login's token and nothing else: the certificate is good while that token is, whatever its own end.
+func (a *Authority) CertifyLogin(publicKey, person, tokenID string, now time.Time, life time.Duration) (string, error) {
+	return certifySSH(a.loginCA, publicKey, ssh.UserCert, tokenID, []string{person}, userRights(), now, life)
 }
 
 func certifySSH(ca ssh.Signer, publicKey string, kind uint32, id string, principals []string, extensions map[string]string, now time.Time, life time.Duration) (string, error) {

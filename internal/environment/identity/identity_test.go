@@ -108,3 +108,34 @@ func TestAUserCertificateOpensOneAccountForAWhile(t *testing.T) {
 		t.Error("a certificate was signed as if it were a key")
 	}
 }
+
+func TestALoginsCertificateIsNothingToNodes(t *testing.T) {
+	a := open(t, NewRoot())
+	public, _, _ := ed25519.GenerateKey(rand.Reader)
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := a.CertifyLogin(line(key), "alice", "t-1", time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := parsed.(*ssh.Certificate)
+	if certificate.KeyId != "t-1" || line(certificate.SignatureKey) != a.LoginCA() || a.LoginCA() == a.UserCA() || a.LoginCA() == a.HostCA() {
+		t.Errorf("key ID %q, signed by %s", certificate.KeyId, line(certificate.SignatureKey))
+	}
+	for _, c := range []struct {
+		person string
+		at     time.Time
+		good   bool
+	}{{"alice", time.Now(), true}, {"bob", time.Now(), false}, {"alice", time.Now().Add(2 * time.Hour), false}} {
+		checker := ssh.CertChecker{Clock: func() time.Time { return c.at }}
+		if err := checker.CheckCert(c.person, certificate); (err == nil) != c.good {
+			t.Errorf("%s at %v: %v", c.person, c.at, err)
+		}
+	}
+}
