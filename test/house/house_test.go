@@ -45,6 +45,7 @@ var above = map[string][]string{
 	"internal/environment/netboot":     {"internal/agent/protocol", "internal/inventory", "internal/netns", "internal/telemetry"},
 	"internal/environment/power":       {"internal/inventory", "internal/netns"},
 	"internal/environment/identity":    {},
+	"internal/gateway/target":          {},
 	"internal/environment/images":      {"internal/environment/initramfs", "internal/kmod"},
 	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
 	"internal/environment/initramfs":   {},
