@@ -61,6 +61,7 @@ const (
 	defaultOnLimit     = "pause"
 	maxNodes           = 1000 // of one queue
 	defaultUnavailable = "1"
+	defaultAppNode     = "head"
 )
 
 const (
@@ -156,6 +157,14 @@ var table = []Field{
 	{Path: "access", Type: "mapping", Doc: "Who may log in: the project's members, unless this names some of them. Keys belong to people, never to this file."},
 	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Those of the project's members who may log in, besides who made the cluster."},
 	{Path: "access.users[]", Type: "name", Doc: "A person."},
+	{Path: "access.apps", Type: "list", Min: 1, Max: 20, Doc: "Web applications that `muster open` opens through the site's HTTPS door."},
+	{Path: "access.apps[]", Type: "mapping", Effect: Live, Why: "the door looks it up at each request", Doc: "A web application."},
+	{Path: "access.apps[].name", Type: "app name", Required: true, Effect: Live, Why: "under another name it has another address",
+		Doc: "Its name, unique in the cluster; the first word of its address."},
+	{Path: "access.apps[].port", Type: "number", Required: true, Min: 1, Max: 65535, Effect: Live, Why: "holds for the next request",
+		Doc: "The TCP port on which it speaks HTTP, on all addresses of its node."},
+	{Path: "access.apps[].node", Type: "name", Default: defaultAppNode, Effect: Live, Why: "holds for the next request",
+		Doc: "The node that it runs on."},
 
 	{Path: "lease", Type: "mapping", Doc: "When the cluster starts and ends."},
 	{Path: "lease.start", Type: "time", Default: Now, Effect: NeverChanges, Why: "machines are reserved from then on; delete it and create it anew",

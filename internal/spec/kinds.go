@@ -42,6 +42,13 @@ var kinds = map[string]kind{
 		example:  "cpu",
 		reserved: []string{"all", "default", "head", "n"},
 	},
+	// A hyphen is never followed by another one, which separates the words of an app's address; xn-- begins what is not ASCII.
+	"app name": {
+		is: "the name of an app", json: "string", form: regexp.MustCompile(`^[a-z](-?[a-z0-9]){0,14}$`),
+		hint:     "1 to 15 of a-z and 0-9, with single '-' between; begin with a letter",
+		example:  "jupyter",
+		reserved: []string{"xn"},
+	},
 	"name": {
 		is: "a name", json: "string", form: regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`),
 		hint:    "1 to 63 of a-z, 0-9, '.', '_' and '-'; begin and end with a letter or digit",

@@ -80,6 +80,14 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	if len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
 	}
+	if apps := slices.Clone(c.Apps()); len(apps) > 0 {
+		for i := range apps {
+			apps[i].Node = or(apps[i].Node, defaultAppNode)
+		}
+		access := *c.Access
+		access.Apps = apps
+		c.Access = &access
+	}
 	if c.Budget != nil {
 		c.Budget = &Budget{Limit: c.Budget.Limit, OnLimit: or(c.Budget.OnLimit, defaultOnLimit)}
 	}

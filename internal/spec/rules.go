@@ -83,6 +83,10 @@ func namedOnce(r *reader, c Cluster) {
 			r.once(classes, class, fmt.Sprintf("queues[%d].or[%d]", i, j), "the queue names this class already")
 		}
 	}
+	apps := map[string]int{}
+	for i, app := range c.Apps() {
+		r.once(apps, app.Name, fmt.Sprintf("access.apps[%d].name", i), "another app has this name")
+	}
 	mounts := map[string]int{}
 	for i, s := range c.Storage {
 		r.once(mounts, s.Mount, fmt.Sprintf("storage[%d].mount", i), "another file system is mounted here")

@@ -76,9 +76,25 @@ type Software struct {
 	Setup    string   `json:"setup,omitempty"`
 }
 
-// Access says who may log in besides the owner.
+// Access says who may come in besides the owner, and to what.
 type Access struct {
 	Users []string `json:"users,omitempty"`
+	Apps  []App    `json:"apps,omitempty"`
+}
+
+// App is a web application of the cluster that the site's HTTPS door leads to.
+type App struct {
+	Name string `json:"name"`
+	Port int    `json:"port"`
+	Node string `json:"node,omitempty"`
+}
+
+// Apps are the cluster's web applications.
+func (c Cluster) Apps() []App {
+	if c.Access == nil {
+		return nil
+	}
+	return c.Access.Apps
 }
 
 // Lease says when the cluster starts and ends, and what happens at its end.

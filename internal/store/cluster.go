@@ -184,7 +184,7 @@ func (tx *Tx) ClusterNamed(ctx context.Context, project, name string) (Cluster, 
 // Admits says whether the cluster's file lets a member of its project in: all of them, unless it names some. Who made it
 // may always come.
 func (c Cluster) Admits(person string) bool {
-	return c.Spec.Access == nil || person == c.CreatedBy || slices.Contains(c.Spec.Access.Users, person)
+	return c.Spec.Access == nil || len(c.Spec.Access.Users) == 0 || person == c.CreatedBy || slices.Contains(c.Spec.Access.Users, person)
 }
 
 // LockCluster makes every other writer of this cluster's intent wait until the transaction ends. A View, which cannot
