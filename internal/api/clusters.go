@@ -114,7 +114,7 @@ func (a *API) listClusters(ctx context.Context, in *Page) (*listOutput[Cluster],
 			return err
 		}
 		clusters = slices.DeleteFunc(clusters, func(c store.Cluster) bool { return !sees(ctx, c.Project) })
-		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name + "/" + c.Project })
+		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name + " " + c.Project }) // a space comes before all that names have
 		out.Body = List[Cluster]{Items: []Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)

@@ -128,7 +128,7 @@ func (a *API) listSnapshots(ctx context.Context, in *Page) (*listOutput[Snapshot
 				all = append(all, snapshotView(s))
 			}
 		}
-		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name + "/" + s.Project })
+		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name + " " + s.Project })
 		return err
 	})
 	return out, a.tell(err, nil)
