@@ -78,7 +78,10 @@ func TestWhatACallerSees(t *testing.T) {
 
 func TestWhatAReferenceMeans(t *testing.T) {
 	all := []string{"a/cfd", "b/cfd", "b/lab", "c/cfd", "c/own"}
-	of := func(text string) (project, name string) { project, name, _ = strings.Cut(text, "/"); return project, name }
+	of := func(text string) (project, name string) {
+		project, name, _ = strings.Cut(text, "/")
+		return project, name
+	}
 	roles := map[string]access.Role{"a": access.Member, "b": access.Viewer}
 	for _, c := range []struct {
 		ref      string

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/store"
 	"muster/internal/substrate"
@@ -61,7 +63,7 @@ func (a *API) listKeys(ctx context.Context, in *Page) (*listOutput[Key], error) 
 		for _, k := range keys {
 			all = append(all, Key{k.Fingerprint, k.Line, k.CreatedAt})
 		}
-		out.Body = pageOf(*in, all, func(k Key) string { return k.CreatedAt.Format(time.RFC3339Nano) + k.Fingerprint })
+		out.Body = pageOf(*in, all, func(k Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
 		return err
 	})
 	return out, a.tell(err, nil)
@@ -76,8 +78,8 @@ func (a *API) addKey(ctx context.Context, in *struct {
 	if err != nil || len(options) > 0 || strings.TrimSpace(string(rest)) != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
 	}
-	if _, isCertificate := key.(*ssh.Certificate); isCertificate || key.Type() == "ssh-dss" {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: keys of type "+key.Type()+" are not accepted", "make one with `ssh-keygen -t ed25519`")
+	if why := weak(key); why != "" {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
 	}
 	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
 	out := &struct{ Body Key }{Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
@@ -88,6 +90,25 @@ func (a *API) addKey(ctx context.Context, in *struct {
 		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})
 	return out, a.tell(err, nil)
+}
+
+// rsaBits is the least length of an RSA key that is thought to last until 2030 (NIST SP 800-57).
+const rsaBits = 3072
+
+// weak says why a key is not accepted; "" if it is.
+func weak(key ssh.PublicKey) string {
+	switch key.Type() {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256:
+		return ""
+	case ssh.KeyAlgoRSA:
+		if public, ok := key.(ssh.CryptoPublicKey).CryptoPublicKey().(*rsa.PublicKey); ok {
+			if bits := public.N.BitLen(); bits < rsaBits {
+				return fmt.Sprintf("an RSA key needs %d bits, this one has %d", rsaBits, bits)
+			}
+			return ""
+		}
+	}
+	return "keys of type " + key.Type() + " are not accepted"
 }
 
 func (a *API) deleteKey(ctx context.Context, in *struct {
@@ -169,8 +190,14 @@ func (a *API) tunnel(ctx context.Context, in *struct {
 		defer func() { _ = inside.Close() }()
 		defer a.streams(ctx, hctx.Operation().OperationID)()
 		askedOf(ctx).status = http.StatusSwitchingProtocols
+		within, cancel := a.lasting(ctx, c.ID, func(tx *store.Tx, now access.Caller) (bool, error) {
+			cluster, err := tx.Cluster(ctx, c.ID)
+			return now.May(access.Enter, cluster.Project) && cluster.Admits(now.Name), err
+		})
+		defer cancel()
+		a.audit(hctx, callerOf(ctx)) // now: the session may last for days
 		_, w := humago.Unwrap(hctx)
-		if err := relay(ctx, w, inside); err != nil {
+		if err := relay(within, w, inside); err != nil {
 			a.Log.InfoContext(ctx, "a tunnel ended", "cluster", c.Name, "node", node.Name, "error", err)
 		}
 	}}, nil

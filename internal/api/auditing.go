@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -30,7 +31,7 @@ type Entry struct {
 }
 
 func (a *API) registerAudit(api huma.API) {
-	huma.Register(api, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what, newest first: all as an operator, of your projects as their owner, and what you did",
+	huma.Register(api, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you did yourself",
 		Tags: []string{"access"}, Errors: []int{422}}, a.listAudit)
 }
 
@@ -49,15 +50,7 @@ func (a *API) listAudit(ctx context.Context, in *struct {
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
-	caller := callerOf(ctx)
-	if !caller.Everywhere() && in.Person != caller.Name {
-		of.Projects = slices.DeleteFunc(append([]string{}, caller.Projects()...), func(p string) bool { return caller.Roles[p] != access.Owner })
-	}
-	if in.Project != "" && (of.Projects == nil || slices.Contains(of.Projects, in.Project)) {
-		of.Projects = []string{in.Project}
-	} else if in.Project != "" {
-		of.Projects = []string{}
-	}
+	narrow(callerOf(ctx), &of, in.Project)
 	out := &listOutput[Entry]{List[Entry]{Items: []Entry{}}}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		entries, err := tx.Entries(ctx, of)
@@ -71,4 +64,30 @@ func (a *API) listAudit(ctx context.Context, in *struct {
 		return err
 	})
 	return out, a.tell(err, nil)
+}
+
+// narrow limits the entries to those that a caller may see, and to a project's if one is named: an operator sees all, an
+// owner their projects', and everybody what they did themselves.
+func narrow(c access.Caller, of *store.EntriesOf, project string) {
+	if project = cmp.Or(project, c.Project); project == "" {
+		if !c.Everywhere() {
+			of.Projects, of.Own = owned(c), c.Name
+		}
+		return
+	}
+	of.Projects = []string{project}
+	switch {
+	case !c.May(access.See, project):
+		of.Projects = []string{}
+	case c.Operator || c.Roles[project] == access.Owner:
+	case of.Person == "" || of.Person == c.Name:
+		of.Person = c.Name
+	default:
+		of.Projects = []string{}
+	}
+}
+
+// owned lists the projects of which the caller is an owner; none, rather than nil.
+func owned(c access.Caller) []string {
+	return slices.DeleteFunc(append([]string{}, c.Projects()...), func(p string) bool { return c.Roles[p] != access.Owner })
 }

@@ -78,9 +78,13 @@ func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// audit writes down what was done, or tried.
+// audit writes down what was done, or tried, once: after it, or when an answer begins that lasts.
 func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	asked, operation := askedOf(ctx.Context()), ctx.Operation()
+	if asked.audited {
+		return
+	}
+	asked.audited = true
 	e := store.Entry{
 		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: store.APIDoor, Action: operation.OperationID, Project: asked.project,
 		Object: asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(), Request: telemetry.RequestOf(ctx.Context()),
@@ -200,10 +204,22 @@ func choose[T any](ctx context.Context, what, ref string, all []T, of func(T) (p
 	return found, problem(http.StatusConflict, "conflict", fmt.Sprintf("%s may be %s", ref, strings.Join(names, " or ")), "write the project too")
 }
 
-// home fills in the project of a cluster file that names none: the caller's only one, or the site's if it is one of
-// theirs. It refuses projects that the caller may not make clusters in.
+// usual is the project of a caller's clusters whose file names none: their only one, or the site's if it is one of theirs;
+// "" if it has to be said.
+func usual(c access.Caller, sites string) string {
+	own := c.Projects()
+	switch {
+	case len(own) == 1:
+		return own[0]
+	case slices.Contains(own, sites) || len(own) == 0 && c.Everywhere():
+		return sites
+	}
+	return ""
+}
+
+// home fills in the project of a cluster file that names none. It refuses projects that the caller may not make clusters in.
 func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Cluster, error) {
-	caller, usual := callerOf(ctx), a.Admission.Catalogue.Project
+	caller := callerOf(ctx)
 	refuse := func(code, text, hint string) error {
 		return &admission.Refusal{Kind: admission.Invalid, Diagnostics: spec.Diagnostics{{Code: code, Path: "project", Text: text, Hint: hint}}}
 	}
@@ -212,13 +228,10 @@ func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Clus
 	if len(own) > 0 {
 		theirs = "you are in " + strings.Join(own, ", ")
 	}
-	switch {
-	case c.Project != "":
-	case len(own) == 1:
-		c.Project = own[0]
-	case slices.Contains(own, usual) || len(own) == 0 && caller.Everywhere():
-		c.Project = usual
-	default:
+	if c.Project == "" {
+		c.Project = usual(caller, a.Admission.Catalogue.Project)
+	}
+	if c.Project == "" {
 		return c, refuse("which-project", "it does not say whose cluster it is to be", theirs)
 	}
 	_, err := tx.Project(ctx, c.Project)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/access"
 	"muster/internal/environment/images"
 	"muster/internal/store"
 )
@@ -38,7 +39,14 @@ type Site struct {
 	Site     string `json:"site"`
 	Version  string `json:"version"`
 	Identity string `json:"identity" doc:"who the token says you are"`
-	Project  string `json:"project" doc:"the default"`
+	Operator bool   `json:"operator,omitempty" doc:"you run the site"`
+	Project  string `json:"project,omitempty" doc:"that clusters of yours are in whose file names none; absent: name one"`
+
+	Roles     map[string]access.Role `json:"roles" doc:"what you are, by project"`
+	Token     string                 `json:"token" doc:"ID of the token that you hold"`
+	Scope     access.Scope           `json:"scope" enum:"all,read" doc:"read: the token changes nothing and enters nowhere"`
+	Only      string                 `json:"only,omitempty" doc:"the one project that the token is for"`
+	ExpiresAt time.Time              `json:"expires_at,omitzero" doc:"when the token ends"`
 }
 
 func (a *API) registerCatalogue(api huma.API) {
@@ -49,8 +57,13 @@ func (a *API) registerCatalogue(api huma.API) {
 	huma.Register(api, op("list-classes", "/v1/classes", "List the site's classes"), a.listClasses)
 	huma.Register(api, op("list-images", "/v1/images", "List images"), a.listImages)
 	huma.Register(api, op("get-site", "/v1/site", "Show the site and who you are"), func(ctx context.Context, _ *struct{}) (*struct{ Body Site }, error) {
-		c := a.Admission.Catalogue
-		return &struct{ Body Site }{Site{c.Site, a.Version, identityOf(ctx), c.Project}}, nil
+		catalogue, caller := a.Admission.Catalogue, callerOf(ctx)
+		site := Site{Site: catalogue.Site, Version: a.Version, Identity: caller.Name, Operator: caller.Operator, Project: usual(caller, catalogue.Project),
+			Roles: map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project, ExpiresAt: caller.Until}
+		for _, project := range caller.Projects() {
+			site.Roles[project] = caller.Roles[project]
+		}
+		return &struct{ Body Site }{site}, nil
 	})
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/access"
 	"muster/internal/store"
 )
 
@@ -46,24 +48,29 @@ func (a *API) registerEvents(api huma.API) {
 		}
 	}
 	huma.Register(api, register("list-events", "/v1/events", "List or watch all events"), func(ctx context.Context, in *EventsInput) (*huma.StreamResponse, error) {
-		return a.events(ctx, store.EventsOf{Projects: visible(ctx)}, *in)
+		all, projects := callerOf(ctx).Everywhere(), visible(ctx)
+		return a.events(ctx, store.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
+			return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
+		})
 	})
 	huma.Register(api, register("list-cluster-events", "/v1/clusters/{cluster}/events", "List or watch the events of a cluster"),
 		func(ctx context.Context, in *clusterEventsInput) (*huma.StreamResponse, error) {
 			var of store.EventsOf
+			var project string
 			err := a.DB.View(ctx, func(tx *store.Tx) error {
 				c, err := a.find(ctx, tx, in.Cluster)
-				of.Cluster = c.ID
+				of.Cluster, project = c.ID, c.Project
 				return err
 			})
 			if err != nil {
 				return nil, a.tell(err, nil)
 			}
-			return a.events(ctx, of, in.EventsInput)
+			return a.events(ctx, of, in.EventsInput, func(now access.Caller) bool { return now.May(access.See, project) })
 		})
 }
 
-func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput) (*huma.StreamResponse, error) {
+// events answers with those there are, or goes on with those to come for as long as who asked is one who still may.
+func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
 	of.After = in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
@@ -73,7 +80,7 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput) (*h
 		of.After = last
 	}
 	if in.Watch {
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of) }}, nil
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, still) }}, nil
 	}
 	list := List[store.Event]{Items: []store.Event{}}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
@@ -95,12 +102,15 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput) (*h
 }
 
 // watch sends events as they are committed until the client goes or the controller stops.
-func (a *API) watch(hctx huma.Context, of store.EventsOf) {
+func (a *API) watch(hctx huma.Context, of store.EventsOf, still func(access.Caller) bool) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
 	defer a.streams(ctx, hctx.Operation().OperationID)()
 	hctx.SetHeader("Content-Type", "text/event-stream")
 	hctx.SetHeader("Cache-Control", "no-cache")
 	hctx.SetStatus(http.StatusOK)
+	ctx, cancel := a.lasting(ctx, "", func(_ *store.Tx, now access.Caller) (bool, error) { return still(now), nil })
+	defer cancel()
+	a.audit(hctx, callerOf(ctx))
 	flusher, _ := w.(http.Flusher)
 	flush := func() {
 		if flusher != nil {

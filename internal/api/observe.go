@@ -27,6 +27,7 @@ type asked struct {
 	op       string // what it began: cluster ID and generation
 	stream   bool   // its answer lasts as long as the client likes
 	status   int    // if nobody else will say
+	audited  bool   // it stands in the audit log
 }
 
 type askedKey struct{}

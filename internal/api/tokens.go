@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -55,7 +56,7 @@ func (a *API) listTokens(ctx context.Context, in *Page) (*listOutput[Token], err
 		for _, t := range tokens {
 			all = append(all, tokenView(t))
 		}
-		out.Body = pageOf(*in, all, func(t Token) string { return t.CreatedAt.Format(time.RFC3339Nano) + t.ID })
+		out.Body = pageOf(*in, all, func(t Token) string { return inOrder(t.CreatedAt) + t.ID })
 		return err
 	})
 	return out, a.tell(err, nil)
@@ -83,14 +84,23 @@ func (a *API) addToken(ctx context.Context, in *struct {
 		}
 	}
 	caller, text := callerOf(ctx), newToken()
-	if !caller.Until.IsZero() {
-		life = min(life, time.Until(caller.Until)) // what a token makes does not outlive it
-	}
 	t := store.Token{ID: admission.NewID("t"), Person: caller.Name, Name: b.Name, Kind: store.APIToken, Scope: b.Scope, Project: b.Project}
 	out := &struct{ Body Token }{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		if b.Project != "" && !sees(ctx, b.Project) {
-			return fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound)
+		if b.Project != "" {
+			if _, err := tx.Project(ctx, b.Project); err != nil || !sees(ctx, b.Project) {
+				return cmp.Or(err, fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound))
+			}
+		}
+		life := life
+		if !caller.Until.IsZero() { // what a token makes does not outlive it
+			now, err := tx.Now(ctx)
+			if err != nil {
+				return err
+			}
+			if life = min(life, caller.Until.Sub(now)); life <= 0 {
+				return unauthorized()
+			}
 		}
 		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {
 			return err

@@ -3,17 +3,23 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/access"
 	"muster/internal/api"
 )
 
 func (a *app) whoami() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "whoami",
-		Short:   "Show who you are, and to which controller",
-		Long:    `Ask the controller who your token says you are. This shows at once whether the controller is found and lets you in.`,
+		Use:   "whoami",
+		Short: "Show who you are, and to which controller",
+		Long: `Ask the controller who your token says you are: your name, what you are in which projects, and what your token is limited to.
+This shows at once whether the controller is found and lets you in.`,
 		Example: `  muster whoami`,
 		Args:    cobra.NoArgs,
 	}
@@ -28,14 +34,46 @@ func (a *app) whoami() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() {
-			t := newTable()
-			t.row("identity", site.Identity)
-			t.row("project", site.Project)
-			t.row("site", site.Site)
-			t.row("controller", fmt.Sprintf("%s, version %s, found by %s", controller.base, site.Version, controller.source))
-			t.print(a.out)
-		})
+		return output.print(a.out, raw, func() { a.printIdentity(site, controller) })
 	})
 	return c
+}
+
+func (a *app) printIdentity(site api.Site, c *client) {
+	t := newTable()
+	name := site.Identity
+	if site.Operator {
+		name += ", an operator of the site"
+	}
+	t.row("identity", name)
+	roles := []string{}
+	for _, project := range slices.Sorted(maps.Keys(site.Roles)) {
+		roles = append(roles, fmt.Sprintf("%s of %s", site.Roles[project], project))
+	}
+	if len(roles) == 0 {
+		roles = []string{"of no project: an operator or a project's owner can add you"}
+	}
+	t.row("projects", strings.Join(roles, ", "))
+	t.row("default", site.Project)
+	if limits := tokenLimits(site.Scope, site.Only, site.ExpiresAt); limits != "" {
+		t.row("token", limits)
+	}
+	t.row("site", site.Site)
+	t.row("controller", fmt.Sprintf("%s, version %s, found by %s", c.base, site.Version, c.source))
+	t.print(a.out)
+}
+
+// tokenLimits is what a token may less than its person; "" if it may as much, for ever.
+func tokenLimits(scope access.Scope, project string, until time.Time) string {
+	var limits []string
+	if scope == access.ReadOnly {
+		limits = append(limits, "for reading only")
+	}
+	if project != "" {
+		limits = append(limits, "for project "+project+" only")
+	}
+	if !until.IsZero() {
+		limits = append(limits, "good for "+short(time.Until(until)))
+	}
+	return strings.Join(limits, ", ")
 }

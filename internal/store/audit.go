@@ -46,6 +46,7 @@ func (tx *Tx) Audit(ctx context.Context, e Entry) error {
 type EntriesOf struct {
 	Person   string
 	Projects []string  // nil: any, and those of none
+	Own      string    // with Projects: also what this person did elsewhere
 	Before   time.Time // older ones only
 	BeforeID string    // with Before: those of that instant with a lower ID too
 	Since    time.Time
@@ -65,7 +66,7 @@ func (tx *Tx) Entries(ctx context.Context, of EntriesOf) ([]Entry, error) {
 		which.and(`person = $?`, of.Person)
 	}
 	if of.Projects != nil {
-		which.among("project", of.Projects)
+		which.among("project", of.Projects, "person", of.Own)
 	}
 	if !of.Before.IsZero() {
 		which.and(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)

@@ -208,6 +208,17 @@ func (tx *Tx) AccessRevision(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
+// EntryRevision is AccessRevision for what lasts in one cluster: it grows also whenever the cluster's file changes, which
+// says who of its project is let in. "" is no cluster.
+func (tx *Tx) EntryRevision(ctx context.Context, cluster string) (int64, error) {
+	var revision int64
+	err := tx.row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`, cluster).Scan(&revision)
+	if err != nil {
+		return 0, fmt.Errorf("read the access revision of cluster %s: %w", cluster, err)
+	}
+	return revision, nil
+}
+
 // bit is how a boolean is stored.
 func bit(b bool) int {
 	if b {

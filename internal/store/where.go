@@ -21,17 +21,26 @@ func (w *where) and(condition string, args ...any) {
 	w.rest(word+condition, args...)
 }
 
-// among adds the condition that a column has one of some values.
-func (w *where) among(column string, values []string) {
-	if len(values) == 0 {
-		w.and("1 = 0")
-		return
+// among adds the condition that a column has one of some values, or one of other columns its own: pairs of column and
+// value, of which those with the value "" count for nothing.
+func (w *where) among(column string, values []string, or ...string) {
+	var ways []string
+	var args []any
+	if len(values) > 0 {
+		ways = append(ways, column+" IN ("+strings.TrimSuffix(strings.Repeat("$?, ", len(values)), ", ")+")")
+		for _, v := range values {
+			args = append(args, v)
+		}
 	}
-	args := make([]any, len(values))
-	for i, v := range values {
-		args[i] = v
+	for ; len(or) > 1; or = or[2:] {
+		if or[1] != "" {
+			ways, args = append(ways, or[0]+" = $?"), append(args, or[1])
+		}
 	}
-	w.and(column+" IN ("+strings.TrimSuffix(strings.Repeat("$?, ", len(values)), ", ")+")", args...)
+	if len(ways) == 0 {
+		ways = []string{"1 = 0"}
+	}
+	w.and("("+strings.Join(ways, " OR ")+")", args...)
 }
 
 // rest adds what follows the conditions.

@@ -18,7 +18,7 @@ import (
 var above = map[string][]string{
 	"cmd/muster":                       {"internal/cli"},
 	"cmd/muster-init":                  {"internal/environment/firststage"},
-	"internal/cli":                     {"internal/acceptance", "internal/agent", "internal/agent/protocol", "internal/api", "internal/controller", "internal/environment/images", "internal/inventory", "internal/rack", "internal/spec", "internal/store", "images"},
+	"internal/cli":                     {"internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/api", "internal/controller", "internal/environment/images", "internal/inventory", "internal/rack", "internal/spec", "internal/store", "images"},
 	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/power", "internal/inventory", "internal/lifecycle", "internal/monitor", "internal/netns", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal", "internal/telemetry"},
 	"internal/api":                     {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/environment/power", "internal/inventory", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
 	"internal/acceptance":              {"internal/agent/protocol", "internal/inventory"},

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"muster/internal/access"
+	"muster/internal/store"
+)
+
+// lookEvery is how often answers that last ask whether it has changed who may do what.
+const lookEvery = time.Second
+
+// lasting is a context for an answer that goes on: it ends when who asked may no longer do what they do. The token is
+// looked up again, and still asked with what it lets its bearer do now, whenever access to the cluster ("": to the site)
+// has changed, and when the token's time is over.
+func (a *API) lasting(ctx context.Context, cluster string, still func(*store.Tx, access.Caller) (bool, error)) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithCancel(ctx)
+	caller := callerOf(ctx)
+	go func() {
+		defer cancel()
+		known := int64(-1) // it may have changed since the request was let in
+		for {
+			allowed := true
+			err := a.DB.View(within, func(tx *store.Tx) error {
+				revision, err := tx.EntryRevision(within, cluster)
+				over := !caller.Until.IsZero() && !time.Now().Before(caller.Until) // a reason to look; the database's clock decides
+				if err != nil || revision == known && !over {
+					return err
+				}
+				now, err := tx.Login(within, caller.Token)
+				if err == nil {
+					allowed, err = still(tx, now)
+				}
+				known = revision
+				return err
+			})
+			switch {
+			case within.Err() != nil:
+				return
+			case isNotFound(err), err == nil && !allowed:
+				a.Log.InfoContext(ctx, "an answer ends: who asked may no longer have it", "identity", caller.Name)
+				return
+			case err != nil: // nobody is thrown out because the database is away for a moment
+				known = -1
+				a.Log.WarnContext(ctx, "cannot look whether somebody may stay", "identity", caller.Name, "error", err)
+			}
+			select {
+			case <-within.Done():
+				return
+			case <-time.After(lookEvery):
+			}
+		}
+	}()
+	return within, cancel
+}
