@@ -27,7 +27,7 @@ func actions() map[string]access.Action {
 		access.Browse: {"list-classes", "list-images", "get-calendar", "list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-usage"},
 		access.Survey: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people"},
 		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine",
-			"put-network", "remove-network", "add-person", "change-person", "add-project"},
+			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project"},
 		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},
 		access.Own:    {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout", "create-snapshot", "delete-snapshot"},
 		access.Enter:  {"certify", "tunnel"},
@@ -68,9 +68,9 @@ func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		asked := askedOf(ctx.Context())
-		asked.identity, asked.action = caller.Name, table[ctx.Operation().OperationID]
+		asked.identity, asked.action, asked.summary = caller.Name, table[ctx.Operation().OperationID], ctx.Operation().Summary
 		if rule := access.Rules()[asked.action]; len(rule.Roles) == 0 && !caller.May(asked.action, "") {
-			refuse(forbidden(caller, asked.action))
+			refuse(forbidden(caller, asked))
 		} else {
 			next(huma.WithValue(ctx, callerKey{}, caller))
 		}
@@ -143,8 +143,12 @@ func unauthorized() *Problem {
 }
 
 // forbidden says why a caller may not do something that they know of.
-func forbidden(c access.Caller, action access.Action) *Problem {
-	rule, text := access.Rules()[action], fmt.Sprintf("%s may not do this", c.Name)
+func forbidden(c access.Caller, r *asked) *Problem {
+	what := "do this"
+	if r.summary != "" {
+		what = strings.ToLower(r.summary[:1]) + r.summary[1:]
+	}
+	rule, text := access.Rules()[r.action], fmt.Sprintf("%s may not %s", c.Name, what)
 	hint := "it takes an operator of the site"
 	switch {
 	case rule.Changes && c.Scope == access.ReadOnly:
@@ -170,7 +174,7 @@ func permit(ctx context.Context, project, what string) error {
 	}
 	asked.project = project
 	if !caller.May(asked.action, project) {
-		return forbidden(caller, asked.action)
+		return forbidden(caller, asked)
 	}
 	return nil
 }

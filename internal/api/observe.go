@@ -22,6 +22,7 @@ const RequestIDHeader = "X-Request-Id"
 type asked struct {
 	identity string
 	action   access.Action
+	summary  string // what the operation does
 	project  string // that it was about
 	cluster  string // name
 	op       string // what it began: cluster ID and generation

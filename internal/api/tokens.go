@@ -41,8 +41,12 @@ func (a *API) registerTokens(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Summary: "List your tokens", Tags: tags}, a.listTokens)
 	huma.Register(api, huma.Operation{OperationID: "add-token", Method: http.MethodPost, Path: "/v1/tokens", Summary: "Make a token that may do what you may, or less",
 		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 422}, Tags: tags}, a.addToken)
+	huma.Register(api, huma.Operation{OperationID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens", Summary: "Make a token for somebody who cannot log in",
+		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 422}, Tags: []string{"people"}}, a.addPersonToken)
 	huma.Register(api, huma.Operation{OperationID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}", Summary: "Revoke a token", Errors: []int{403, 404}, Tags: tags}, a.deleteToken)
 }
+
+type tokenOutput struct{ Body Token }
 
 func tokenView(t store.Token) Token {
 	return Token{ID: t.ID, Name: t.Name, Kind: t.Kind, Scope: t.Scope, Project: t.Project, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
@@ -69,43 +73,58 @@ func newToken() string {
 	return "muster_" + base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-func (a *API) addToken(ctx context.Context, in *struct {
-	Body struct {
-		Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
-		Scope   access.Scope `json:"scope,omitempty" enum:"all,read" default:"all" doc:"read: it changes nothing and enters nowhere"`
-		Project string       `json:"project,omitempty" doc:"the only one that it is to be for" maxLength:"63"`
-		For     string       `json:"for,omitempty" doc:"how long it is good: 12h, 30d; 90d if left out, 366d at most" maxLength:"20"`
-	}
-}) (*struct{ Body Token }, error) {
-	b, life := in.Body, tokenLife
+// NewToken is what is asked of a token.
+type NewToken struct {
+	Name    string       `json:"name" doc:"what it is for" minLength:"1" maxLength:"100"`
+	Scope   access.Scope `json:"scope,omitempty" enum:"all,read" default:"all" doc:"read: it changes nothing and enters nowhere"`
+	Project string       `json:"project,omitempty" doc:"the only one that it is to be for" maxLength:"63"`
+	For     string       `json:"for,omitempty" doc:"how long it is good, as in 12h or 30d; 90d if left out, 366d at most" maxLength:"20"`
+}
+
+func (a *API) addToken(ctx context.Context, in *struct{ Body NewToken }) (*tokenOutput, error) {
+	return a.makeToken(ctx, in.Body, identityOf(ctx))
+}
+
+// addPersonToken makes a token for somebody who has none and cannot log in. They see it among theirs, with who made it; the
+// audit log and an event tell it too.
+func (a *API) addPersonToken(ctx context.Context, in *struct {
+	PersonRef
+	Body NewToken
+}) (*tokenOutput, error) {
+	in.Body.Name += ", made by " + identityOf(ctx)
+	return a.makeToken(ctx, in.Body, in.Person)
+}
+
+func (a *API) makeToken(ctx context.Context, b NewToken, person string) (*tokenOutput, error) {
+	life := tokenLife
 	if b.For != "" {
 		if life = spec.Duration(b.For); life <= 0 || life > tokenLifeMax {
 			return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("for: %q is no time up to %d days", b.For, int(tokenLifeMax.Hours()/24)), "write for example 12h or 30d")
 		}
 	}
-	caller, text := callerOf(ctx), newToken()
-	t := store.Token{ID: admission.NewID("t"), Person: caller.Name, Name: b.Name, Kind: store.APIToken, Scope: b.Scope, Project: b.Project}
-	out := &struct{ Body Token }{}
+	text, out := newToken(), &tokenOutput{}
+	t := store.Token{ID: admission.NewID("t"), Person: person, Name: b.Name, Kind: store.APIToken, Scope: b.Scope, Project: b.Project}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		bearer, err := tx.Caller(ctx, person)
+		if err != nil {
+			return err
+		}
 		if b.Project != "" {
-			if _, err := tx.Project(ctx, b.Project); err != nil || !sees(ctx, b.Project) {
+			if _, err := tx.Project(ctx, b.Project); err != nil || !bearer.May(access.See, b.Project) {
 				return cmp.Or(err, fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound))
 			}
 		}
-		life := life
-		if !caller.Until.IsZero() { // what a token makes does not outlive it
-			now, err := tx.Now(ctx)
-			if err != nil {
-				return err
-			}
-			if life = min(life, caller.Until.Sub(now)); life <= 0 {
-				return unauthorized()
-			}
+		life, err := within(ctx, tx, life)
+		if err != nil {
+			return err
 		}
 		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {
 			return err
 		}
-		tokens, err := tx.Tokens(ctx, caller.Name)
+		if person != identityOf(ctx) {
+			tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("a token for %s, by %s", person, identityOf(ctx))})
+		}
+		tokens, err := tx.Tokens(ctx, person)
 		for _, made := range tokens {
 			if made.ID == t.ID {
 				out.Body = tokenView(made)
@@ -115,6 +134,19 @@ func (a *API) addToken(ctx context.Context, in *struct {
 		return err
 	})
 	return out, a.tell(err, nil)
+}
+
+// within is a life that ends no later than the caller's own token: what a token makes does not outlive it.
+func within(ctx context.Context, tx *store.Tx, life time.Duration) (time.Duration, error) {
+	until := callerOf(ctx).Until
+	if until.IsZero() {
+		return life, nil
+	}
+	now, err := tx.Now(ctx)
+	if life = min(life, until.Sub(now)); err == nil && life <= 0 {
+		err = unauthorized()
+	}
+	return life, err
 }
 
 func (a *API) deleteToken(ctx context.Context, in *struct {

@@ -61,6 +61,7 @@ func verbs() []verb {
 		{"ssh", forClusters, (*app).ssh},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},
+		{"projects", forClusters, (*app).projects},
 		{"quota", forClusters, (*app).quota},
 		{"calendar", forClusters, (*app).calendar},
 
@@ -70,12 +71,15 @@ func verbs() []verb {
 
 		{"serve", forOperators, (*app).serve},
 		{"status", forOperators, (*app).status},
+		{"users", forOperators, (*app).users},
+		{"audit", forOperators, (*app).audit},
 		{"machines", forOperators, (*app).machines},
 		{"networks", forOperators, (*app).networks},
 		{"classes", forOperators, (*app).classes},
 		{"images", forOperators, (*app).images},
 		{"rack", forOperators, (*app).rack},
 
+		{"tokens", forOthers, (*app).tokens},
 		{"whoami", forOthers, (*app).whoami},
 		{"version", forOthers, (*app).version},
 		{"completion", forOthers, (*app).completion},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,13 +17,58 @@ const completionPatience = 2 * time.Second
 // names lists what an argument may be.
 type names func(ctx context.Context, c *client) ([]string, error)
 
+// clusterNames are names alone where one is enough, and PROJECT/NAME where there are several projects.
 func (a *app) clusterNames(ctx context.Context, c *client) ([]string, error) {
 	clusters, _, err := all[api.Cluster](ctx, c, "/v1/clusters", cursor, nil)
+	projects, called := map[string]bool{}, map[string]int{}
+	for _, cluster := range clusters {
+		projects[cluster.Project] = true
+		called[cluster.Name]++
+	}
 	var list []string
 	for _, cluster := range clusters {
-		list = append(list, cluster.Name+"\t"+string(cluster.Phase))
+		if called[cluster.Name] == 1 {
+			list = append(list, cluster.Name+"\t"+string(cluster.Phase))
+		}
+		if len(projects) > 1 {
+			list = append(list, cluster.Project+"/"+cluster.Name+"\t"+string(cluster.Phase))
+		}
 	}
 	return list, err
+}
+
+func (a *app) projectNames(ctx context.Context, c *client) ([]string, error) {
+	projects, _, err := all[api.Project](ctx, c, "/v1/projects", cursor, nil)
+	var list []string
+	for _, p := range projects {
+		list = append(list, p.Name+"\t"+string(p.Role))
+	}
+	return list, err
+}
+
+// personNames are everybody's for operators; others know those of their own projects.
+func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
+	var list []string
+	people, _, err := all[api.Person](ctx, c, "/v1/people", cursor, nil)
+	if err == nil {
+		for _, p := range people {
+			list = append(list, p.Name+"\t"+p.FullName)
+		}
+		return list, nil
+	}
+	projects, err := a.projectNames(ctx, c)
+	for _, project := range projects {
+		name, _, _ := strings.Cut(project, "\t")
+		members, _, err := all[api.Member](ctx, c, projectPath(name, "members"), cursor, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range members {
+			list = append(list, m.Person)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), err
 }
 
 func (a *app) machineNames(ctx context.Context, c *client) ([]string, error) {
@@ -52,11 +99,14 @@ func (a *app) completeAll(n names) cobra.CompletionFunc {
 }
 
 // completeFirst completes the first argument only.
-func (a *app) completeFirst(n names) cobra.CompletionFunc {
+func (a *app) completeFirst(n names) cobra.CompletionFunc { return a.completeInTurn(n) }
+
+// completeInTurn completes as many arguments as there are kinds of names.
+func (a *app) completeInTurn(n ...names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
+		if len(args) >= len(n) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return a.completeAll(n)(cmd, args, word)
+		return a.completeAll(n[len(args)])(cmd, args, word)
 	}
 }

@@ -20,8 +20,8 @@ func (a *app) keys() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "keys",
 		Short: "Register SSH keys of yours",
-		Long: `The SSH keys registered here open all your clusters, those there and those to come. ` + "`muster ssh`" + ` needs none; they are for
-logging in by other means.`,
+		Long: `The SSH keys registered here open all your clusters, those there and those to come, within seconds: at the gateway and on the
+nodes. A key belongs to one person. ` + "`muster ssh`" + ` needs none; they are for logging in by other means.`,
 		Example: `  muster keys add
   muster keys list`,
 	}, a.keysList(), a.keysAdd(), a.keysDelete())
@@ -51,7 +51,7 @@ func (a *app) keysAdd() *cobra.Command {
 		Use:   "add [FILE]",
 		Short: "Register an SSH public key",
 		Long: `Register a public key as yours. Without FILE it is ~/.ssh/id_ed25519.pub, or else ~/.ssh/id_rsa.pub. The private key stays
-where it is and is never read.`,
+where it is and is never read. Accepted are ed25519, ecdsa, both also on security keys (sk-…), and RSA of 3072 bits and more.`,
 		Example: `  muster keys add
   muster keys add ~/.ssh/work.pub`,
 		Args: cobra.MaximumNArgs(1),
@@ -104,7 +104,7 @@ func (a *app) keysDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete FINGERPRINT",
 		Short:   "Forget an SSH key",
-		Long:    `Forget a key, which then opens none of your clusters any more. Sessions that are open stay open.`,
+		Long:    `Forget a key, which within seconds opens none of your clusters any more. Sessions through the gateway that it opened end.`,
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {

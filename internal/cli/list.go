@@ -15,7 +15,7 @@ func (a *app) list() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List clusters",
-		Long: `List the clusters with their phase, how many of their compute nodes are ready, and why a cluster is not ready. Deleted
+		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are ready, and why a cluster is not ready. Deleted
 clusters are not listed; ` + "`muster get ID`" + ` still finds them.`,
 		Example: `  muster list
   muster list -o json`,
@@ -29,7 +29,11 @@ func (a *app) printClusters(clusters []api.Cluster) {
 		a.say("there are no clusters; `muster create NAME --nodes N` makes one")
 		return
 	}
-	t := newTable("NAME", "PHASE", "FOR", "READY", "AGE", "LEASE", "PRICE/H", "REASON")
+	projects := map[string]bool{}
+	for _, c := range clusters {
+		projects[c.Project] = true
+	}
+	t := newTable("NAME", "PROJECT", "PHASE", "FOR", "READY", "AGE", "LEASE", "PRICE/H", "REASON")
 	for _, c := range clusters {
 		ready, of := 0, 0
 		for _, n := range c.Nodes {
@@ -41,7 +45,11 @@ func (a *app) printClusters(clusters []api.Cluster) {
 				ready++
 			}
 		}
-		t.row(c.Name, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt), leaseBrief(c.Lease), c.Price, c.Reason)
+		project := ""
+		if len(projects) > 1 {
+			project = c.Project
+		}
+		t.row(c.Name, project, a.phase(c.Phase), age(c.Since), fmt.Sprintf("%d/%d", ready, of), age(c.CreatedAt), leaseBrief(c.Lease), c.Price, c.Reason)
 	}
 	t.print(a.out)
 }

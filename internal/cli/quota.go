@@ -2,7 +2,8 @@ package cli
 
 import (
 	"context"
-	"net/url"
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -15,11 +16,12 @@ func (a *app) quota() *cobra.Command {
 		Use:   "quota [PROJECT]",
 		Short: "Show what a project may hold and what it holds",
 		Long: `Show a project's quota of nodes, cores and GPUs with what its clusters hold of it now, and its budget and node-hours of this
-month. Without PROJECT it is the site's default project. Heads are nodes too; nodes that a queue is always to have count also
-while they are missing.`,
+month. Without PROJECT, all your projects, or all of the site for operators. Heads are nodes too; nodes that a queue is always to have
+count also while they are missing.`,
 		Example: `  muster quota
   muster quota aero -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -27,21 +29,44 @@ while they are missing.`,
 		if err != nil {
 			return err
 		}
-		var site api.Site
-		if len(args) == 0 {
-			if _, err := controller.do(ctx, get("/v1/site", nil), &site); err != nil {
+		if len(args) > 0 {
+			var quota api.Quota
+			raw, err := controller.do(ctx, quotaOf(args[0]), &quota)
+			if err != nil {
 				return err
 			}
-			args = []string{site.Project}
+			return output.print(a.out, raw, func() { a.printQuota(quota) })
 		}
-		var quota api.Quota
-		raw, err := controller.do(ctx, get("/v1/projects/"+url.PathEscape(args[0])+"/quota", nil), &quota)
+		projects, _, err := all[api.Project](ctx, controller, "/v1/projects", cursor, nil)
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.printQuota(quota) })
+		whole, quotas := page{Items: []json.RawMessage{}}, []api.Quota{}
+		for _, p := range projects {
+			var quota api.Quota
+			raw, err := controller.do(ctx, quotaOf(p.Name), &quota)
+			if err != nil {
+				return err
+			}
+			whole.Items, quotas = append(whole.Items, raw), append(quotas, quota)
+		}
+		return output.print(a.out, must(json.Marshal(whole)), func() { a.printQuotas(quotas) })
 	})
 	return c
+}
+
+func quotaOf(project string) call { return get(projectPath(project, "quota"), nil) }
+
+func (a *app) printQuotas(quotas []api.Quota) {
+	if len(quotas) == 0 {
+		a.say("you are in no project: an operator, or the owner of one, can add you")
+	}
+	for i, quota := range quotas {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		a.printQuota(quota)
+	}
 }
 
 func (a *app) printQuota(q api.Quota) {

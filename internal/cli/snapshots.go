@@ -118,13 +118,21 @@ func (a *app) snapshotsList() *cobra.Command {
 			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
 			return
 		}
-		t := newTable("NAME", "CLUSTER", "PHASE", "SIZE", "AGE", "REASON")
+		projects := map[string]bool{}
 		for _, s := range all {
+			projects[s.Project] = true
+		}
+		t := newTable("NAME", "PROJECT", "CLUSTER", "PHASE", "SIZE", "AGE", "REASON")
+		for _, s := range all {
+			project := ""
+			if len(projects) > 1 {
+				project = s.Project
+			}
 			size := bytesSize(s.Bytes)
 			if s.Phase == store.Saving {
 				size = bytesSize(s.Copied) + " so far"
 			}
-			t.row(s.Name, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
+			t.row(s.Name, project, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
 		}
 		t.print(a.out)
 	})

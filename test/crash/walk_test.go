@@ -250,7 +250,7 @@ func (w *walk) look() {
 		}
 	}
 	var quota struct{ Nodes struct{ Used int } }
-	if w.Get(&quota, "quota"); quota.Nodes.Used > walkQuota {
+	if w.Get(&quota, "quota", "default"); quota.Nodes.Used > walkQuota {
 		w.Errorf("the project has %d of %d nodes", quota.Nodes.Used, walkQuota)
 	}
 }

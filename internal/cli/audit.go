@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/spec"
+)
+
+func (a *app) audit() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who did what, or tried to",
+		Long: `Show the audit log, oldest first: every request to the API and every session, allowed or refused, with who made it and from where;
+never what passed through it. You see what you did yourself, an owner also what was done in their projects, an operator all.`,
+		Example: `  muster audit --since 1h
+  muster audit --project aero --person bob
+  muster audit --since 2026-11-01 -o json`,
+		Args: cobra.NoArgs,
+	}
+	person := c.Flags().String("person", "", "only what this `PERSON` did")
+	project := c.Flags().String("project", "", "only what was done in this `PROJECT`")
+	since := c.Flags().String("since", "1d", "only from this `TIME` on: 2h or 3d ago, a day, or RFC 3339")
+	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
+	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		from, err := past(*since, time.Now())
+		if err != nil {
+			return err
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		query := url.Values{"since": {from.UTC().Format(time.RFC3339)}}
+		for name, value := range map[string]string{"person": *person, "project": *project} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		entries, raw, err := all[api.Entry](ctx, controller, "/v1/audit", cursor, query)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printAudit(entries) })
+	})
+	return c
+}
+
+func (a *app) printAudit(entries []api.Entry) {
+	if len(entries) == 0 {
+		a.say("nothing of that time is for you to see; `--since 30d` looks further back")
+		return
+	}
+	t := newTable("TIME", "WHO", "DOOR", "WHAT", "PROJECT", "OF", "OUTCOME", "FROM", "WITH")
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := entries[i]
+		outcome := e.Outcome
+		if strings.HasPrefix(outcome, "4") || strings.HasPrefix(outcome, "5") {
+			outcome = a.paint(a.out, red, outcome)
+		}
+		t.row(clock(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, e.Remote, e.Token)
+	}
+	t.print(a.out)
+}
+
+// past reads a time that has passed: so long ago, a day, or an instant.
+func past(text string, now time.Time) (time.Time, error) {
+	if ago := spec.Duration(text); ago > 0 {
+		return now.Add(-ago), nil
+	}
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return now, usage("--since: %q is no time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", text)
+}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/access"
+	"muster/internal/api"
+)
+
+func projectPath(name string, below ...string) string {
+	path := "/v1/projects/" + url.PathEscape(name)
+	for _, part := range below {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+func (a *app) projects() *cobra.Command {
+	c := group(&cobra.Command{
+		Use:   "projects",
+		Short: "List your projects, and say who is in them",
+		Long: `Clusters belong to projects, and people have roles in projects: a viewer looks, a member has and uses clusters, an owner also says
+who is in the project. Without a verb, list your projects and what you are in each; operators see all.`,
+		Example: `  muster projects
+  muster projects members aero
+  muster projects grant aero bob member
+  muster projects revoke aero bob`,
+	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsMembers(), a.projectsGrant(), a.projectsRevoke())
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		projects, _, err := all[api.Project](ctx, controller, "/v1/projects", cursor, nil)
+		if err != nil {
+			return err
+		}
+		a.printProjects(projects)
+		return nil
+	})
+	return c
+}
+
+func (a *app) projectsList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List your projects",
+		Long:    `List the projects that you are in, and what you are there. Operators see all.`,
+		Example: `  muster projects list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/projects", a.printProjects)
+}
+
+func (a *app) printProjects(projects []api.Project) {
+	if len(projects) == 0 {
+		a.say("you are in no project: an operator, or the owner of one, can add you")
+		return
+	}
+	t := newTable("PROJECT", "YOU ARE", "MEMBERS", "CLUSTERS", "RECORDED", "AGE")
+	for _, p := range projects {
+		recorded := ""
+		if p.Recorded {
+			recorded = "yes"
+		}
+		t.row(p.Name, string(p.Role), strconv.Itoa(p.Members), strconv.Itoa(p.Clusters), recorded, age(p.CreatedAt))
+	}
+	t.print(a.out)
+}
+
+func (a *app) projectsAdd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add PROJECT",
+		Short: "Make a project",
+		Long: `Make a project, with its first owner, who says who else is in it. Its quota and budget are the site file's. Projects are never
+deleted, as bills name them.`,
+		Example: `  muster projects add aero --owner alice
+  muster projects add audit --owner alice --recorded`,
+		Args: cobra.ExactArgs(1),
+	}
+	owner := c.Flags().String("owner", "", "the `PERSON` who decides who is in it")
+	recorded := c.Flags().Bool("recorded", false, "keep what terminals show in its clusters; people are told when they log in")
+	_ = c.RegisterFlagCompletionFunc("owner", a.completeAll(a.personNames))
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if *owner == "" {
+			return usage("a project needs an owner: `muster projects add %s --owner PERSON`", args[0])
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/projects", map[string]any{"name": args[0], "owner": *owner, "recorded": *recorded}), nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.say("project %s is there; %s says who is in it", args[0], *owner) })
+	})
+	return c
+}
+
+func (a *app) projectsSet() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set PROJECT",
+		Short: "Change a project",
+		Long: `Change whether what terminals show in the project's clusters is kept. It holds for sessions that begin from now on; people are told
+when they log in.`,
+		Example: `  muster projects set aero --recorded
+  muster projects set aero --recorded=false`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
+	}
+	recorded := c.Flags().Bool("recorded", false, "keep what terminals show in its clusters")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if !c.Flags().Changed("recorded") {
+			return usage("say what to change: --recorded or --recorded=false")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		raw, err := controller.do(ctx, change(http.MethodPut, projectPath(args[0]), map[string]bool{"recorded": *recorded}), nil)
+		if err != nil {
+			return err
+		}
+		what := map[bool]string{true: "is kept", false: "is not kept"}[*recorded]
+		return output.print(a.out, raw, func() { a.say("what terminals show in clusters of %s %s from now on", args[0], what) })
+	})
+	return c
+}
+
+func (a *app) projectsMembers() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "members PROJECT",
+		Short:             "List who is in a project",
+		Long:              `List the people of a project, what each is in it, and since when they have been in it.`,
+		Example:           `  muster projects members aero`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		members, raw, err := all[api.Member](ctx, controller, projectPath(args[0], "members"), cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("PERSON", "ROLE", "FOR", "STATE")
+			for _, m := range members {
+				state := ""
+				if m.Disabled {
+					state = a.paint(a.out, red, "disabled")
+				}
+				t.row(m.Person, string(m.Role), age(m.Since), state)
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}
+
+func roleNames() []string {
+	var names []string
+	for _, r := range access.Roles() {
+		names = append(names, string(r))
+	}
+	return names
+}
+
+func (a *app) projectsGrant() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "grant PROJECT PERSON ROLE",
+		Short: "Give a person a role in a project",
+		Long: `Make a person an owner, a member or a viewer of a project, whatever they were in it before. Owners and members get an account on the
+project's clusters within seconds, except on those whose file names others under access.users.`,
+		Example: `  muster projects grant aero bob member
+  muster projects grant aero alice owner`,
+		Args: cobra.ExactArgs(3),
+		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames, func(context.Context, *client) ([]string, error) {
+			return roleNames(), nil
+		}),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if roles := roleNames(); !slices.Contains(roles, args[2]) {
+			return usage("%q is no role: it is one of %s", args[2], strings.Join(roles, ", "))
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		raw, err := controller.do(ctx, change(http.MethodPut, projectPath(args[0], "members", args[1]), map[string]string{"role": args[2]}), nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.say("%s is %s of %s", args[1], args[2], args[0]) })
+	})
+	return c
+}
+
+func (a *app) projectsRevoke() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "revoke PROJECT PERSON",
+		Short: "Remove a person from a project",
+		Long: `Remove a person from a project. Their sessions on its clusters end and their accounts there are locked within seconds. Their
+clusters and files stay the project's. The only owner of a project stays: make somebody else an owner first.`,
+		Example:           `  muster projects revoke aero bob`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodDelete, projectPath(args[0], "members", args[1]), nil), nil); err != nil {
+			return err
+		}
+		a.say("%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))
+		return nil
+	})
+	return c
+}

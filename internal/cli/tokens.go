@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/access"
+	"muster/internal/api"
+)
+
+func (a *app) tokens() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "tokens",
+		Short: "Make and revoke tokens of yours, for programs",
+		Long: `A token lets whoever holds it act as you: put it into MUSTER_TOKEN. Make one for each program, with no more than that needs, so
+that it can be revoked alone. The site keeps a hash only: a token is shown once, when it is made.`,
+		Example: `  MUSTER_TOKEN=$(muster tokens add ci --project aero --for 30d) muster list
+  muster tokens list
+  muster tokens revoke t-k3v9x2`,
+	}, a.tokensList(), a.tokensAdd(), a.tokensRevoke())
+}
+
+func (a *app) tokensList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List your tokens",
+		Long:    `List your tokens that have not ended: what each is for, what it may, and when it was last used. The tokens themselves are not kept.`,
+		Example: `  muster tokens list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/tokens", func(tokens []api.Token) {
+		t := newTable("ID", "FOR", "KIND", "MAY", "PROJECT", "ENDS IN", "USED", "AGE")
+		for _, k := range tokens {
+			may := "change"
+			if k.Scope == access.ReadOnly {
+				may = "read"
+			}
+			ends, used := "never", "never"
+			if !k.ExpiresAt.IsZero() {
+				ends = short(time.Until(k.ExpiresAt))
+			}
+			if !k.UsedAt.IsZero() {
+				used = age(k.UsedAt) + " ago"
+			}
+			t.row(k.ID, k.Name, string(k.Kind), may, k.Project, ends, used, age(k.CreatedAt))
+		}
+		t.print(a.out)
+	})
+}
+
+func (a *app) tokensAdd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add WHAT",
+		Short: "Make a token",
+		Long: `Make a token and print it, alone, on standard output: it is shown this once. WHAT says what it is for, so that you know later which
+to revoke. It may what you may, or less, and never lives longer than the token that made it. With --person an
+operator makes one for somebody who cannot log in; it stands in that person's list with who made it.`,
+		Example: `  muster tokens add laptop
+  muster tokens add dashboard --read --for 365d
+  muster tokens add ci --project aero --for 30d > ci.token`,
+		Args: cobra.ExactArgs(1),
+	}
+	read := c.Flags().Bool("read", false, "it may look only: change nothing, enter nowhere")
+	project := c.Flags().String("project", "", "it is for this `PROJECT` only")
+	life := c.Flags().String("for", "", "how long it is good, as in 12h or 30d (default 90d)")
+	person := c.Flags().String("person", "", "it is this `PERSON`'s, for operators")
+	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
+	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		body := map[string]string{"name": args[0], "scope": string(access.Whole)}
+		if *read {
+			body["scope"] = string(access.ReadOnly)
+		}
+		for field, value := range map[string]string{"project": *project, "for": *life} {
+			if value != "" {
+				body[field] = value
+			}
+		}
+		path := "/v1/tokens"
+		if *person != "" {
+			path = personPath(*person) + "/tokens"
+		}
+		r := change(http.MethodPost, path, body)
+		r.key = "" // if the answer is lost, so is the token: repeating would leave one that nobody knows
+		var made api.Token
+		raw, err := controller.do(ctx, r, &made)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			fmt.Fprintln(a.out, made.Token)
+			a.say("token %s for %s is %s; it is shown this once", made.ID, made.Name, tokenLimits(made.Scope, made.Project, made.ExpiresAt))
+		})
+	})
+	return c
+}
+
+func (a *app) tokensRevoke() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "revoke ID…",
+		Short:   "Revoke tokens of yours",
+		Long:    `Revoke tokens: they open nothing any more at once, and what they hold open ends within seconds.`,
+		Example: `  muster tokens revoke t-k3v9x2`,
+		Args:    cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
+			tokens, _, err := all[api.Token](ctx, c, "/v1/tokens", cursor, nil)
+			var list []string
+			for _, t := range tokens {
+				list = append(list, t.ID+"\t"+strings.ReplaceAll(t.Name, "\t", " "))
+			}
+			return list, err
+		}),
+	}
+	c.RunE = a.do(func(ctx context.Context, ids []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil), nil); err != nil {
+				return err
+			}
+			a.say("token %s is revoked", id)
+		}
+		return nil
+	})
+	return c
+}

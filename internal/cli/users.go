@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func personPath(name string) string { return "/v1/people/" + url.PathEscape(name) }
+
+func (a *app) users() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "users",
+		Short: "Say who may come to the site",
+		Long: `The people of the site. A person's name is also their account on the nodes of their clusters, with a number that is theirs for
+life. Nobody is ever deleted, as their name stands in files and books: who has left is disabled. What somebody may do depends on
+what they are in which project (` + "`muster projects`" + `).`,
+		Example: `  muster users add alice --name "Alice Ampère"
+  muster projects grant aero alice member
+  muster users disable alice`,
+	}, a.usersList(), a.usersAdd(), a.usersSet(), a.usersAble("disable", true), a.usersAble("enable", false))
+}
+
+func (a *app) usersList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List everybody who may come",
+		Long:    `List everybody with the number of their account, whether they run the site, and whether they are let in.`,
+		Example: `  muster users list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/people", func(people []api.Person) {
+		t := newTable("NAME", "UID", "FULL NAME", "IS", "LOGS IN AS", "AGE")
+		for _, p := range people {
+			is := []string{}
+			if p.Operator {
+				is = append(is, "operator")
+			}
+			if p.Disabled {
+				is = append(is, a.paint(a.out, red, "disabled"))
+			}
+			_, subject, _ := strings.Cut(p.Subject, " ")
+			t.row(p.Name, strconv.Itoa(p.UID), p.FullName, strings.Join(is, ", "), subject, age(p.CreatedAt))
+		}
+		t.print(a.out)
+	})
+}
+
+func (a *app) usersAdd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Let somebody in",
+		Long: `Make a person. NAME is the account that they will have on nodes: a letter, then letters, digits, - and _. It is theirs for life.
+A person comes in with a login, if --subject says as whom they log in, or with a token that an operator makes for them
+(` + "`muster tokens add --person`" + `). They see nothing until somebody gives them a role in a project.`,
+		Example: `  muster users add alice --name "Alice Ampère"
+  muster users add bob --subject "https://login.example.org 5f2c9a"
+  muster users add carol --operator`,
+		Args: cobra.ExactArgs(1),
+	}
+	full := c.Flags().String("name", "", "full `NAME`")
+	subject := c.Flags().String("subject", "", "issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
+	operator := c.Flags().Bool("operator", false, "runs the site")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var p api.Person
+		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/people", map[string]any{"name": args[0], "full_name": *full, "subject": *subject, "operator": *operator}), &p)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			a.say("%s may come, with account %s, number %d", p.Name, p.Name, p.UID)
+			a.say("`muster projects grant PROJECT %s member` gives them clusters to use", p.Name)
+		})
+	})
+	return c
+}
+
+func (a *app) usersSet() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change what a person is to the site",
+		Long: `Change a person's full name, the identity that logs in as them, or whether they run the site. What is not named stays as it is.
+The name itself stays for life.`,
+		Example: `  muster users set alice --operator
+  muster users set alice --operator=false
+  muster users set bob --subject "https://login.example.org 5f2c9a"`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.personNames),
+	}
+	full := c.Flags().String("name", "", "full `NAME`")
+	subject := c.Flags().String("subject", "", `issuer and `+"`SUBJECT`"+` of the identity that logs in as this person; "" for none`)
+	operator := c.Flags().Bool("operator", false, "runs the site")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		body := map[string]any{}
+		for flag, field := range map[string]struct {
+			name  string
+			value any
+		}{"name": {"full_name", *full}, "subject": {"subject", *subject}, "operator": {"operator", *operator}} {
+			if c.Flags().Changed(flag) {
+				body[field.name] = field.value
+			}
+		}
+		if len(body) == 0 {
+			return usage("say what to change: --name, --subject or --operator")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		raw, err := controller.do(ctx, change(http.MethodPut, personPath(args[0]), body), nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.say("%s is changed", args[0]) })
+	})
+	return c
+}
+
+// usersAble makes the verbs that shut somebody out and let them in again.
+func (a *app) usersAble(verb string, disabled bool) *cobra.Command {
+	c := &cobra.Command{
+		Use:   verb + " NAME",
+		Short: "Let somebody in again",
+		Long: `Let in again who was disabled: their tokens that have not ended, their keys, and their roles in projects are as they were. Their
+accounts on nodes open within seconds.`,
+		Example:           `  muster users ` + verb + ` alice`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.personNames),
+	}
+	if disabled {
+		c.Short = "Shut somebody out, at every door"
+		c.Long = `Shut a person out: their tokens, logins and keys open nothing any more, their sessions end, and their accounts on nodes are locked,
+within seconds. Their files, their jobs and their clusters stay. ` + "`muster users enable`" + ` undoes it.`
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodPut, personPath(args[0]), map[string]bool{"disabled": disabled}), nil); err != nil {
+			return err
+		}
+		a.say("%s", fmt.Sprintf(map[bool]string{true: "%s is let in nowhere any more; their files, jobs and clusters stay", false: "%s is let in again"}[disabled], args[0]))
+		return nil
+	})
+	return c
+}
