@@ -21,6 +21,7 @@ import (
 	"muster/internal/environment/images"
 	"muster/internal/store"
 	"muster/internal/telemetry"
+	"muster/internal/webdoor"
 )
 
 // ImageStore lists the images of a controller.
@@ -44,6 +45,7 @@ type API struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
+	Web       *webdoor.Place // where the door for web apps is; nil: there is none
 }
 
 // Handler serves the API. Every path but /healthz, /readyz and /openapi.yaml needs a token.
@@ -112,6 +114,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerPause(api)
 	a.registerSnapshots(api)
 	a.registerAccess(api)
+	a.registerApps(api)
 	a.registerPeople(api)
 	a.registerTokens(api)
 	a.registerAudit(api)

@@ -30,7 +30,7 @@ func actions() map[string]access.Action {
 			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project"},
 		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},
 		access.Own:    {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout", "create-snapshot", "delete-snapshot"},
-		access.Enter:  {"certify", "tunnel"},
+		access.Enter:  {"certify", "tunnel", "open-app"},
 		access.Govern: {"set-member", "remove-member", "change-project"},
 	} {
 		for _, operation := range operations {

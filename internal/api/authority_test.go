@@ -80,7 +80,7 @@ var wanted = map[answers][]string{
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
-	{"?-yy-", "????-"}: {"certify", "tunnel"},
+	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app"},
 	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project"},
 }
 
@@ -107,7 +107,8 @@ func tenants(t *testing.T, db *store.Store) {
 				return err
 			}
 			one := 1
-			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
+			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"},
+				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project
 			if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
 				return err
@@ -151,7 +152,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+						"{network}", "n1", "{app}", "jupyter", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}

@@ -47,6 +47,7 @@ type Site struct {
 	Scope     access.Scope           `json:"scope" enum:"all,read" doc:"read: the token changes nothing and enters nowhere"`
 	Only      string                 `json:"only,omitempty" doc:"the one project that the token is for"`
 	ExpiresAt time.Time              `json:"expires_at,omitzero" doc:"when the token ends"`
+	Web       *Web                   `json:"web,omitempty" doc:"the door for web apps, if there is one"`
 }
 
 func (a *API) registerCatalogue(api huma.API) {
@@ -59,7 +60,7 @@ func (a *API) registerCatalogue(api huma.API) {
 	huma.Register(api, op("get-site", "/v1/site", "Show the site and who you are"), func(ctx context.Context, _ *struct{}) (*struct{ Body Site }, error) {
 		catalogue, caller := a.Admission.Catalogue, callerOf(ctx)
 		site := Site{Site: catalogue.Site, Version: a.Version, Identity: caller.Name, Operator: caller.Operator, Project: usual(caller, catalogue.Project),
-			Roles: map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project, ExpiresAt: caller.Until}
+			Roles: map[string]access.Role{}, Token: caller.Token, Scope: caller.Scope, Only: caller.Project, ExpiresAt: caller.Until, Web: a.webView()}
 		for _, project := range caller.Projects() {
 			site.Roles[project] = caller.Roles[project]
 		}

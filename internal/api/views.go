@@ -36,6 +36,7 @@ type Cluster struct {
 	CreatedAt  time.Time      `json:"created_at"`
 	CreatedBy  string         `json:"created_by"`
 	Nodes      []Node         `json:"nodes" doc:"those not gone, the head first"`
+	Apps       []WebApp       `json:"apps,omitempty" doc:"its web apps"`
 	Waiting    *Waiting       `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
 	Receipt    *store.Receipt `json:"receipt,omitempty" doc:"proof of its end, once deleted"`
 }
@@ -151,6 +152,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	}
 	view.Waiting = waitingView(c, nodes)
 	view.Rollout = rolloutView(c, nodes)
+	view.Apps = a.appsView(c)
 	return view, a.money(ctx, tx, &view)
 }
 

@@ -59,6 +59,7 @@ func verbs() []verb {
 		{"delete", forClusters, (*app).delete},
 		{"events", forClusters, (*app).events},
 		{"ssh", forClusters, (*app).ssh},
+		{"open", forClusters, (*app).open},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},
 		{"projects", forClusters, (*app).projects},

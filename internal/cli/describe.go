@@ -91,6 +91,10 @@ func (a *app) printCluster(c api.Cluster) {
 		fmt.Fprintln(a.out)
 		a.printNodes(c)
 	}
+	if len(c.Apps) > 0 {
+		fmt.Fprintln(a.out)
+		a.printApps(c)
+	}
 	if c.Waiting != nil {
 		fmt.Fprintln(a.out)
 		a.printWaiting(c.Name, *c.Waiting)

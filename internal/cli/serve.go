@@ -25,6 +25,7 @@ The password of a PostgreSQL database belongs into MUSTER_DB rather than into --
 arguments of a process.`,
 		Example: `  muster serve
   muster serve --data /srv/muster --listen 0.0.0.0:7420
+  muster serve --web 127.0.0.1:7443
   MUSTER_DB=postgres://muster:secret@db/muster muster serve --config site.yaml`,
 		Args: cobra.NoArgs,
 	}
@@ -37,6 +38,7 @@ arguments of a process.`,
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
 	metrics := c.Flags().String("metrics", "", "an `ADDRESS` of its own for /metrics, /healthz and /readyz, without a token (default: with one, at the API's)")
 	traces := c.Flags().String("traces", "", "where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
+	web := webFlags(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err, *logFormat, level)
 		if err != nil {
@@ -54,11 +56,21 @@ arguments of a process.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return controller.Run(ctx, controller.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web,
 			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
 		})
 	})
 	return c
+}
+
+// webFlags gives a command the door for web apps.
+func webFlags(c *cobra.Command) *controller.Web {
+	w := &controller.Web{}
+	c.Flags().StringVar(&w.Listen, "web", "", "the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
+	c.Flags().StringVar(&w.Domain, "web-domain", "localhost", "the `DOMAIN` that the apps' host names end in; DOMAIN:PORT where browsers see another port")
+	c.Flags().StringVar(&w.Certificate, "web-cert", "", "a PEM `FILE` with the certificate of *.DOMAIN (default: one of the site's own authority; see muster open --ca)")
+	c.Flags().StringVar(&w.Key, "web-key", "", "a PEM `FILE` with its key")
+	return w
 }
 
 // dataFlag gives a command --data.

@@ -45,6 +45,7 @@ type Config struct {
 	Metrics string           // address where metrics and probes are read without a token; empty: none
 	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready   func(url string) // called once, when requests are answered
+	Web     Web              // the door for web apps
 }
 
 // admin is the administrator, whose token lies in the data directory.
@@ -71,6 +72,7 @@ type controller struct {
 	admission *admission.Admission
 	listener  net.Listener // for users
 	metrics   net.Listener // for whoever watches; nil: none
+	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
 }
 
@@ -97,6 +99,10 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen for users: %w", err)
 	}
+	if k.web, err = c.Web.listen(); err != nil {
+		k.close()
+		return nil, err
+	}
 	if err := k.openTelemetry(); err != nil {
 		k.close()
 		return nil, err
@@ -110,6 +116,9 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 
 func (k *controller) close() {
 	_ = k.listener.Close()
+	if k.web != nil {
+		_ = k.web.Close()
+	}
 	k.closeTelemetry()
 	if k.db != nil {
 		_ = k.db.Close()
@@ -189,6 +198,13 @@ func (k *controller) run(ctx context.Context) error {
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
 		Telemetry: k.telemetry, About: about}
+	door, err := k.newWebDoor()
+	if err != nil {
+		return err
+	}
+	if door != nil {
+		users.Web = &door.Place
+	}
 	handler, err := users.Handler()
 	if err != nil {
 		return err
@@ -214,6 +230,9 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
+	if door != nil {
+		group.Go(func() error { return door.Run(ctx, k.web) })
+	}
 	if k.metrics != nil {
 		group.Go(func() error { return serve(ctx, k.metrics, k.probes(users)) })
 	}

@@ -29,11 +29,10 @@ func (tx *Tx) AddWebLogin(ctx context.Context, hash string, l WebLogin, life tim
 }
 
 // UseWebCode exchanges a code for a cookie that is good for life, or until its token ends; ErrNotFound if the code was
-// used, has ended, or is for another app.
-func (tx *Tx) UseWebCode(ctx context.Context, code, cookie string, l WebLogin, life time.Duration) error {
+// used or has ended.
+func (tx *Tx) UseWebCode(ctx context.Context, code, cookie string, life time.Duration) error {
 	n, err := tx.exec(ctx, `UPDATE web_login SET hash = $1, cookie = 1, expires_at = (SELECT CASE WHEN t.expires_at < now_ms() + $2 THEN t.expires_at ELSE now_ms() + $2 END
-		FROM token t WHERE t.id = web_login.token) WHERE hash = $3 AND cookie = 0 AND cluster_id = $4 AND app = $5 AND expires_at > now_ms()`,
-		cookie, life.Milliseconds(), code, l.Cluster, l.App)
+		FROM token t WHERE t.id = web_login.token) WHERE hash = $3 AND cookie = 0 AND expires_at > now_ms()`, cookie, life.Milliseconds(), code)
 	if err == nil && n == 0 {
 		err = ErrNotFound
 	}

@@ -52,6 +52,7 @@ type Authority struct {
 	userCA    ssh.Signer
 	hostCA    ssh.Signer
 	loginCA   ssh.Signer
+	web       []byte // seed; see Web
 }
 
 // Open derives a site's authorities from its root secret.
@@ -65,12 +66,12 @@ func Open(root string) (*Authority, error) {
 	}
 	a := &Authority{}
 	seeds := map[string][]byte{}
-	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins"} {
+	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "web apps"} {
 		if seeds[use], err = derive(use); err != nil {
 			return nil, fmt.Errorf("derive the key for %s: %w", use, err)
 		}
 	}
-	a.tokenKey = seeds["boot tokens"]
+	a.tokenKey, a.web = seeds["boot tokens"], seeds["web apps"]
 	a.agents = ed25519.NewKeyFromSeed(seeds["agents"])
 	if a.userCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh users"])); err != nil {
 		return nil, err

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) open() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "open NAME [APP]",
+		Short: "Open a cluster's web app in your browser",
+		Long: `Print an address that signs a browser in to a web app of a cluster, and open it where there is a browser. The address works
+once, within a minute; the browser then stays signed in for 12 hours, or until your token or login ends, or you may no longer
+enter the cluster. A cluster's file names its apps under access.apps. APP may be left out if there is one.
+
+With --ca, print the certificate of the site's own authority, which browsers have to trust if the door has no certificate
+that they know. It vouches for the site's apps and for no other names.`,
+		Example: `  muster open cfd jupyter
+  muster open cfd --no-browser
+  muster open --ca > muster-ca.pem`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	silent := c.Flags().Bool("no-browser", false, "only print the address")
+	ca := c.Flags().Bool("ca", false, "print the certificate that browsers have to trust")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		if *ca != (len(args) == 0) {
+			return usage("open takes the name of a cluster, or --ca alone")
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if *ca {
+			return a.printWebCA(ctx, controller)
+		}
+		app, err := a.whichApp(ctx, controller, args)
+		if err != nil {
+			return err
+		}
+		var opened api.Opened
+		raw, err := controller.do(ctx, call{method: http.MethodPost, path: clusterPath(args[0], "apps", url.PathEscape(app), "open")}, &opened)
+		if err != nil {
+			return err
+		}
+		if err := output.print(a.out, raw, func() { fmt.Fprintln(a.out, opened.URL) }); err != nil {
+			return err
+		}
+		if live(a.out) && !*silent && *output == asTable {
+			a.browse(ctx, opened.URL)
+		}
+		return nil
+	})
+	return c
+}
+
+// whichApp is the app that is named, or the only one.
+func (a *app) whichApp(ctx context.Context, controller *client, args []string) (string, error) {
+	if len(args) == 2 {
+		return args[1], nil
+	}
+	var cluster api.Cluster
+	if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+		return "", err
+	}
+	var names []string
+	for _, app := range cluster.Apps {
+		names = append(names, app.Name)
+	}
+	switch len(names) {
+	case 0:
+		return "", &problemError{api.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
+	case 1:
+		return names[0], nil
+	}
+	return "", usage("cluster %s has several web apps: name one of %s", cluster.Name, strings.Join(names, ", "))
+}
+
+func (a *app) printWebCA(ctx context.Context, controller *client) error {
+	var site api.Site
+	if _, err := controller.do(ctx, get("/v1/site", nil), &site); err != nil {
+		return err
+	}
+	switch {
+	case site.Web == nil:
+		return fmt.Errorf("this site has no door for web apps (its operator opens one with `muster serve --web ADDRESS`)")
+	case site.Web.CA == "":
+		a.say("the door's certificate is none of the site's own: there is nothing to trust")
+		return nil
+	}
+	fmt.Fprint(a.out, site.Web.CA)
+	return nil
+}
+
+// browse opens an address in a browser, if there is one. The address is a secret for a minute and every user of a host can
+// read the arguments of a process: the browser gets a file that leads there, which nobody else can read.
+func (a *app) browse(ctx context.Context, address string) {
+	program, err := exec.LookPath("xdg-open")
+	if err != nil {
+		if program, err = exec.LookPath("open"); err != nil { // macOS
+			return
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return
+	}
+	path := filepath.Join(cache, "muster", "open.html")
+	text := `<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
+	if os.MkdirAll(filepath.Dir(path), 0o700) != nil || os.WriteFile(path, []byte(text), 0o600) != nil {
+		return
+	}
+	if err := exec.CommandContext(ctx, program, path).Run(); err != nil {
+		a.say("no browser opened it: %v", err)
+	}
+}
+
+func (a *app) printApps(c api.Cluster) {
+	t := newTable("APP", "NODE", "PORT", "ADDRESS")
+	for _, app := range c.Apps {
+		address := app.URL
+		if address == "" {
+			address = "this site has no door for web apps"
+		}
+		t.row(app.Name, app.Node, fmt.Sprint(app.Port), address)
+	}
+	t.print(a.out)
+}
