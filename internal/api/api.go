@@ -41,14 +41,17 @@ type API struct {
 	Authority *identity.Authority
 	Images    ImageStore
 	Dialer    Dialer
+	Login     Login // nil: nobody logs in, all come with tokens
 	Version   string
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
 	Web       *webdoor.Place // where the door for web apps is; nil: there is none
+
+	tries tries
 }
 
-// Handler serves the API. Every path but /healthz, /readyz and /openapi.yaml needs a token.
+// Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
 func (a *API) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	document := a.register(mux)
@@ -117,6 +120,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerApps(api)
 	a.registerPeople(api)
 	a.registerTokens(api)
+	a.registerLogin(api)
 	a.registerAudit(api)
 	a.registerEvents(api)
 	a.registerMachines(api)

@@ -81,6 +81,8 @@ func verbs() []verb {
 		{"rack", forOperators, (*app).rack},
 
 		{"tokens", forOthers, (*app).tokens},
+		{"login", forOthers, (*app).login},
+		{"logout", forOthers, (*app).logout},
 		{"whoami", forOthers, (*app).whoami},
 		{"version", forOthers, (*app).version},
 		{"completion", forOthers, (*app).completion},
@@ -111,8 +113,8 @@ func (a *app) root(args []string) *cobra.Command {
 		Long: `Muster turns racks of machines into self-service HPC clusters: ask for nodes, and get a tested Slurm + MPI cluster at one
 address. One binary is the controller, the command line and the nodes' agent.
 
-MUSTER_URL and MUSTER_TOKEN name the controller and you. Without them, on the controller's own host, the administrator's
-token in the data directory is used (MUSTER_DATA, or ` + defaultData + `).
+MUSTER_URL names the controller, MUSTER_TOKEN you, or what ` + "`muster login`" + ` left. Without them, on the controller's own host,
+the administrator's token in the data directory is used (MUSTER_DATA, or ` + defaultData + `).
 
 Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict, 6 not found, 1 anything else.`,
 		Example: `  muster create hello --nodes 3 --wait

@@ -145,7 +145,9 @@ func (c *client) open(ctx context.Context, r call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	request.Header.Set("User-Agent", "muster/"+Version())
 	r.headers(request.Header)
 	response, err := c.http.Do(request)

@@ -26,6 +26,7 @@ import (
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
+	"muster/internal/login"
 	"muster/internal/monitor"
 	"muster/internal/store"
 	"muster/internal/substrate/local"
@@ -74,6 +75,7 @@ type controller struct {
 	metrics   net.Listener // for whoever watches; nil: none
 	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
+	login     api.Login // nil: nobody logs in
 }
 
 // Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
@@ -96,6 +98,11 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 		return nil, err
 	}
 	k := &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
+	if catalogue.Login.Issuer != "" {
+		if k.login, err = login.Open(catalogue.Login); err != nil {
+			return nil, fmt.Errorf("site file %s: %w", c.Site, err)
+		}
+	}
 	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen for users: %w", err)
 	}
@@ -197,7 +204,7 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, yard)
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Telemetry: k.telemetry, About: about}
+		Login: k.login, Telemetry: k.telemetry, About: about}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type Catalogue struct {
 	BootWithin time.Duration
 	Acceptance Acceptance
 	Leases     Leases
+	Login      Login
 	// Silence is how long the agent of a node may be silent before the node is failed; 0: the default.
 	Silence time.Duration
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
@@ -59,6 +60,7 @@ type siteFile struct {
 	Charge     []string               `yaml:"charge"`
 	Projects   map[string]projectFile `yaml:"projects"`
 	Leases     leasesWritten          `yaml:"leases"`
+	Login      *loginWritten          `yaml:"login"`
 	Classes    []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
@@ -113,6 +115,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		return c, err
 	}
 	if c.Leases, err = file.Leases.read(); err != nil {
+		return c, err
+	}
+	if c.Login, err = file.Login.read(); err != nil {
 		return c, err
 	}
 	for i, written := range file.Classes {

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/access"
+	"muster/internal/admission"
+	"muster/internal/login"
+	"muster/internal/store"
+)
+
+// Login asks the site's OpenID Connect provider who somebody is.
+type Login interface {
+	Site(ctx context.Context) (login.Site, error)
+	Exchange(ctx context.Context, code login.Code, now time.Time) (login.Identity, error)
+	Verify(ctx context.Context, idToken string, now time.Time) (login.Identity, error)
+}
+
+// Ways is how one logs in at this site.
+type Ways struct {
+	Issuer   string   `json:"issuer" doc:"the OpenID Connect provider that vouches for people"`
+	ClientID string   `json:"client_id"`
+	Scopes   []string `json:"scopes"`
+	Auth     string   `json:"authorization_endpoint" doc:"where a browser goes"`
+	Device   string   `json:"device_authorization_endpoint,omitempty" doc:"where a device code is asked for; absent: with a browser on the same host only"`
+	Token    string   `json:"token_endpoint,omitempty" doc:"where a device code is exchanged"`
+	Port     int      `json:"redirect_port,omitempty" doc:"of 127.0.0.1, that the provider sends the browser back to; absent: any"`
+	For      string   `json:"for" doc:"how long a login lasts"`
+}
+
+// LoggedIn is a login: a token and, for a key, a certificate of the same life.
+type LoggedIn struct {
+	ID          string    `json:"id" doc:"of the token; deleting it ends the login and the certificate"`
+	Token       string    `json:"token"`
+	Person      string    `json:"person"`
+	New         bool      `json:"new,omitempty" doc:"the person has never been here, and is in no project yet"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	Certificate string    `json:"certificate,omitempty" doc:"OpenSSH user certificate, for the site's gateway only"`
+}
+
+// The operations that need no token: who has one does not need them.
+const (
+	opWays  = "get-login"
+	opLogIn = "log-in"
+)
+
+// open says whether an operation is for everybody.
+func open(operation string) bool { return operation == opWays || operation == opLogIn }
+
+func (a *API) registerLogin(api huma.API) {
+	everybody := []map[string][]string{}
+	tags := []string{"access"}
+	huma.Register(api, huma.Operation{OperationID: opWays, Method: http.MethodGet, Path: "/v1/login", Summary: "Show how one logs in; needs no token",
+		Tags: tags, Security: everybody, Errors: []int{404, 429, 503}}, a.ways)
+	huma.Register(api, huma.Operation{OperationID: opLogIn, Method: http.MethodPost, Path: "/v1/login", Summary: "Log in with what the provider gave; needs no token",
+		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
+		Tags:        tags, Security: everybody, DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10, Errors: []int{403, 404, 409, 429, 503}}, a.logIn)
+}
+
+func (a *API) ways(ctx context.Context, _ *struct{}) (*struct{ Body Ways }, error) {
+	if a.Login == nil {
+		return nil, noLogin()
+	}
+	s, err := a.Login.Site(ctx)
+	if err != nil {
+		return nil, a.unproved(ctx, err)
+	}
+	return &struct{ Body Ways }{Ways{s.Issuer, s.ClientID, s.Scopes, s.Auth, s.Device, s.Token, s.Port, s.For.String()}}, nil
+}
+
+func noLogin() *Problem {
+	return problem(http.StatusNotFound, "not-found", "nobody logs in at this site: its file names no provider under login", "an operator can give you a token, for MUSTER_TOKEN")
+}
+
+// unproved tells why a login came to nothing. What a provider does wrong is for the log.
+func (a *API) unproved(ctx context.Context, err error) *Problem {
+	if errors.Is(err, login.ErrRefused) {
+		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), "`muster login` begins a new one")
+	}
+	a.Log.WarnContext(ctx, "the login provider does not answer as it should", "error", err)
+	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should", "the controller's log says what; try again")
+}
+
+type proofGiven struct {
+	IDToken   string `json:"id_token,omitempty" doc:"of a device flow" maxLength:"32768"`
+	Code      string `json:"code,omitempty" doc:"that the browser came back with" maxLength:"4096"`
+	Verifier  string `json:"verifier,omitempty" doc:"with code: of PKCE" maxLength:"128"`
+	Redirect  string `json:"redirect,omitempty" doc:"with code: where the browser came back to" maxLength:"200"`
+	Nonce     string `json:"nonce,omitempty" doc:"with code: that the ID token must have" maxLength:"128"`
+	PublicKey string `json:"public_key,omitempty" doc:"to be certified, authorized_keys format" maxLength:"16384"`
+	Name      string `json:"name,omitempty" doc:"where the login is from, for the list of tokens" maxLength:"100"`
+}
+
+func (a *API) logIn(ctx context.Context, in *struct{ Body proofGiven }) (*struct{ Body LoggedIn }, error) {
+	if a.Login == nil {
+		return nil, noLogin()
+	}
+	b := in.Body
+	if (b.IDToken == "") == (b.Code == "") {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "give an id_token or a code", "the one that the provider gave")
+	}
+	if b.PublicKey != "" {
+		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(b.PublicKey)); err != nil {
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: this is no SSH public key in one line", "")
+		}
+	}
+	site, err := a.Login.Site(ctx)
+	if err != nil {
+		return nil, a.unproved(ctx, err)
+	}
+	who, err := a.prove(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	out := &struct{ Body LoggedIn }{}
+	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		out.Body, err = a.letIn(ctx, tx, who, site, b)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// prove has the provider's word checked, by the database's clock.
+func (a *API) prove(ctx context.Context, b proofGiven) (who login.Identity, err error) {
+	var now time.Time
+	if err := a.DB.View(ctx, func(tx *store.Tx) (err error) { now, err = tx.Now(ctx); return err }); err != nil {
+		return who, a.tell(err, nil)
+	}
+	if b.Code != "" {
+		who, err = a.Login.Exchange(ctx, login.Code{Code: b.Code, Verifier: b.Verifier, Redirect: b.Redirect, Nonce: b.Nonce}, now)
+	} else {
+		who, err = a.Login.Verify(ctx, b.IDToken, now)
+	}
+	if err != nil {
+		return who, a.unproved(ctx, err)
+	}
+	return who, nil
+}
+
+// letIn makes a token for who has proved to be somebody, and a certificate for their key.
+func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site, b proofGiven) (made LoggedIn, err error) {
+	switch err := tx.SpendProof(ctx, who.Hash, who.Until); {
+	case errors.Is(err, store.ErrExists):
+		return made, problem(http.StatusUnauthorized, "unauthorized", "somebody has logged in with this ID token already", "`muster login` begins a new login")
+	case err != nil:
+		return made, err
+	}
+	p, isNew, err := a.personOf(ctx, tx, who, site)
+	if err != nil {
+		return made, err
+	}
+	askedOf(ctx).identity = p.Name
+	if p.Disabled {
+		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled and let in nowhere", "an operator of the site can undo that")
+	}
+	text, t := newToken(), store.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: store.LoginToken, Scope: access.Whole}
+	if b.Name != "" {
+		t.Name += " from " + b.Name
+	}
+	if err := tx.AddToken(ctx, store.HashToken(text), t, site.For); err != nil {
+		return made, err
+	}
+	caller, err := tx.Login(ctx, t.ID)
+	if err != nil {
+		return made, err
+	}
+	made = LoggedIn{ID: t.ID, Token: text, Person: p.Name, New: isNew, ExpiresAt: caller.Until}
+	if b.PublicKey != "" {
+		made.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, p.Name, t.ID, caller.Until.Add(-site.For), site.For)
+		if err != nil {
+			return made, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
+		}
+	}
+	return made, nil
+}
+
+// personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person; nobody becomes
+// somebody else by having their name, and nobody an operator.
+func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site) (p store.Person, isNew bool, err error) {
+	p, err = tx.PersonOf(ctx, who.Subject)
+	if !isNotFound(err) {
+		return p, false, err
+	}
+	refused := func(text, hint string) error {
+		return problem(http.StatusForbidden, "forbidden", text, fmt.Sprintf("an operator can: `%s --subject '%s'`", hint, who.Subject))
+	}
+	if !site.Create {
+		return p, false, refused("nobody here has this identity, and a login makes no new people at this site", "muster users add NAME")
+	}
+	if !accountName.MatchString(who.Name) || taken[who.Name] {
+		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name), "muster users add NAME")
+	}
+	switch _, err := tx.Person(ctx, who.Name); {
+	case err == nil:
+		return p, false, refused(fmt.Sprintf("there is a person %s already, who may be somebody else: a name alone proves nothing", who.Name), "muster users set "+who.Name)
+	case !isNotFound(err):
+		return p, false, err
+	}
+	if err := tx.AddPerson(ctx, store.Person{Name: who.Name, FullName: who.FullName, Subject: who.Subject}); err != nil {
+		return p, false, err
+	}
+	tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by a login at %s", who.Name, site.Issuer)})
+	p, err = tx.Person(ctx, who.Name)
+	return p, true, err
+}
+
+// How often an address, and all of them together, may try to log in within a minute. Each try costs a signature's check,
+// and may cost the provider an answer.
+const (
+	triesOfOne = 30
+	triesOfAll = 600
+)
+
+// tries counts them.
+type tries struct {
+	mu    sync.Mutex
+	since time.Time
+	all   int
+	of    map[string]int
+}
+
+// more counts one more, and says how long to wait if it is one too many.
+func (t *tries) more(remote string, now time.Time) (wait time.Duration) {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.since) >= time.Minute {
+		t.since, t.all, t.of = now, 0, map[string]int{}
+	}
+	if t.all >= triesOfAll || t.of[host] >= triesOfOne {
+		return time.Minute - now.Sub(t.since)
+	}
+	t.all++
+	t.of[host]++
+	return 0
+}
+
+// openly answers an operation that needs no token.
+func (a *API) openly(ctx huma.Context, refuse func(*Problem), next func(huma.Context)) {
+	if wait := a.tries.more(ctx.RemoteAddr(), time.Now()); wait > 0 {
+		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
+		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins at once", fmt.Sprintf("try again in %s", wait.Round(time.Second))))
+		return
+	}
+	next(ctx)
+	if ctx.Operation().OperationID == opLogIn {
+		a.audit(ctx, access.Caller{Name: askedOf(ctx.Context()).identity})
+	}
+}
