@@ -48,7 +48,7 @@ func (echo) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {
 }
 
 // server is an API over a fresh SQLite with free machines.
-func server(t *testing.T, machines int) (*httptest.Server, *store.Store) {
+func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Server, *store.Store) {
 	t.Helper()
 	db := storetest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
@@ -75,6 +75,9 @@ func server(t *testing.T, machines int) (*httptest.Server, *store.Store) {
 	a := &api.API{
 		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Authority: authority, Images: noImages{}, Dialer: echo{},
 		Version: "test", Log: slog.New(slog.DiscardHandler),
+	}
+	for _, change := range changes {
+		change(a)
 	}
 	handler, err := a.Handler()
 	if err != nil {

@@ -53,6 +53,7 @@ var bodies = map[string]string{
 	"certify":            `{"public_key": "ssh-ed25519 AAAA"}`,
 	"add-key":            `{"line": "ssh-ed25519 AAAA"}`,
 	"add-token":          `{"name": "x"}`,
+	"log-in":             `{"id_token": "x"}`,
 	"add-person-token":   `{"name": "x"}`,
 	"add-person":         `{"name": "new"}`,
 	"change-person":      `{"full_name": "Vera"}`,
@@ -73,7 +74,7 @@ type answers struct{ own, other string }
 // wanted spells out who may do what. What is not in it fails the test.
 var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site", "list-classes", "list-images", "get-calendar",
-		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events"},
+		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine", "put-network", "remove-network",
 		"add-person", "change-person", "add-person-token", "add-project"},

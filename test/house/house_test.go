@@ -54,6 +54,7 @@ var above = map[string][]string{
 	"internal/usage":                   {"internal/inventory"},
 	"internal/inventory":               {},
 	"internal/login":                   {"internal/inventory"},
+	"internal/login/logintest":         {},
 	"internal/access":                  {},
 	"internal/spec":                    {},
 	"internal/substrate":               {},

@@ -1,0 +1,128 @@
+package login_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/inventory"
+	"muster/internal/login"
+	"muster/internal/login/logintest"
+)
+
+func open(t *testing.T, i *logintest.Issuer) *login.Provider {
+	t.Helper()
+	p, err := login.Open(inventory.Login{Issuer: i.URL, ClientID: "muster", Scopes: []string{"openid"}, NameClaim: "preferred_username", For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAnIDTokenSaysWhoSomebodyIs(t *testing.T) {
+	i := logintest.New(t)
+	p := open(t, i)
+	raw := i.Token(i.Claims(map[string]any{"name": "Alice Example"}))
+	who, err := p.Verify(t.Context(), raw, time.Now())
+	if err != nil || who.Subject != i.URL+" s-1" || who.Name != "alice" || who.FullName != "Alice Example" || who.Until.Before(time.Now()) {
+		t.Fatal(who, err)
+	}
+	// The same signed words in JWS's other form are the same proof.
+	parts := strings.Split(raw, ".")
+	other, err := json.Marshal(map[string]any{"payload": parts[1], "protected": parts[0], "signature": parts[2], "header": map[string]string{"x": "y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.Verify(t.Context(), string(other), time.Now()); err == nil && again.Hash != who.Hash {
+		t.Error("a token written in another way counts as another one")
+	}
+	if again, err := p.Verify(t.Context(), i.Token(i.Claims(map[string]any{"jti": "2"})), time.Now()); err != nil || again.Hash == who.Hash {
+		t.Error("another token counts as the same", err)
+	}
+}
+
+func TestATokenThatProvesNothingIsRefusedWithWords(t *testing.T) {
+	i, stranger := logintest.New(t), logintest.New(t)
+	p := open(t, i)
+	good := i.Token(i.Claims(nil))
+	parts := strings.Split(good, ".")
+	payload, err := json.Marshal(i.Claims(map[string]any{"sub": "root"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ raw, words string }{
+		"another audience":       {i.Token(i.Claims(map[string]any{"aud": "shop"})), "audience"},
+		"another issuer":         {i.Token(i.Claims(map[string]any{"iss": "https://id.example.org"})), "different provider"},
+		"expired":                {i.Token(i.Claims(map[string]any{"exp": time.Now().Add(-time.Second).Unix()})), "has ended at"},
+		"no end":                 {i.Token(i.Claims(map[string]any{"exp": nil})), "has ended at"},
+		"another's signature":    {stranger.Token(i.Claims(nil)), "signature"},
+		"claims changed":         {parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + parts[2], "signature"},
+		"no algorithm":           {i.Unsigned(i.Claims(nil)), "malformed"},
+		"public key as a secret": {i.Confused(i.Claims(nil)), "malformed"},
+		"issued to another":      {i.Token(i.Claims(map[string]any{"aud": []string{"muster", "shop"}, "azp": "shop"})), `issued to "shop"`},
+		"of a browser's login":   {i.Token(i.Claims(map[string]any{"nonce": "n"})), "another login"},
+		"nobody":                 {i.Token(i.Claims(map[string]any{"sub": ""})), "subject"},
+		"two words":              {i.Token(i.Claims(map[string]any{"sub": "a b"})), "subject"},
+		"nothing":                {"", "malformed"},
+	} {
+		_, err := p.Verify(t.Context(), c.raw, time.Now())
+		if !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v; %q wanted", name, err, c.words)
+		}
+	}
+	if _, err := p.Exchange(t.Context(), login.Code{Code: "x", Redirect: "http://127.0.0.1/"}, time.Now()); !errors.Is(err, login.ErrRefused) {
+		t.Error("a code without verifier and nonce:", err)
+	}
+}
+
+func TestAProviderThatIsDownRefusesNobodyAndIsAskedAgain(t *testing.T) {
+	i := logintest.New(t)
+	p := open(t, i)
+	i.Down.Store(true)
+	if _, err := p.Site(t.Context()); err == nil || errors.Is(err, login.ErrRefused) {
+		t.Error(err)
+	}
+	i.Down.Store(false)
+	s, err := p.Site(t.Context())
+	if err != nil || s.Device != i.URL+"/device" || s.Token != i.URL+"/token" || s.Auth != i.URL+"/auth" {
+		t.Fatal(s, err)
+	}
+	i.Down.Store(true) // before it has told its keys
+	if _, err := p.Verify(t.Context(), i.Token(i.Claims(nil)), time.Now()); err == nil || errors.Is(err, login.ErrRefused) {
+		t.Error(err)
+	}
+	i.Down.Store(false)
+	if _, err := p.Verify(t.Context(), i.Token(i.Claims(nil)), time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAClientsSecretIsForItsOwnerAndNotForClients(t *testing.T) {
+	i := logintest.New(t)
+	file := filepath.Join(t.TempDir(), "secret")
+	settings := inventory.Login{Issuer: i.URL, ClientID: "muster", SecretFile: file}
+	if _, err := login.Open(settings); err == nil || !strings.Contains(err.Error(), "login.secret_file") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := login.Open(settings); err == nil || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := login.Open(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Site(t.Context()); err != nil || s.Device != "" || s.Token != "" {
+		t.Error("who does not know the secret is told to ask for a device code:", s, err)
+	}
+}
