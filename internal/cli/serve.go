@@ -32,6 +32,8 @@ arguments of a process.`,
 	data := dataFlag(c)
 	db := c.Flags().String("db", "", "a PostgreSQL database's `URL`, postgres://…, or MUSTER_DB (default: SQLite in the data directory)")
 	listen := c.Flags().String("listen", "127.0.0.1:7420", "the `ADDRESS` of the API")
+	door := c.Flags().String("ssh", "", "the `ADDRESS` of the SSH gateway, such as 0.0.0.0:2222 (default: no gateway)")
+	name := c.Flags().String("ssh-name", "", "the host `NAME`, or NAME:PORT, by which people reach the gateway (default: its address)")
 	site := c.Flags().String("config", "", "the site `FILE`: classes, prices, defaults (default: the classes local and service, both this host)")
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
@@ -56,7 +58,7 @@ arguments of a process.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return controller.Run(ctx, controller.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name,
 			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
 		})
 	})

@@ -43,6 +43,8 @@ type Config struct {
 	Binary  string // of this program; nodes run it as their agent
 	Version string
 	Log     *slog.Logger
+	SSH     string           // address of the SSH gateway; empty: none
+	SSHName string           // host, or host:port, by which people reach it; empty: that address
 	Metrics string           // address where metrics and probes are read without a token; empty: none
 	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready   func(url string) // called once, when requests are answered
@@ -72,6 +74,7 @@ type controller struct {
 	local     *local.Driver
 	admission *admission.Admission
 	listener  net.Listener // for users
+	ssh       net.Listener // for users; nil: none
 	metrics   net.Listener // for whoever watches; nil: none
 	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
@@ -110,6 +113,12 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 		k.close()
 		return nil, err
 	}
+	if c.SSH != "" {
+		if k.ssh, err = net.Listen("tcp", c.SSH); err != nil {
+			k.close()
+			return nil, fmt.Errorf("listen for SSH: %w", err)
+		}
+	}
 	if err := k.openTelemetry(); err != nil {
 		k.close()
 		return nil, err
@@ -125,6 +134,9 @@ func (k *controller) close() {
 	_ = k.listener.Close()
 	if k.web != nil {
 		_ = k.web.Close()
+	}
+	if k.ssh != nil {
+		_ = k.ssh.Close()
 	}
 	k.closeTelemetry()
 	if k.db != nil {
@@ -221,7 +233,7 @@ func (k *controller) run(ctx context.Context) error {
 		return err
 	}
 	url := "http://" + k.listener.Addr().String()
-	if err := k.dir.announce(url); err != nil {
+	if err := k.dir.announce(url, k.sshAddress()); err != nil {
 		_ = agents.Close()
 		return err
 	}
@@ -239,6 +251,9 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.web) })
+	}
+	if k.ssh != nil {
+		group.Go(func() error { return k.gateway().Serve(ctx, k.ssh) })
 	}
 	if k.metrics != nil {
 		group.Go(func() error { return serve(ctx, k.metrics, k.probes(users)) })

@@ -24,6 +24,7 @@ import (
 //	local/            state of the nodes on this host
 //	sockets/          where agents on this host reach the controllers
 //	power.d/          a site's own programs that switch machines
+//	recordings/       what terminals showed, of projects that keep that
 //	ipxe/             a site's own iPXE files, before those of the system
 type dir string
 
@@ -33,6 +34,7 @@ func (d dir) images() string          { return d.path("images") }
 func (d dir) local() string           { return d.path("local") }
 func (d dir) sockets() string         { return d.path("sockets") }
 func (d dir) commands() string        { return d.path("power.d") }
+func (d dir) recordings() string      { return d.path("recordings") }
 
 func (d dir) make() error {
 	for _, path := range []string{string(d), d.sockets()} {
@@ -96,10 +98,11 @@ func (d dir) belongTo(a *identity.Authority) error {
 type Announcement struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
+	SSH string `json:"ssh,omitempty"` // where the SSH gateway is reached: host:port
 }
 
-func (d dir) announce(url string) error {
-	text, err := json.Marshal(Announcement{url, os.Getpid()})
+func (d dir) announce(url, ssh string) error {
+	text, err := json.Marshal(Announcement{url, os.Getpid(), ssh})
 	if err != nil {
 		return err
 	}

@@ -142,4 +142,16 @@ func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
 	return protocol.PauseCheckpoint
 }
 
+// hostNames are the names that a node's SSH host certificate is good for: those inside its cluster, and those by which
+// people reach it through a gateway. The zone is no domain of the world's, so that no cluster's name can be another host's.
+func hostNames(c store.Cluster, n store.Node) []string {
+	const zone = ".muster"
+	long := c.Name + "." + c.Project
+	names := []string{n.Name, n.Name + "." + c.Name, address(n), n.Name + "." + long, n.Name + "." + c.Name + zone, n.Name + "." + long + zone}
+	if n.Role == protocol.Head {
+		names = append(names, c.Name+zone, long+zone)
+	}
+	return names
+}
+
 func address(n store.Node) string { return substrate.Address(n.Slot).Addr().String() }

@@ -111,7 +111,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		if err != nil {
 			return err
 		}
-		names := []string{node.Name, node.Name + "." + cluster.Name, address(node)}
+		names := hostNames(cluster, node)
 		reply.HostCertificate, err = m.authority.CertifyHost(request.HostKey, names, now)
 		return err
 	})

@@ -165,6 +165,8 @@ var table = []Field{
 		Doc: "The TCP port on which it speaks HTTP, on all addresses of its node."},
 	{Path: "access.apps[].node", Type: "name", Default: defaultAppNode, Effect: Live, Why: "holds for the next request",
 		Doc: "The node that it runs on."},
+	{Path: "access.on_login", Type: "choice", Values: []string{OnLoginStay, OnLoginResume}, Default: OnLoginStay, Effect: Live, Why: "read at each login",
+		Doc: "What a login through the gateway does while the cluster is paused: nothing, or it brings the cluster back."},
 
 	{Path: "lease", Type: "mapping", Doc: "When the cluster starts and ends."},
 	{Path: "lease.start", Type: "time", Default: Now, Effect: NeverChanges, Why: "machines are reserved from then on; delete it and create it anew",

@@ -80,12 +80,12 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	if len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
 	}
-	if apps := slices.Clone(c.Apps()); len(apps) > 0 {
-		for i := range apps {
-			apps[i].Node = or(apps[i].Node, defaultAppNode)
-		}
+	if c.Access != nil {
 		access := *c.Access
-		access.Apps = apps
+		access.OnLogin, access.Apps = or(access.OnLogin, OnLoginStay), slices.Clone(access.Apps)
+		for i := range access.Apps {
+			access.Apps[i].Node = or(access.Apps[i].Node, defaultAppNode)
+		}
 		c.Access = &access
 	}
 	if c.Budget != nil {

@@ -78,8 +78,9 @@ type Software struct {
 
 // Access says who may come in besides the owner, and to what.
 type Access struct {
-	Users []string `json:"users,omitempty"`
-	Apps  []App    `json:"apps,omitempty"`
+	Users   []string `json:"users,omitempty"`
+	Apps    []App    `json:"apps,omitempty"`
+	OnLogin string   `json:"on_login,omitempty"` // what a login does while the cluster is paused
 }
 
 // App is a web application of the cluster that the site's HTTPS door leads to.
@@ -96,6 +97,9 @@ func (c Cluster) Apps() []App {
 	}
 	return c.Access.Apps
 }
+
+// ResumesOnLogin says whether a login brings the cluster back when it is paused.
+func (c Cluster) ResumesOnLogin() bool { return c.Access != nil && c.Access.OnLogin == OnLoginResume }
 
 // Lease says when the cluster starts and ends, and what happens at its end.
 type Lease struct {
@@ -121,7 +125,7 @@ type Burst struct {
 	Max int    `json:"max,omitempty"`
 }
 
-// Values of isolation, boot and budget that mean something elsewhere.
+// Values of isolation, boot, access, lease and budget that mean something elsewhere.
 const (
 	IsolationMetal = "metal"
 	IsolationLocal = "local"
@@ -129,6 +133,8 @@ const (
 	BootDisk       = "disk"
 	OnLimitWarn    = "warn" // of a budget: nothing is paused
 	Now            = "now"  // of lease.start
+	OnLoginStay    = "stay"
+	OnLoginResume  = "resume"
 	OnEndPause     = "pause"
 	OnEndDelete    = "delete"
 )

@@ -53,6 +53,7 @@ type Authority struct {
 	hostCA    ssh.Signer
 	loginCA   ssh.Signer
 	web       []byte // seed; see Web
+	gatewayCA ssh.Signer
 }
 
 // Open derives a site's authorities from its root secret.
@@ -66,7 +67,7 @@ func Open(root string) (*Authority, error) {
 	}
 	a := &Authority{}
 	seeds := map[string][]byte{}
-	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "web apps"} {
+	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "ssh gateways", "web apps"} {
 		if seeds[use], err = derive(use); err != nil {
 			return nil, fmt.Errorf("derive the key for %s: %w", use, err)
 		}
@@ -80,6 +81,9 @@ func Open(root string) (*Authority, error) {
 		return nil, err
 	}
 	if a.loginCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh logins"])); err != nil {
+		return nil, err
+	}
+	if a.gatewayCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh gateways"])); err != nil {
 		return nil, err
 	}
 	return a, a.signItself()
@@ -204,6 +208,15 @@ func (a *Authority) UserCA() string { return line(a.userCA.PublicKey()) }
 func (a *Authority) HostCA() string { return line(a.hostCA.PublicKey()) }
 
 func line(key ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) }
+
+// GatewayCA is the public key that people trust to sign gateways. It is not that of nodes: people name their clusters and
+// queues, and so their nodes, as they like.
+func (a *Authority) GatewayCA() string { return line(a.gatewayCA.PublicKey()) }
+
+// CertifyGateway signs a gateway's SSH host key for its names.
+func (a *Authority) CertifyGateway(publicKey string, names []string, now time.Time) (string, error) {
+	return certifySSH(a.gatewayCA, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names, nil, now, CertificateLife)
+}
 
 // CertifyHost signs a node's SSH host key for its names.
 func (a *Authority) CertifyHost(publicKey string, names []string, now time.Time) (string, error) {

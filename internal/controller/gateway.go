@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+
+	"muster/internal/admission"
+	"muster/internal/gateway"
+	"muster/internal/store"
+)
+
+// gateway is the SSH door of this controller.
+func (k *controller) gateway() *gateway.Gateway {
+	host, _, _ := net.SplitHostPort(k.sshAddress())
+	hosts := []string{host, "localhost"}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	return &gateway.Gateway{
+		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority, Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.local}},
+		Resume: k.resume, Recordings: k.dir.recordings(), Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
+	}
+}
+
+// sshAddress is host:port by which people reach the gateway; "" if there is none.
+func (k *controller) sshAddress() string {
+	if k.ssh == nil {
+		return ""
+	}
+	listens := k.ssh.Addr().String()
+	host, port, err := net.SplitHostPort(listens)
+	switch {
+	case k.SSHName == "" && err == nil && net.ParseIP(host).IsUnspecified():
+		if name, err := os.Hostname(); err == nil {
+			return net.JoinHostPort(name, port)
+		}
+	case k.SSHName == "" || err != nil:
+	case strings.Contains(k.SSHName, ":"):
+		return k.SSHName
+	default:
+		return net.JoinHostPort(k.SSHName, port)
+	}
+	return listens
+}
+
+// resume brings a paused cluster back for somebody who logs in, as the API does.
+func (k *controller) resume(ctx context.Context, cluster, person string) error {
+	err := k.db.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.LockCluster(ctx, cluster); err != nil {
+			return err
+		}
+		c, err := tx.Cluster(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		plan, err := k.admission.Resume(ctx, tx, c)
+		if err != nil || c.Desired == store.Present {
+			return err
+		}
+		_, err = k.admission.CarryOutResume(ctx, tx, plan, person+", who logs in")
+		return err
+	})
+	var refused *admission.Refusal
+	if errors.As(err, &refused) {
+		return &gateway.Refusal{Text: refused.Error()}
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// Dialer reaches into the network of a cluster.
+type Dialer interface {
+	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
+}
+
+// Clusters are Muster's own clusters as places.
+type Clusters struct {
+	Authority *identity.Authority
+	Dialer    Dialer
+}
+
+// KindCluster is that of Muster's own clusters.
+const KindCluster = "cluster"
+
+// Places lists the clusters of these projects.
+func (s Clusters) Places(ctx context.Context, tx *store.Tx, projects []string) ([]Place, error) {
+	var all []Place
+	for _, project := range projects {
+		clusters, err := tx.Clusters(ctx, project)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range clusters {
+			all = append(all, Place{
+				Kind: KindCluster, ID: c.ID, Project: c.Project, Name: c.Name, Admits: c.Admits,
+				Open: func(ctx context.Context, tx *store.Tx, person string) (Target, error) {
+					return s.open(ctx, tx, c, person)
+				},
+			})
+		}
+	}
+	return all, nil
+}
+
+// open says how to get into a cluster whose head can be logged in to now.
+func (s Clusters) open(ctx context.Context, tx *store.Tx, c store.Cluster, person string) (Target, error) {
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return Target{}, err
+	}
+	var head store.Node
+	addresses := map[string]netip.Addr{} // by name
+	for _, n := range nodes {
+		if n.Role == protocol.Head {
+			head = n
+		}
+		addresses[n.Name] = substrate.Address(n.Slot).Addr()
+	}
+	if err := closed(c, head); err != nil {
+		return Target{}, err
+	}
+	authority, _, _, _, err := ssh.ParseAuthorizedKey([]byte(s.Authority.HostCA()))
+	if err != nil {
+		return Target{}, err
+	}
+	marshalled := authority.Marshal()
+	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return bytes.Equal(key.Marshal(), marshalled) }}
+	return Target{
+		Account: person,
+		Dial: func(ctx context.Context, node string) (net.Conn, error) {
+			if node == "" {
+				node = head.Name
+			}
+			address, ok := addresses[node]
+			if !ok {
+				return nil, &Refusal{Text: fmt.Sprintf("cluster %s has no node %q", c.Name, node), Hint: "`muster describe " + c.Project + "/" + c.Name + "` lists them"}
+			}
+			conn, err := s.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(address, sshPort))
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", node, err)
+			}
+			return conn, nil
+		},
+		// The name of a node with its cluster's is in no other cluster's certificates.
+		HostKey: func(_ string, remote net.Addr, key ssh.PublicKey) error {
+			return checker.CheckHostKey(net.JoinHostPort(head.Name+"."+c.Name, "22"), remote, key)
+		},
+		Forward: func(host string) (string, bool) {
+			if host == "localhost" || host == "127.0.0.1" || host == "::1" {
+				return host, true // the head itself
+			}
+			for name, address := range addresses {
+				if strings.EqualFold(host, name) || strings.EqualFold(host, name+"."+c.Name) || host == address.String() {
+					return address.String(), true
+				}
+			}
+			return "", false
+		},
+	}, nil
+}
+
+// closed is why a cluster cannot be entered now; nil if it can.
+func closed(c store.Cluster, head store.Node) error {
+	events := "`muster events -w " + c.Project + "/" + c.Name + "` shows its progress"
+	switch {
+	case c.Desired == store.ToDelete:
+		return &Refusal{Text: fmt.Sprintf("cluster %s is being deleted", c.Name)}
+	case c.Phase == store.Paused:
+		return &Refusal{
+			Text: fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
+			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == store.ToPause && c.Spec.ResumesOnLogin(),
+		}
+	case c.Desired == store.ToPause:
+		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}
+	case head.ID == "" || head.Phase != store.Ready && head.Phase != store.Draining:
+		return &Refusal{Text: fmt.Sprintf("cluster %s cannot be entered now: %s", c.Name, progress(c, head)), Hint: events, Wait: true}
+	}
+	return nil
+}
+
+func progress(c store.Cluster, head store.Node) string {
+	text := string(c.Phase)
+	if c.Reason != "" {
+		text += ", " + c.Reason
+	}
+	if head.ID != "" {
+		text += fmt.Sprintf("; its head is %s", head.Phase)
+	}
+	return text
+}
+
+// resume brings back the paused place that the user name says.
+func (v *visit) resume(ctx context.Context) (Place, error) {
+	p, _, _, err := v.resolve(ctx, v.login.ref)
+	if p.ID == "" || v.g.Resume == nil {
+		return p, err
+	}
+	return p, v.tellable(ctx, v.g.Resume(ctx, p.ID, v.who.caller.Name))
+}

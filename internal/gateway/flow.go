@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"io"
+	"sync/atomic"
+)
+
+// flow carries bytes and counts them.
+type flow struct {
+	received atomic.Int64 // from the person
+	sent     atomic.Int64
+}
+
+// Buffers are small until there is much to carry: most sessions wait for somebody to type. The large one holds several
+// packets, which are 32 KiB at most, of the window of 2 MiB.
+const (
+	smallBuffer = 1 << 10
+	largeBuffer = 128 << 10
+)
+
+func (f *flow) toPlace(to io.Writer, from io.Reader)  { pump(to, from, &f.received) }
+func (f *flow) toPerson(to io.Writer, from io.Reader) { pump(to, from, &f.sent) }
+
+// pump copies until either side ends. Why does not matter: what follows is the same.
+func pump(to io.Writer, from io.Reader, count *atomic.Int64) {
+	buffer := make([]byte, smallBuffer)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, failed := to.Write(buffer[:n]); failed != nil {
+				return
+			}
+			count.Add(int64(n))
+		}
+		if err != nil {
+			return
+		}
+		if n == len(buffer) && n < largeBuffer {
+			buffer = make([]byte, largeBuffer)
+		}
+	}
+}

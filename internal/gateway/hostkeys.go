@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/store"
+)
+
+// Requests by which OpenSSH's clients learn a server's other host keys, before one of them takes over (OpenSSH's
+// PROTOCOL, 2.5).
+const (
+	announceKeys = "hostkeys-00@openssh.com"
+	proveKeys    = "hostkeys-prove-00@openssh.com"
+)
+
+// hostKeys are what the gateway proves itself with: the same keys at every replica.
+type hostKeys struct {
+	mu          sync.RWMutex
+	lines       string // what the signers were made of
+	certifiedAt time.Time
+	plain       []ssh.Signer // the key in use, then those that will follow it
+	certified   ssh.Signer   // the key in use, with its certificate
+}
+
+// NewHostKey makes a host key.
+func NewHostKey() (store.GatewayKey, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return store.GatewayKey{}, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		return store.GatewayKey{}, err
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		return store.GatewayKey{}, err
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	return store.GatewayKey{Line: line, Private: string(pem.EncodeToMemory(block))}, nil
+}
+
+// loadKeys reads the keys, the first time making one, and certifies the one in use anew when that is due. It may be
+// called at any time.
+func (g *Gateway) loadKeys(ctx context.Context) error {
+	var keys []store.GatewayKey
+	err := g.DB.View(ctx, func(tx *store.Tx) (err error) {
+		keys, err = tx.GatewayKeys(ctx)
+		return err
+	})
+	if err == nil && len(keys) == 0 {
+		keys, err = g.firstKey(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("host keys of the gateway: %w", err)
+	}
+	return g.keys.use(keys, time.Now(), func(line string) (string, error) {
+		return g.Authority.CertifyGateway(line, g.Hosts, time.Now())
+	})
+}
+
+// firstKey makes a site's first key. Replicas that start together may make one each: the last one counts.
+func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err error) {
+	made, err := NewHostKey()
+	if err != nil {
+		return nil, err
+	}
+	err = g.DB.Update(ctx, func(tx *store.Tx) error {
+		if keys, err = tx.GatewayKeys(ctx); err != nil || len(keys) > 0 {
+			return err
+		}
+		if err := tx.AddGatewayKey(ctx, made, 0); err != nil {
+			return err
+		}
+		keys, err = tx.GatewayKeys(ctx)
+		return err
+	})
+	return keys, err
+}
+
+// certifiedFor is how long a certificate is used; it is good for a day.
+const certifiedFor = time.Hour
+
+// use takes the keys over, if they are others than before or the certificate grows old.
+func (h *hostKeys) use(keys []store.GatewayKey, now time.Time, certify func(line string) (string, error)) error {
+	var lines string
+	for _, k := range keys {
+		lines += k.Line + "\n"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if lines == h.lines && now.Sub(h.certifiedAt) < certifiedFor {
+		return nil
+	}
+	var plain []ssh.Signer
+	for _, k := range keys {
+		signer, err := ssh.ParsePrivateKey([]byte(k.Private))
+		if err != nil {
+			return fmt.Errorf("a host key in the database is damaged: %w", err)
+		}
+		plain = append(plain, signer)
+	}
+	text, err := certify(keys[0].Line)
+	if err != nil {
+		return err
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err != nil {
+		return err
+	}
+	certified, err := ssh.NewCertSigner(public.(*ssh.Certificate), plain[0])
+	if err != nil {
+		return err
+	}
+	h.plain, h.certified, h.lines, h.certifiedAt = plain, certified, lines, now
+	return nil
+}
+
+// signers are what to meet clients with: those that trust the authority want the certificate, others the key.
+func (h *hostKeys) signers() []ssh.Signer {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return []ssh.Signer{h.certified, h.plain[0]}
+}
+
+// announcement lists all keys, for clients to keep.
+func (h *hostKeys) announcement() []byte {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var payload []byte
+	for _, signer := range h.plain {
+		payload = append(payload, ssh.Marshal(struct{ Key []byte }{signer.PublicKey().Marshal()})...)
+	}
+	return payload
+}
+
+// prove signs the session with each key that the client asks about; nil if one is not ours.
+func (h *hostKeys) prove(session, asked []byte) []byte {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var proofs []byte
+	for len(asked) > 0 {
+		var next struct {
+			Key  []byte
+			Rest []byte `ssh:"rest"`
+		}
+		if ssh.Unmarshal(asked, &next) != nil {
+			return nil
+		}
+		asked = next.Rest
+		signed := false
+		for _, signer := range h.plain {
+			if string(signer.PublicKey().Marshal()) != string(next.Key) {
+				continue
+			}
+			signature, err := signer.Sign(rand.Reader, ssh.Marshal(struct {
+				What         string
+				Session, Key []byte
+			}{proveKeys, session, next.Key}))
+			if err != nil {
+				return nil
+			}
+			proofs = append(proofs, ssh.Marshal(struct{ Signature []byte }{ssh.Marshal(signature)})...)
+			signed = true
+			break
+		}
+		if !signed {
+			return nil
+		}
+	}
+	return proofs
+}
