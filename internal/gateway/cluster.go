@@ -2,16 +2,19 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/gateway/target"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -26,6 +29,9 @@ type Clusters struct {
 	Authority *identity.Authority
 	Dialer    Dialer
 }
+
+// certificateLife is how long the certificate opens a cluster: long enough to connect, too short to leak.
+const certificateLife = 5 * time.Minute
 
 // KindCluster is that of Muster's own clusters.
 const KindCluster = "cluster"
@@ -73,26 +79,24 @@ func (s Clusters) open(ctx context.Context, tx *store.Tx, c store.Cluster, perso
 	}
 	marshalled := authority.Marshal()
 	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return bytes.Equal(key.Marshal(), marshalled) }}
+	jump := func(ctx context.Context, node string) (net.Conn, error) {
+		address, ok := addresses[cmp.Or(node, head.Name)]
+		if !ok {
+			return nil, &Refusal{Text: fmt.Sprintf("cluster %s has no node %q", c.Name, node), Hint: "`muster describe " + c.Project + "/" + c.Name + "` lists them"}
+		}
+		return s.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(address, sshPort))
+	}
 	return Target{
-		Account: person,
-		Dial: func(ctx context.Context, node string) (net.Conn, error) {
-			if node == "" {
-				node = head.Name
-			}
-			address, ok := addresses[node]
-			if !ok {
-				return nil, &Refusal{Text: fmt.Sprintf("cluster %s has no node %q", c.Name, node), Hint: "`muster describe " + c.Project + "/" + c.Name + "` lists them"}
-			}
-			conn, err := s.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(address, sshPort))
-			if err != nil {
-				return nil, fmt.Errorf("node %s: %w", node, err)
-			}
-			return conn, nil
+		Target: target.Target{
+			Project: c.Project, Name: c.Name, Cluster: c.ID, Account: person,
+			Dial:  func(ctx context.Context) (net.Conn, error) { return jump(ctx, "") },
+			Host:  net.JoinHostPort(head.Name+"."+c.Name, "22"), // is in no other cluster's certificates
+			Known: checker.CheckHostKey, Algorithms: []string{ssh.CertAlgoED25519v01},
+			Certify: func(key ssh.PublicKey) (string, error) {
+				return s.Authority.CertifyUser(string(ssh.MarshalAuthorizedKey(key)), person, person, time.Now(), certificateLife)
+			},
 		},
-		// The name of a node with its cluster's is in no other cluster's certificates.
-		HostKey: func(_ string, remote net.Addr, key ssh.PublicKey) error {
-			return checker.CheckHostKey(net.JoinHostPort(head.Name+"."+c.Name, "22"), remote, key)
-		},
+		Jump: jump,
 		Forward: func(host string) (string, bool) {
 			if host == "localhost" || host == "127.0.0.1" || host == "::1" {
 				return host, true // the head itself

@@ -111,7 +111,7 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 			_ = opened.Reject(ssh.ConnectionFailed, unknown.Error())
 			return true, nil
 		}
-		inside, failed := target.Dial(ctx, j.node)
+		inside, failed := target.Jump(ctx, j.node)
 		if failed != nil {
 			err = v.tellable(ctx, failed)
 			_ = opened.Reject(ssh.ConnectionFailed, err.Error())

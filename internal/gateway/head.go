@@ -2,20 +2,10 @@ package gateway
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"fmt"
-	"net"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
-
-// certificateLife is how long the certificate opens the place: long enough to connect, too short to leak.
-const certificateLife = 5 * time.Minute
-
-// connectWithin bounds how long the place's sshd may take to let the gateway in.
-const connectWithin = 15 * time.Second
 
 // enter is the way into the place that the user name says: the one that is open, or a new one.
 func (v *visit) enter(ctx context.Context) (*entrance, error) {
@@ -55,7 +45,7 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	dialed := make(chan connected, 1)
 	go func() {
 		var c connected
-		c.conn, c.channels, c.requests, c.err = v.dial(ctx, p, target)
+		c.conn, c.channels, c.requests, c.err = target.Connect(ctx)
 		dialed <- c
 	}()
 	e, err := v.begin(ctx, p, "", recorded)
@@ -93,61 +83,4 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 		v.leave(ctx, e, v.outcome("closed by "+p.Name))
 	}()
 	return e, nil
-}
-
-// dial connects with a place's sshd as the person, with a key made for this and a certificate signed for minutes.
-func (v *visit) dial(ctx context.Context, p Place, target Target) (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectWithin)
-	defer cancel()
-	signer, err := v.certified(target.Account)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	plain, err := target.Dial(ctx, "")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	algorithms := target.HostKeyAlgorithms
-	if algorithms == nil {
-		algorithms = []string{ssh.CertAlgoED25519v01}
-	}
-	deadline, _ := ctx.Deadline()
-	_ = plain.SetDeadline(deadline)
-	stop := context.AfterFunc(ctx, func() { _ = plain.Close() })
-	conn, channels, requests, err := ssh.NewClientConn(plain, net.JoinHostPort(p.Name, "22"), &ssh.ClientConfig{
-		Config: ssh.Config{
-			KeyExchanges: []string{ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256},
-			Ciphers:      []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES256CTR},
-			MACs:         []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM},
-		},
-		User: target.Account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: target.HostKey, HostKeyAlgorithms: algorithms,
-		ClientVersion: "SSH-2.0-Muster",
-	})
-	stop()
-	if err != nil {
-		_ = plain.Close()
-		return nil, nil, nil, fmt.Errorf("log in to %s: %w", p.ref(), err)
-	}
-	return conn, channels, requests, plain.SetDeadline(time.Time{})
-}
-
-// certified is a new key with a certificate for an account.
-func (v *visit) certified(account string) (ssh.Signer, error) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		return nil, err
-	}
-	text, err := v.g.Authority.CertifyUser(string(ssh.MarshalAuthorizedKey(signer.PublicKey())), v.who.caller.Name, account, time.Now(), certificateLife)
-	if err != nil {
-		return nil, err
-	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	if err != nil {
-		return nil, err
-	}
-	return ssh.NewCertSigner(public.(*ssh.Certificate), signer)
 }

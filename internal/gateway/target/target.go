@@ -23,10 +23,10 @@ type Target struct {
 	Cluster string // ID; "" for a centre
 	Account string // the person's, there
 
-	Dial       func(ctx context.Context) (net.Conn, error)    // to its sshd
-	Host       string                                         // HOST:PORT, as host keys and certificates name it
-	Known      ssh.HostKeyCallback                            // says whether the other side is who it should be
-	Algorithms []string                                       // of host keys: the other side offers one that is known; empty: any
+	Dial       func(ctx context.Context) (net.Conn, error)   // to its sshd
+	Host       string                                        // HOST:PORT, as host keys and certificates name it
+	Known      ssh.HostKeyCallback                           // says whether the other side is who it should be
+	Algorithms []string                                      // of host keys: the other side offers one that is known; empty: any
 	Certify    func(publicKey ssh.PublicKey) (string, error) // signs a key for the account, for minutes; authorized_keys format
 }
 
@@ -53,7 +53,14 @@ func (t Target) Connect(ctx context.Context) (ssh.Conn, <-chan ssh.NewChannel, <
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn, channels, requests, err := ssh.NewClientConn(raw, t.Host, &ssh.ClientConfig{
-		User: t.Account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: t.Known, HostKeyAlgorithms: t.Algorithms,
+		Config: ssh.Config{
+			KeyExchanges: []string{ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256},
+			// The client's order counts: first what is in hardware at both ends.
+			Ciphers: []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES256CTR},
+			MACs:    []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM},
+		},
+		ClientVersion: "SSH-2.0-Muster",
+		User:          t.Account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: t.Known, HostKeyAlgorithms: t.Algorithms,
 	})
 	if !stop() && err == nil { // the connection was closed in this moment
 		err = context.Cause(ctx)

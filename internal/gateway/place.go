@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/crypto/ssh"
-
 	"muster/internal/access"
+	"muster/internal/gateway/target"
 	"muster/internal/store"
 )
 
@@ -35,14 +34,11 @@ type Place struct {
 // ref is how a person may call a place, wherever else there is one of that name.
 func (p Place) ref() string { return p.Project + "/" + p.Name }
 
-// Target is a place that can be entered.
+// Target is a place that can be entered, with what else can be reached there.
 type Target struct {
-	Account string // the person's there
-	// Dial connects with the SSH port of a node, by its name there; "" is where one logs in.
-	Dial func(ctx context.Context, node string) (net.Conn, error)
-	// HostKey checks what the place where one logs in proves itself with.
-	HostKey           ssh.HostKeyCallback
-	HostKeyAlgorithms []string // nil: those of certificates
+	target.Target
+	// Jump connects with the SSH port of a node, by its name there; "" is where one logs in.
+	Jump func(ctx context.Context, node string) (net.Conn, error)
 	// Forward is the address, seen from where one logs in, of a host that ports may be forwarded to.
 	Forward func(host string) (address string, ok bool)
 }
