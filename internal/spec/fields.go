@@ -65,10 +65,11 @@ const (
 )
 
 const (
-	growsOrShrinks = "new nodes join the running queue"
-	shrinks        = "only the nodes that go are drained, idle ones first; the others go on"
-	newNodes       = "a node cannot change its machine under a running job: the queue is drained and gets new nodes"
-	nextPass       = "counted from the next second on; nothing restarts"
+	growsOrShrinks   = "new nodes join the running queue"
+	shrinks          = "only the nodes that go are drained, idle ones first; the others go on"
+	newNodes         = "a node cannot change its machine under a running job: the queue is drained and gets new nodes"
+	packagesAndSetup = "packages and a set-up script on top of the image"
+	nextPass         = "counted from the next second on; nothing restarts"
 )
 
 // table is the single source for parsing, schema, defaults' words, update effects and documentation. It is never written to.
@@ -149,10 +150,13 @@ var table = []Field{
 	{Path: "storage[].source", Type: "URL", NotYet: "file systems of the site", Effect: NeverChanges, Why: "running jobs hold its files",
 		Doc: "A file system that exists already."},
 
-	{Path: "software", Type: "mapping", NotYet: "packages and a set-up script on top of the image", Doc: "What is installed on top of the image."},
-	{Path: "software.packages", Type: "list", Min: 1, Max: 200, Effect: Rolling, Why: "each node is drained and boots with them", Doc: "Packages."},
+	{Path: "software", Type: "mapping", Doc: "What runs on its nodes."},
+	{Path: "software.scheduler", Type: "choice", Values: []string{SchedulerSlurm, SchedulerNone}, Default: SchedulerSlurm, Effect: NeverChanges,
+		Why: "jobs, accounts and nodes belong to the scheduler; create another cluster",
+		Doc: "What starts jobs: Slurm, or nothing of Muster's, on plain nodes with an MPI host file for a scheduler of the user's own."},
+	{Path: "software.packages", Type: "list", Min: 1, Max: 200, NotYet: packagesAndSetup, Effect: Rolling, Why: "each node is drained and boots with them", Doc: "Packages."},
 	{Path: "software.packages[]", Type: "package", Doc: "A package."},
-	{Path: "software.setup", Type: "file path", Effect: Rolling, Why: "each node is drained and boots with it", Doc: "A script run on each node at boot."},
+	{Path: "software.setup", Type: "file path", NotYet: packagesAndSetup, Effect: Rolling, Why: "each node is drained and boots with it", Doc: "A script run on each node at boot."},
 
 	{Path: "access", Type: "mapping", Doc: "Who may log in: the project's members, unless this names some of them. Keys belong to people, never to this file."},
 	{Path: "access.users", Type: "list", Min: 1, Max: 500, Effect: Live, Why: "read at each login", Doc: "Those of the project's members who may log in, besides who made the cluster."},

@@ -88,6 +88,12 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 		}
 		c.Access = &access
 	}
+	var software Software
+	if c.Software != nil {
+		software = *c.Software
+	}
+	software.Scheduler = or(software.Scheduler, SchedulerSlurm)
+	c.Software = &software
 	if c.Budget != nil {
 		c.Budget = &Budget{Limit: c.Budget.Limit, OnLimit: or(c.Budget.OnLimit, defaultOnLimit)}
 	}

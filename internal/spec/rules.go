@@ -18,6 +18,7 @@ var rules = []rule{
 	}}},
 	{check: namedOnce},
 	{check: oneSite},
+	{check: plainIsFixed},
 }
 
 func needs(field string) map[string]any { return map[string]any{"required": []any{field}} }
@@ -109,5 +110,22 @@ func oneSite(r *reader, c Cluster) {
 	if len(c.Site) > 1 {
 		r.report(CodeNotAvailable, "site[1]", r.places["site[1]"], "not available yet: several sites in order of preference",
 			"name one site, as in site: "+c.Site[0])
+	}
+}
+
+// plainIsFixed refuses queues that grow with their jobs where nothing knows of jobs.
+func plainIsFixed(r *reader, c Cluster) {
+	if !c.Plain() {
+		return
+	}
+	for i, q := range c.Queues {
+		least, path := 0, fmt.Sprintf("queues[%d].max", i)
+		if q.Min != nil {
+			least = *q.Min
+		}
+		if q.Max != nil && least < *q.Max {
+			r.report(CodeConflict, path, r.places[path], "a queue that grows with its jobs needs a scheduler, and this cluster has none",
+				"write nodes: N for a queue of fixed size; `muster scale` changes it")
+		}
 	}
 }

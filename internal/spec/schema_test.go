@@ -57,6 +57,7 @@ func TestTheSchemaRefusesWhatItCanExpress(t *testing.T) {
 	expressible := []string{CodeUnknownField, CodeWrongType, CodeMissingField, CodeEmptyValue, CodeBadValue, CodeConflict}
 	beyond := map[string]string{
 		"queue-min-above-max.yaml":      "compares two fields",
+		"plain-elastic.yaml":            "compares two fields",
 		"storage-parent-directory.yaml": "needs more than a pattern",
 		"nodes-octal.yaml":              "is a number once YAML has read it",
 	}

@@ -70,11 +70,15 @@ type Storage struct {
 	Source string `json:"source,omitempty"`
 }
 
-// Software is what is installed on top of the image.
+// Software is what runs on the nodes.
 type Software struct {
-	Packages []string `json:"packages,omitempty"`
-	Setup    string   `json:"setup,omitempty"`
+	Scheduler string   `json:"scheduler,omitempty"`
+	Packages  []string `json:"packages,omitempty"`
+	Setup     string   `json:"setup,omitempty"`
 }
+
+// Plain says that a cluster's nodes have no scheduler of Muster's.
+func (c Cluster) Plain() bool { return c.Software != nil && c.Software.Scheduler == SchedulerNone }
 
 // Access says who may come in besides the owner, and to what.
 type Access struct {
@@ -131,6 +135,8 @@ const (
 	IsolationLocal = "local"
 	BootMemory     = "memory"
 	BootDisk       = "disk"
+	SchedulerSlurm = "slurm"
+	SchedulerNone  = "none"
 	OnLimitWarn    = "warn" // of a budget: nothing is paused
 	Now            = "now"  // of lease.start
 	OnLoginStay    = "stay"
