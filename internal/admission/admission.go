@@ -214,6 +214,7 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 			return plan, err
 		}
 	}
+	plan.Messages = append(plan.Messages, unannounced(plan)...)
 	return plan, a.place(ctx, tx, plan, shape.missing)
 }
 

@@ -304,15 +304,26 @@ func departures(c store.Cluster, release []store.Node) []Step {
 	return steps
 }
 
-// closings warn of queues that go: jobs that wait are not waited for.
+// closings warn of queues that go: jobs that wait are not waited for. Of jobs in a plain cluster nothing is known.
 func closings(old, new spec.Cluster) []string {
 	var messages []string
+	if new.Plain() {
+		return nil
+	}
 	for _, q := range old.Queues {
 		if !slices.ContainsFunc(new.Queues, func(other spec.Queue) bool { return other.Name == q.Name }) {
 			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it end with it, unless they are moved to another", q.Name))
 		}
 	}
 	return messages
+}
+
+// unannounced warns of nodes that do not wait for what runs on them.
+func unannounced(p *Plan) []string {
+	if !p.Spec.Plain() || len(p.Steps) == 0 {
+		return nil
+	}
+	return []string{"nothing tells Muster of jobs in this cluster: nodes that go or boot anew do so at once, whatever runs on them"}
 }
 
 // imageChange is a change of the image that keeps its name.

@@ -147,7 +147,8 @@ type node struct {
 	accounts daemonAccounts
 	reporter *reporter
 	tester   *tester
-	head     *headDuty // nil unless this is the head
+	head     *headDuty // of Slurm; nil unless this is the head of a cluster with Slurm
+	plain    bool      // the cluster has no scheduler
 
 	served    bool // the daemons have been started
 	pausing   pausing
@@ -246,13 +247,14 @@ func (n *node) prepare(boot protocol.Boot) error {
 // start does what waits for the first configuration only: the role is known and won't change.
 func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	var err error
-	if n.accounts, err = n.system.daemons(config.Self.Role); err != nil {
+	n.plain = config.Plain
+	if n.accounts, err = n.system.daemons(config.Self.Role, n.plain); err != nil {
 		return err
 	}
-	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role))
+	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role, n.plain))
 	n.reporter.setFacts(facts())
 	n.tester = newTester(n.reporter, n.console)
-	if config.Self.Role == protocol.Head {
+	if config.Self.Role == protocol.Head && !n.plain {
 		ready := func() bool { return n.world.listening(slurm.Port) }
 		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready, n.newestPeers)
 		n.console.listen(func(who string) {

@@ -273,7 +273,7 @@ func (d *deafController) Close() {}
 func TestReportsGoOutAtOnceWhenSomethingChangedAndElseNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deafController{}
-		r := newReporter(1, checkNames(protocol.Compute))
+		r := newReporter(1, checkNames(protocol.Compute, false))
 		ctx, cancel := context.WithCancel(t.Context())
 		heard := int64(0)
 		var task sync.WaitGroup

@@ -60,9 +60,14 @@ func (c check) run(ctx context.Context, r *reporter) {
 }
 
 // checkNames are the checks of a role, in the order of the report. slurmctld's is set by the head's look at Slurm.
-func checkNames(role protocol.Role) []string {
-	if role == protocol.Head {
+func checkNames(role protocol.Role, plain bool) []string {
+	switch {
+	case role == protocol.Head && plain:
+		return []string{"sshd", "home"}
+	case role == protocol.Head:
 		return []string{"munge", "sshd", "slurmctld", "home"}
+	case plain:
+		return []string{"sshd", "home", "network"}
 	}
 	return []string{"munge", "sshd", "slurmd", "home", "network"}
 }
@@ -71,15 +76,20 @@ func checkNames(role protocol.Role) []string {
 func (n *node) probes(config *protocol.Config) []check {
 	self := config.Self
 	checks := []check{
-		{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge},
 		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))},
 		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
+	}
+	if !n.plain {
+		checks = append(checks, check{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge})
 	}
 	network := check{name: "network", every: networkEvery}
 	switch {
 	case self.Role == protocol.Compute:
 		network.probe = n.reaches("the head", headOf(config).Address)
-		checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd}, network)
+		checks = append(checks, network)
+		if !n.plain {
+			checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
+		}
 	case !whole(n.boot): // a head on a machine of its own reaches the controller by the same NIC
 		n.reporter.expect(network.name)
 		network.probe = n.reaches("the cluster's gateway", config.Gateway.Address)

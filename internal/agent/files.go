@@ -108,6 +108,9 @@ func withMPI(file string, config *protocol.Config) string {
 	if config.SharedCPUs {
 		file += sharing
 	}
+	if config.Plain {
+		file += defaultHosts
+	}
 	return file
 }
 

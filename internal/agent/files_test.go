@@ -94,7 +94,7 @@ func testDisk(t *testing.T) disk {
 
 func TestAHomeIsMadeOnceAndItsKeysAreKeptUpToDate(t *testing.T) {
 	d := testDisk(t)
-	h := homes{d}
+	h := homes{d, "c-1"}
 	uid := os.Geteuid() + 1000
 	must(t, h.ensure(protocol.User{Name: "alice", UID: uid, Keys: []string{"ssh-ed25519 AAAA laptop"}}))
 	keys, err := os.ReadFile(d.path("/home/alice/.ssh/authorized_keys"))
@@ -127,14 +127,14 @@ func TestLinksThatLeadOutOfAHomeAreNotFollowed(t *testing.T) {
 	must(t, os.MkdirAll(d.path("/root/.ssh"), 0o700))
 	must(t, os.Mkdir(d.path("/home/eve"), 0o700))
 	must(t, os.Symlink(d.path("/root/.ssh"), d.path("/home/eve/.ssh")))
-	if err := (homes{d}).ensure(protocol.User{Name: "eve", UID: 5001, Keys: []string{"ssh-ed25519 AAAA eve"}}); err == nil {
+	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "eve", UID: 5001, Keys: []string{"ssh-ed25519 AAAA eve"}}); err == nil {
 		t.Error("no error")
 	}
 	must(t, os.Mkdir(d.path("/home/mallory"), 0o700))
 	must(t, os.Mkdir(d.path("/home/mallory/.ssh"), 0o700))
 	must(t, os.WriteFile(d.path("/root/.ssh/authorized_keys"), []byte("root's\n"), 0o600))
 	must(t, os.Symlink(d.path("/root/.ssh/authorized_keys"), d.path("/home/mallory/.ssh/authorized_keys")))
-	if err := (homes{d}).ensure(protocol.User{Name: "mallory", UID: 5002, Keys: []string{"ssh-ed25519 AAAA mallory"}}); err == nil {
+	if err := (homes{d, "c-1"}).ensure(protocol.User{Name: "mallory", UID: 5002, Keys: []string{"ssh-ed25519 AAAA mallory"}}); err == nil {
 		t.Error("no error")
 	}
 	entries, err := os.ReadDir(d.path("/root/.ssh"))

@@ -145,8 +145,10 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	}
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
 	n.tester.want(config)
-	if n.head != nil {
+	if config.Self.Role == protocol.Head {
 		n.pause(ctx, config.Pause)
+	}
+	if n.head != nil {
 		n.head.want(config.Peers)
 	}
 	if !n.served {
@@ -158,11 +160,11 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	} else {
 		n.tell(changed)
 	}
-	if n.head != nil {
+	if config.Self.Role == protocol.Head {
 		if err := n.export(ctx, config); err != nil {
 			failed = errors.Join(failed, err)
 		}
-		if err := n.system.homes(config.Users); err != nil {
+		if err := n.system.homes(config.Users, config.ClusterID); err != nil {
 			n.console.printf("%v", err)
 		}
 	}

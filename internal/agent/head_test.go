@@ -134,7 +134,7 @@ func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true }, nil)
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true }, nil)
 		h.newest = func(context.Context) ([]protocol.Peer, error) { return h.peers, nil }
 		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute, Drain: true}})
 		go h.run(ctx)
@@ -167,7 +167,7 @@ func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
 		"the controller cannot be reached": {nil, io.ErrUnexpectedEOF, ""},
 	} {
 		f := &fakeSlurm{nodes: []protocol.SlurmNode{{Name: "n1", State: "idle", Responding: true}, {Name: "n2", State: "idle", Responding: true}}}
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true },
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true },
 			func(context.Context) ([]protocol.Peer, error) { return c.newest, c.err })
 		h.want(known)
 		h.once(t.Context())
@@ -182,7 +182,7 @@ func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 		f := &fakeSlurm{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head)), &console{out: io.Discard}, func() bool { return true }, nil)
+		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true }, nil)
 		count := func() int {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/crypto/ssh"
@@ -17,7 +18,8 @@ import (
 // homes makes home directories on the shared /home; only the head does. Users own what is in theirs and may put links
 // there while the agent works as root, so every step stays inside the directory by os.Root.
 type homes struct {
-	disk disk
+	disk    disk
+	cluster string // its ID
 }
 
 // ensure makes the user's home at first sight and brings the keys up to date.
@@ -51,7 +53,7 @@ func (h homes) ensureInside(u protocol.User) error {
 	if err := own.directory(".ssh", 0o700); err != nil {
 		return err
 	}
-	internal, err := own.internalKey(u.Name)
+	internal, err := own.internalKey(h.cluster)
 	if err != nil {
 		return err
 	}
@@ -86,12 +88,21 @@ type owned struct {
 
 }
 
-// internalKey is the key by which the user's programs go from node to node. A key that the user brought instead is
-// used as it is.
-func (o *owned) internalKey(user string) (string, error) {
+// madeFor begins the comment of a key of ours; the ID of the cluster that it opens follows.
+const madeFor = "muster:"
+
+// internalKey is the key by which the user's programs go from node to node of this cluster. A key that the user brought
+// instead is used as it is. One that another cluster's agent made came with a copy of that cluster's files, and is
+// replaced: it would open both.
+func (o *owned) internalKey(cluster string) (string, error) {
 	const private, public = ".ssh/id_ed25519", ".ssh/id_ed25519.pub"
+	if o.foreign(public, cluster) {
+		if err := o.root.Remove(private); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
 	if _, err := o.root.Lstat(private); errors.Is(err, fs.ErrNotExist) {
-		key, line, err := sshKey(user + "@cluster")
+		key, line, err := sshKey(madeFor + cluster)
 		if err != nil {
 			return "", err
 		}
@@ -109,6 +120,17 @@ func (o *owned) internalKey(user string) (string, error) {
 		return "", nil
 	}
 	return string(ssh.MarshalAuthorizedKey(key)), nil
+}
+
+// foreign says that the agent of another cluster has made a public key.
+func (o *owned) foreign(public, cluster string) bool {
+	text, err := o.read(public)
+	if err != nil {
+		return false // the user's own affair
+	}
+	_, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	of, ours := strings.CutPrefix(comment, madeFor)
+	return err == nil && ours && of != cluster
 }
 
 func (o *owned) copySkeleton(from string) error {

@@ -29,7 +29,9 @@ func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
 	if n.pausing.callOff != nil {
 		n.pausing.callOff()
 	}
-	n.head.keep(step != "")
+	if n.head != nil {
+		n.head.keep(step != "")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	n.pausing = pausing{step, cancel}
 	n.reporter.withdraw(protocol.PauseCheckpoint, protocol.PauseHalt)
@@ -67,6 +69,9 @@ func (n *node) checkpoint(ctx context.Context) protocol.Check {
 
 // halt ends slurmctld, which saves its state.
 func (n *node) halt(context.Context) protocol.Check {
+	if n.plain {
+		return protocol.Check{OK: true, Text: "no scheduler is to be stopped"}
+	}
 	began := time.Now()
 	n.supervisor.end(slurmctld)
 	return protocol.Check{OK: true, Text: fmt.Sprintf("Slurm has stopped in %.1f s and saved its state", time.Since(began).Seconds())}

@@ -31,11 +31,15 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 		// Nobody who logs in shall have, whatever he becomes, what a head on a shared host may have for its NFS server.
 		sshServer = append([]string{"setpriv", "--bounding-set=-dac_read_search"}, sshServer...)
 	}
+	secureShell := service{name: sshd, command: Command{Argv: sshServer},
+		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}} // our probe
+	if n.plain {
+		return []service{secureShell}
+	}
 	list := []service{
 		{name: munged, command: Command{Argv: []string{"/usr/sbin/munged", "--foreground"}, Account: accounts.munge},
 			noise: []string{"munged: Info:"}}, // a line for each refused decoding, of which Slurm tries many
-		{name: sshd, command: Command{Argv: sshServer},
-			noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}, // our probe
+		secureShell,
 	}
 	if config.Self.Role == protocol.Head {
 		// -i: damage to the saved state costs that state, not the cluster.

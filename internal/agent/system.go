@@ -61,7 +61,14 @@ func (s system) hostCertificate(certificate string) (changed bool, err error) {
 }
 
 // daemons makes the directories that the daemons need and an image, or a /run in memory, does not have.
-func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
+func (s system) daemons(role protocol.Role, plain bool) (daemonAccounts, error) {
+	failed := s.disk.directory("/run/sshd", 0o755, nil)
+	if role == protocol.Head {
+		failed = errors.Join(failed, s.disk.directory("/home/.muster", 0o711, nil), s.disk.directory(protocol.StateDir, 0o711, nil))
+	}
+	if plain {
+		return daemonAccounts{}, failed
+	}
 	passwd, err := s.disk.read("/etc/passwd")
 	if err != nil {
 		return daemonAccounts{}, err
@@ -71,8 +78,7 @@ func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return daemonAccounts{}, err
 	}
-	failed := errors.Join(
-		s.disk.directory("/run/sshd", 0o755, nil),
+	failed = errors.Join(failed,
 		s.disk.directory("/run/munge", 0o755, munge),
 		s.disk.directory("/etc/munge", 0o700, munge),
 		s.disk.directory("/var/lib/munge", 0o711, munge),
@@ -81,10 +87,7 @@ func (s system) daemons(role protocol.Role) (daemonAccounts, error) {
 		s.disk.directory(slurmSpoolDir, 0o755, nil),
 	)
 	if role == protocol.Head {
-		failed = errors.Join(failed,
-			s.disk.directory("/home/.muster", 0o711, nil),
-			s.disk.directory(protocol.StateDir, 0o711, nil),
-			s.disk.directory(slurmStateDir, 0o700, slurmUser))
+		failed = errors.Join(failed, s.disk.directory(slurmStateDir, 0o700, slurmUser))
 	}
 	return daemonAccounts{munge: munge, slurm: slurmUser}, failed
 }
@@ -107,6 +110,9 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 	put(mpiFile, withMPI(old, config), 0o644, nil)
 	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
 	c.sshd = put(sshdFile, sshdConfig(listenOn), 0o644, nil) || userCA
+	if config.Plain {
+		return c, errors.Join(failed, s.hostFile(config))
+	}
 	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
@@ -154,7 +160,7 @@ func (s system) users(users []protocol.User) error {
 }
 
 // homes makes the home directories; only the head's agent calls it. One user's trouble is not the others'.
-func (s system) homes(users []protocol.User) error {
+func (s system) homes(users []protocol.User, cluster string) error {
 	var failed error
 	passwd, err := s.disk.read("/etc/passwd")
 	if err != nil {
@@ -163,7 +169,7 @@ func (s system) homes(users []protocol.User) error {
 	_, ours := accounts(passwd)
 	for _, u := range users {
 		if uid, ok := ours[u.Name]; ok && uid == u.UID {
-			failed = errors.Join(failed, homes(s).ensure(u))
+			failed = errors.Join(failed, homes{s.disk, cluster}.ensure(u))
 		}
 	}
 	return failed

@@ -73,6 +73,9 @@ func (a *app) printCluster(c api.Cluster) {
 		add("lease", leaseWords(c.Lease))
 	}
 	add("image", c.Spec.Image+"@"+c.Image)
+	if c.Spec.Software != nil {
+		add("scheduler", c.Spec.Software.Scheduler)
+	}
 	if c.Price != "" {
 		add("price", c.Price+" per hour")
 	}

@@ -53,7 +53,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case !n.Seen.Healthy(n.Boot):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
-	case n.Role == protocol.Compute && !n.inSlurm():
+	case n.Role == protocol.Compute && !n.plain() && !n.inSlurm():
 		return waitFor(nodeLooks, "waits for Slurm to take it in")
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
@@ -63,7 +63,11 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if n.Boot == 1 {
 		text += fmt.Sprintf("; %.1f s after it was asked for", n.now.Sub(n.CreatedAt).Seconds())
 	}
-	return n.next(store.Ready, "%s", text)
+	ready := n.next(store.Ready, "%s", text)
+	if n.plain() {
+		ready = ready.with(func(ctx context.Context, tx *store.Tx) error { return tx.TellHead(ctx, n.Cluster) })
+	}
+	return ready
 }
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.

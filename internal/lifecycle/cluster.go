@@ -105,6 +105,8 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 		outcome = w.rollOut(c, s.text())
 	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
+	case s.settled && c.Reached < c.Generation && !c.listed():
+		return waitFor(returnLooks, "its host file follows")
 	case s.settled && len(c.alarms) > 0:
 		outcome = c.at(store.Degraded, c.alarms[0].Text, clusterLooks)
 	case s.settled:

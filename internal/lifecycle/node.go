@@ -321,9 +321,9 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	case n.cluster.Desired == store.ToDelete:
 		return n.next(store.Releasing, "its cluster is deleted")
 	case n.Desired == store.Absent && n.Role == protocol.Compute:
-		return n.inform(store.Draining, "no new jobs; running ones may end")
+		return n.inform(store.Draining, "%s", n.says("no new jobs; running ones may end", "leaves the host file"))
 	case n.Desired == store.Absent && n.cluster.Desired == store.ToPause:
-		return n.inform(store.Draining, "Slurm stops")
+		return n.inform(store.Draining, "%s", n.says("Slurm stops", "is told of its end"))
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
 	case n.Renew:
@@ -372,6 +372,8 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return w.headHalts(n)
 	case n.Desired == store.Present && !n.Renew:
 		return n.inform(store.Ready, "need not boot anew any more")
+	case n.plain():
+		return n.drained("nothing tells of jobs in this cluster")
 	case s == nil:
 		return n.drained("Slurm does not know it")
 	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":

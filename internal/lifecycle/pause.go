@@ -60,9 +60,9 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	case len(going) > 0:
 		return c.draining(going, serves)
 	case head != nil && head.Desired == store.Present:
-		return waitFor(clusterLooks, "stops Slurm").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+		return waitFor(clusterLooks, "gives the head back").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
 	case head != nil:
-		return waitFor(clusterLooks, "stops Slurm, then gives the head back")
+		return waitFor(clusterLooks, "gives the head back, once Slurm has stopped if there is one")
 	case len(c.returning) > 0:
 		return waitFor(returnLooks, "%s", back(c.returning))
 	}
@@ -149,9 +149,9 @@ func (w World) headHalts(n nodeView) Outcome {
 		}
 	}
 	if n.now.Sub(n.PhaseAt) > limit {
-		return n.drained(fmt.Sprintf("Slurm did not stop within %s; what it saved last counts", limit))
+		return n.drained(n.says(fmt.Sprintf("Slurm did not stop within %s; what it saved last counts", limit), "its agent did not answer"))
 	}
-	return waitFor(nodeLooks, "Slurm stops and saves its state")
+	return waitFor(nodeLooks, "%s", n.says("Slurm stops and saves its state", "its agent is told"))
 }
 
 // size is a number of bytes as people read it.

@@ -72,9 +72,9 @@ func (c clusterView) behind() bool {
 // is away: Slurm's state and /home are not on it.
 func (n nodeView) renew() Outcome {
 	if n.Role == protocol.Compute {
-		return n.inform(store.Draining, "no new jobs; boots anew once running ones have ended")
+		return n.inform(store.Draining, "%s", n.says("no new jobs; boots anew once running ones have ended", "leaves the host file; boots anew at once"))
 	}
-	return n.inform(store.Draining, "Slurm's controller stops; jobs run on")
+	return n.inform(store.Draining, "%s", n.says("Slurm's controller stops; jobs run on", "boots anew; what runs on other nodes runs on"))
 }
 
 // drained is the end of a drain: the node goes, or boots anew.

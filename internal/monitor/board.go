@@ -46,7 +46,7 @@ func (b *board) refresh(ctx context.Context) error {
 	var now, own map[string]int64
 	err := b.db.View(ctx, func(tx *store.Tx) (err error) {
 		if now, err = tx.Revisions(ctx); err == nil {
-			own, err = tx.TestNews(ctx)
+			own, err = tx.OwnNews(ctx)
 		}
 		return err
 	})

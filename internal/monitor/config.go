@@ -68,9 +68,13 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
 			Self:       peer(cluster, self, sizes[self.MachineID], now),
 			Network:    substrate.Gateway().Masked().String(),
+			Plain:      cluster.Spec.Plain(),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
 			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
+		}
+		if c.Plain {
+			c.MungeKey = nil // nobody there needs it
 		}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && sizes[n.MachineID].Substrate == "metal"
@@ -125,6 +129,7 @@ func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protoco
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
+		Ready: n.Phase == store.Ready && !draining,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}
 }

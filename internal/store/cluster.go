@@ -282,6 +282,14 @@ func (tx *Tx) Inform(ctx context.Context, id string) error {
 	return nil
 }
 
+// TellHead is Inform for the head's agent alone.
+func (tx *Tx) TellHead(ctx context.Context, id string) error {
+	if _, err := tx.exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`, id); err != nil {
+		return fmt.Errorf("tell the head of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
 // InformAll is Inform for every living cluster.
 func (tx *Tx) InformAll(ctx context.Context) error {
 	if _, err := tx.exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`); err != nil {

@@ -142,14 +142,14 @@ func (tx *Tx) LastPasses(ctx context.Context) ([]Pass, error) {
 	return passes, nil
 }
 
-// TestNews tells, for nodes that are tested, how often their agents alone were told something.
-func (tx *Tx) TestNews(ctx context.Context) (map[string]int64, error) {
+// OwnNews tells, for heads and for nodes that are tested, how often their agents alone were told something.
+func (tx *Tx) OwnNews(ctx context.Context) (map[string]int64, error) {
 	type row struct {
 		id   string
 		news int64
 	}
 	scan := func(r scanner) (n row, err error) { return n, r.Scan(&n.id, &n.news) }
-	rows, err := list(ctx, tx, scan, `SELECT id, news FROM node WHERE phase = 'testing'`)
+	rows, err := list(ctx, tx, scan, `SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
 	if err != nil {
 		return nil, fmt.Errorf("list news of nodes: %w", err)
 	}

@@ -100,6 +100,8 @@ type Config struct {
 	Queues   []Queue   `json:"queues"`
 	Users    []User    `json:"users"`
 	SSH      SSH       `json:"ssh"`
+	// Plain says that the cluster has no scheduler: no munge, no Slurm, and a host file for MPI instead.
+	Plain bool `json:"plain,omitempty"`
 	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
 	// node would count from 0, nor spin while it waits.
 	SharedCPUs bool `json:"shared_cpus,omitempty"`
@@ -143,6 +145,8 @@ type Peer struct {
 	Queue     string `json:"queue,omitempty"`
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
+	// Ready says that it was handed over and stays. The heads of plain clusters alone hear of it at once.
+	Ready bool `json:"ready,omitempty"`
 	// Drain asks that no new job starts on it and that running ones end. DrainKill ends what still runs there:
 	// the user's drain limit has passed.
 	Drain     bool `json:"drain,omitempty"`
