@@ -116,6 +116,11 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, a asked) {
 	}
 	ctx, done := d.begin(r.Context(), v)
 	defer done()
+	// An app may answer while it still reads; otherwise the server would swallow a part of what it has not read yet.
+	if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		d.refuse(w, r, err)
+		return
+	}
 	d.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
