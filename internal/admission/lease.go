@@ -77,7 +77,7 @@ func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now t
 	if end := latest.Add(-plan.Term.Lead).Truncate(time.Second); end.After(plan.current.EndsAt) {
 		hint = fmt.Sprintf("until %s fits: `muster extend %s --until %s`", spec.When(end), plan.current.Name, end.Format(time.RFC3339))
 	}
-	text, err := hurt(ctx, tx, conflict)
+	text, err := hurt(ctx, tx, plan.Spec.Project, conflict)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now t
 	return refuse(NoCapacity, "reserved", "lease.for", end+", "+text, hint)
 }
 
-// hurt says whose booking a request would harm.
-func hurt(ctx context.Context, tx *store.Tx, conflict *calendar.Conflict) (string, error) {
+// hurt says to a project whose booking a request of it would harm. What others own it is told without their names.
+func hurt(ctx context.Context, tx *store.Tx, project string, conflict *calendar.Conflict) (string, error) {
 	if conflict.Own > 0 {
 		return count(conflict.Own, "node") + " would be missing", nil
 	}
@@ -97,7 +97,11 @@ func hurt(ctx context.Context, tx *store.Tx, conflict *calendar.Conflict) (strin
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("cluster %s would lack %s, which it has reserved from %s", other.Name, count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
+	whose := "cluster " + other.Name
+	if other.Project != project {
+		whose = "another project's cluster"
+	}
+	return fmt.Sprintf("%s would lack %s, which it has reserved from %s", whose, count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
 }
 
 // find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
@@ -147,7 +151,7 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 		case conflict == nil:
 			return a.choose(missing, only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
 		}
-		text, err := hurt(ctx, tx, conflict)
+		text, err := hurt(ctx, tx, plan.Spec.Project, conflict)
 		if err != nil {
 			return nil, err
 		}
@@ -300,7 +304,7 @@ func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, m
 			return kept, only(machines, given), refused, nil
 		}
 		if refused == nil && conflict.Own == 0 {
-			text, err := hurt(ctx, tx, conflict)
+			text, err := hurt(ctx, tx, c.Project, conflict)
 			if err != nil {
 				return nil, nil, nil, err
 			}

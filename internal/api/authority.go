@@ -98,6 +98,9 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 			e.Object = ctx.Param(strings.TrimSuffix(name, "}"))
 		}
 	}
+	if strings.HasPrefix(e.Object, tokenMark) { // somebody has named a token by itself instead of by its ID
+		e.Object = "(a token)"
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
 	defer cancel()
 	err := a.DB.Quietly(limited, func(tx *store.Tx) error {

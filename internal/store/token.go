@@ -40,16 +40,19 @@ type Token struct {
 	UsedAt    time.Time // to the minute; zero: never
 }
 
-// AddToken makes a token of which hash is the hash, good for life; zero for local ones, which never end. A hash that is
-// there already changes nothing.
+// AddToken makes a token of which hash is the hash, good for life, but not beyond ExpiresAt if that is set; local ones
+// never end. A hash that is there already changes nothing.
 func (tx *Tx) AddToken(ctx context.Context, hash string, t Token, life time.Duration) error {
 	var ms sql.NullInt64
 	if t.Kind != LocalToken {
 		ms = sql.NullInt64{Int64: life.Milliseconds(), Valid: true}
 	}
+	limit := sql.NullInt64{Int64: t.ExpiresAt.UnixMilli(), Valid: !t.ExpiresAt.IsZero()}
 	_, err := tx.exec(ctx, `INSERT INTO token (id, hash, person, name, kind, scope, project, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() + CAST($8 AS BIGINT)) ON CONFLICT (hash) DO NOTHING`,
-		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(),
+			CASE WHEN CAST($9 AS BIGINT) < now_ms() + CAST($8 AS BIGINT) THEN CAST($9 AS BIGINT) ELSE now_ms() + CAST($8 AS BIGINT) END)
+		ON CONFLICT (hash) DO NOTHING`,
+		t.ID, hash, t.Person, t.Name, string(t.Kind), string(t.Scope), optional(t.Project), ms, limit)
 	if err != nil {
 		return fmt.Errorf("add token: %w", err)
 	}

@@ -1,0 +1,248 @@
+package api_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/access"
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+// as calls as the bearer of a token.
+func as(t *testing.T, s *httptest.Server, token, method, path, body string) reply {
+	t.Helper()
+	return call(t, s, method, path, body, "Authorization", "Bearer "+token)
+}
+
+func wants(t *testing.T, got reply, status int, words ...string) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("%d instead of %d: %s", got.status, status, got.text)
+	}
+	for _, w := range words {
+		if !strings.Contains(got.text, w) {
+			t.Errorf("no %q in %s", w, got.text)
+		}
+	}
+}
+
+// made is a token that somebody has made.
+func made(t *testing.T, s *httptest.Server, as, body string) (token api.Token) {
+	t.Helper()
+	got := call(t, s, "POST", "/v1/tokens", body, "Authorization", "Bearer "+as)
+	wants(t, got, 201)
+	if err := json.Unmarshal([]byte(got.text), &token); err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
+	s, db := server(t, 4)
+	tenants(t, db)
+
+	looks := made(t, s, "sam", `{"name": "dashboard", "scope": "read"}`).Token
+	wants(t, as(t, s, looks, "GET", "/v1/clusters/aero%2Fcfd", ""), 200)
+	for _, c := range [][3]string{
+		{"POST", "/v1/clusters/aero%2Fcfd/scale", `{"nodes": 1}`}, {"DELETE", "/v1/clusters/aero%2Fcfd", ""}, {"POST", "/v1/clusters/aero%2Fcfd/certificate", `{"public_key": "x"}`},
+		{"POST", "/v1/tokens", `{"name": "more", "scope": "all"}`}, {"POST", "/v1/keys", `{"line": "x"}`}, {"DELETE", "/v1/tokens/t-sam", ""},
+	} {
+		wants(t, as(t, s, looks, c[0], c[1], c[2]), 403, "the token is for reading only")
+	}
+
+	aero := made(t, s, "sam", `{"name": "ci", "project": "aero"}`).Token
+	wants(t, as(t, s, aero, "GET", "/v1/clusters/cfd", ""), 200, `"aero"`)
+	wants(t, as(t, s, aero, "GET", "/v1/clusters/bio%2Fcfd", ""), 404)
+	for _, path := range []string{"/v1/clusters", "/v1/projects", "/v1/snapshots", "/v1/usage", "/v1/events", "/v1/audit", "/v1/site"} {
+		if got := as(t, s, aero, "GET", path, ""); got.status != 200 || strings.Contains(got.text, "bio") {
+			t.Errorf("GET %s: %d %s", path, got.status, got.text)
+		}
+	}
+	wants(t, as(t, s, aero, "POST", "/v1/tokens", `{"name": "wider"}`), 403, "the token is for project aero only")
+	wants(t, as(t, s, "member", "POST", "/v1/tokens", `{"name": "other", "project": "bio"}`), 404)
+	wants(t, as(t, s, "operator", "POST", "/v1/tokens", `{"name": "none", "project": "no-such"}`), 404)
+}
+
+func TestATokenEnds(t *testing.T) {
+	s, db := server(t, 2)
+	tenants(t, db)
+	if err := db.Update(t.Context(), func(tx *store.Tx) error {
+		over := store.Token{ID: "t-over", Person: "member", Name: "x", Kind: store.APIToken, Scope: access.Whole}
+		return tx.AddToken(t.Context(), store.HashToken("over"), over, 0) // by the database's clock it has ended in the same instant
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, as(t, s, "over", "GET", "/v1/site", ""), 401, "a valid token is needed")
+
+	short := made(t, s, "member", `{"name": "an hour", "for": "30m"}`)
+	if life := short.ExpiresAt.Sub(short.CreatedAt); life != 30*time.Minute {
+		t.Errorf("it lives for %s", life)
+	}
+	if long := made(t, s, short.Token, `{"name": "a year", "for": "365d"}`); long.ExpiresAt.After(short.ExpiresAt) {
+		t.Errorf("it ends at %s, what made it at %s", long.ExpiresAt, short.ExpiresAt)
+	}
+	for _, wrong := range []string{"367d", "-1h", "soon"} {
+		wants(t, as(t, s, "member", "POST", "/v1/tokens", `{"name": "x", "for": "`+wrong+`"}`), 422, "up to 366 days")
+	}
+
+	wants(t, as(t, s, "owner", "DELETE", "/v1/tokens/"+short.ID, ""), 404)
+	wants(t, as(t, s, token, "DELETE", "/v1/tokens/t1", ""), 404) // the controller's own
+	wants(t, as(t, s, "member", "DELETE", "/v1/tokens/"+short.ID, ""), 204)
+	wants(t, as(t, s, short.Token, "GET", "/v1/site", ""), 401)
+
+	wants(t, as(t, s, "operator", "PUT", "/v1/people/member", `{"disabled": true}`), 200)
+	wants(t, as(t, s, "member", "GET", "/v1/site", ""), 401)
+	wants(t, as(t, s, "operator", "POST", "/v1/people/member/tokens", `{"name": "x"}`), 404, "disabled")
+	wants(t, as(t, s, "operator", "PUT", "/v1/people/member", `{"disabled": false}`), 200)
+	wants(t, as(t, s, "member", "GET", "/v1/site", ""), 200)
+	wants(t, as(t, s, "operator", "PUT", "/v1/people/operator", `{"disabled": true}`), 409, "another operator can")
+	wants(t, as(t, s, "operator", "PUT", "/v1/people/operator", `{"operator": false}`), 409)
+
+	wants(t, as(t, s, "operator", "POST", "/v1/people/member/tokens", `{"name": "first", "for": "7d"}`), 201, "first, made by operator", "muster_")
+	wants(t, as(t, s, "member", "GET", "/v1/tokens", ""), 200, "first, made by operator")
+}
+
+func line(t *testing.T, key any, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
+}
+
+func TestAKeyIsStrongEnoughAndOnePersons(t *testing.T) {
+	s, db := server(t, 2)
+	tenants(t, db)
+	add := func(who, key string) reply {
+		return as(t, s, who, "POST", "/v1/keys", fmt.Sprintf(`{"line": %q}`, key))
+	}
+
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	mine := line(t, public, err)
+	wants(t, add("member", mine+" member@home"), 201)
+	got := add("owner", mine)
+	if wants(t, got, 409); strings.Contains(got.text, "member") {
+		t.Errorf("it is told whose it is: %s", got.text)
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(mine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/v1/keys/" + url.PathEscape(ssh.FingerprintSHA256(key))
+	wants(t, as(t, s, "owner", "DELETE", path, ""), 404)
+	wants(t, as(t, s, "owner", "GET", "/v1/keys", ""), 200, `"items":[]`)
+	wants(t, as(t, s, "member", "DELETE", path, ""), 204)
+	wants(t, add("owner", mine), 201)
+
+	for bits, status := range map[int]int{2048: 422, 3072: 201} {
+		private, err := rsa.GenerateKey(rand.Reader, bits)
+		if got := add("owner", line(t, &private.PublicKey, err)); got.status != status || status == 422 && !strings.Contains(got.text, "an RSA key needs 3072 bits, this one has 2048") {
+			t.Errorf("RSA of %d bits: %d %s", bits, got.status, got.text)
+		}
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	wants(t, add("owner", line(t, &private.PublicKey, err)), 201)
+	for _, onToken := range []string{ // of OpenSSH's own tests
+		"sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAAIJDPyFXTA3NXlN2QrbOmjkK0TFYq1FMMBsZcsAEGoVRLAAAABHNzaDo=",
+	} {
+		wants(t, add("owner", onToken), 201)
+	}
+	for _, wrong := range []string{"x", mine + "\n" + mine, `command="id" ` + mine} {
+		wants(t, add("owner", wrong), 422, "one line")
+	}
+}
+
+func TestAProjectKeepsAnOwner(t *testing.T) {
+	s, db := server(t, 2)
+	tenants(t, db)
+	wants(t, as(t, s, "operator", "POST", "/v1/projects", `{"name": "lab", "owner": "owner"}`), 201)
+	for _, who := range []string{"owner", "operator"} {
+		wants(t, as(t, s, who, "PUT", "/v1/projects/lab/members/owner", `{"role": "member"}`), 409, "the only owner of project lab", "make somebody else an owner first")
+		wants(t, as(t, s, who, "DELETE", "/v1/projects/lab/members/owner", ""), 409)
+	}
+	wants(t, as(t, s, "owner", "PUT", "/v1/projects/lab/members/sam", `{"role": "owner"}`), 200)
+	wants(t, as(t, s, "owner", "DELETE", "/v1/projects/lab/members/owner", ""), 204)
+	wants(t, as(t, s, "owner", "GET", "/v1/projects/lab/members", ""), 404)
+	wants(t, as(t, s, "sam", "GET", "/v1/projects/lab/members", ""), 200, "sam")
+}
+
+func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
+	s, db := server(t, 4)
+	tenants(t, db)
+	secret := made(t, s, "member", `{"name": "ci"}`).Token
+	wants(t, as(t, s, secret, "POST", "/v1/clusters/aero%2Fcfd/pause", ""), 202)
+	wants(t, as(t, s, "viewer", "DELETE", "/v1/clusters/aero%2Fcfd", ""), 403)
+	wants(t, as(t, s, "viewer", "GET", "/v1/machines", ""), 403)
+	wants(t, as(t, s, "viewer", "GET", "/v1/clusters/bio%2Fcfd", ""), 404)
+	wants(t, as(t, s, "member", "DELETE", "/v1/tokens/"+secret, ""), 404)
+	wants(t, as(t, s, "member", "POST", "/v1/keys", `{"line": "ssh-ed25519 AAAA"}`), 422)
+
+	var entries []store.Entry
+	if err := db.View(t.Context(), func(tx *store.Tx) (err error) {
+		entries, err = tx.Entries(context.Background(), store.EntriesOf{Limit: 100})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range entries {
+		told = append([]string{strings.Join([]string{e.Person, e.Action, e.Project, e.Object, e.Outcome}, " ")}, told...)
+		if e.Remote == "" || e.Token == "" || e.At.IsZero() || e.Request == "" || e.Door != store.APIDoor {
+			t.Errorf("something lacks in %+v", e)
+		}
+		if text := fmt.Sprintf("%+v", e); strings.Contains(text, secret) || strings.Contains(text, store.HashToken(secret)) {
+			t.Errorf("there is a secret in %s", text)
+		}
+	}
+	want := []string{
+		"member add-token   201", "member pause-cluster aero aero/cfd 202", "viewer delete-cluster aero aero/cfd 403", "viewer list-machines   403", "viewer get-cluster  bio/cfd 404",
+		"member delete-token  (a token) 404", "member add-key   422",
+	}
+	slices.Sort(told) // entries of one instant stand in any order
+	slices.Sort(want)
+	if strings.Join(told, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the log says\n%s\nand should say\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+
+	for who, sees := range map[string][3]bool{ // what member did, what viewer did in aero, what viewer did outside
+		"operator": {true, true, true}, "owner": {true, true, false}, "viewer": {false, true, true}, "member": {true, false, false}, "nobody": {},
+	} {
+		got := as(t, s, who, "GET", "/v1/audit", "").text
+		for i, action := range []string{"pause-cluster", "delete-cluster", "list-machines"} {
+			if strings.Contains(got, action) != sees[i] {
+				t.Errorf("%s sees %s: %t\n%s", who, action, !sees[i], got)
+			}
+		}
+	}
+	if got := as(t, s, "owner", "GET", "/v1/audit?project=bio", ""); strings.Contains(got.text, "bio") {
+		t.Error(got.text)
+	}
+	wants(t, as(t, s, "owner", "GET", "/v1/audit?project=aero&person=viewer", ""), 200, "delete-cluster")
+	if got := as(t, s, "member", "GET", "/v1/audit?project=aero&person=viewer", ""); strings.Contains(got.text, "viewer") {
+		t.Error(got.text)
+	}
+	first := as(t, s, "operator", "GET", "/v1/audit?limit=2", "")
+	next, _ := first.body["next"].(string)
+	if second := as(t, s, "operator", "GET", "/v1/audit?limit=2&cursor="+next, ""); next == "" || second.status != 200 || strings.Contains(first.text, second.body["items"].([]any)[0].(map[string]any)["id"].(string)) {
+		t.Errorf("%s\n%s", first.text, second.text)
+	}
+}
