@@ -34,7 +34,11 @@ func TestTokensAndTheAuditLogGoByTheDatabasesClock(t *testing.T) {
 				return err
 			}
 			limited := token("limited")
-			limited.ExpiresAt = tokens[len(tokens)-1].ExpiresAt
+			for _, k := range tokens {
+				if k.ID == "hour" {
+					limited.ExpiresAt = k.ExpiresAt
+				}
+			}
 			if err := tx.AddToken(ctx, "h2", limited, 2*time.Hour); err != nil {
 				return err
 			}
