@@ -45,6 +45,9 @@ if [[ ${1:-run} == test ]]; then
         [tftpd-hpa]=/usr/sbin/in.tftpd
         [curl]=/usr/bin/curl
         [openipmi]=/usr/bin/ipmi_sim
+        # a provider to log in at, without a database server
+        [glewlwyd]=/usr/bin/glewlwyd
+        [dbconfig-no-thanks]=/usr/share/doc/dbconfig-no-thanks
     )
 fi
 
@@ -68,6 +71,9 @@ if ((${#missing[@]})); then
         printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
         chmod +x /usr/sbin/policy-rc.d
         trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    if [[ " ${missing[*]} " == *" glewlwyd "* ]]; then # tests configure their own
+        echo 'glewlwyd glewlwyd/config_type select No configuration' | debconf-set-selections
     fi
     log=$(mktemp)
     if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
