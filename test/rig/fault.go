@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +125,17 @@ func (n Node) Lose(program string) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+}
+
+// Inside runs a shell command as the node's root, in all of its namespaces, and returns what it printed.
+func (n Node) Inside(command string) string {
+	n.rig.Helper()
+	out, err := exec.Command("nsenter", "-t", strconv.Itoa(n.PID), "-a", "--", "bash", "-c", command).CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		n.must(err)
+	}
+	return string(out)
 }
 
 func (n Node) must(err error) {

@@ -25,6 +25,7 @@ type Rig struct {
 	DB     string   // "" for SQLite
 	Site   string   // path of a site file; "" for the built-in catalogue
 	Flags  []string // further ones of controllers
+	Token  string   // of who types the commands; "" for the administrator
 	before host
 }
 
@@ -57,6 +58,13 @@ func (r *Rig) In(t testing.TB) *Rig {
 	in := *r
 	in.TB = t
 	return &in
+}
+
+// As is the rig in the hands of the bearer of a token.
+func (r *Rig) As(token string) *Rig {
+	as := *r
+	as.Token = token
+	return &as
 }
 
 // Image is the folder of the image that tests use.
@@ -202,7 +210,7 @@ func (r *Rig) Muster(args ...string) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, r.Binary, args...)
-	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN=")
+	c.Env = append(os.Environ(), "MUSTER_DATA="+r.Data, "MUSTER_URL=", "MUSTER_TOKEN="+r.Token)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	err := c.Run()
