@@ -98,7 +98,6 @@ func freeForKey(path string, before savedLogin) error {
 }
 
 func (l savedLogin) forgetKey() error {
-	var fromAgent error
 	if l.Key != "" && os.Getenv(envAgent) != "" {
 		c, err := certificateOf(l.Key)
 		if err != nil {
@@ -108,7 +107,7 @@ func (l savedLogin) forgetKey() error {
 		_ = withAgent(context.Background(), func(a agent.ExtendedAgent) error { return a.Remove(c) })
 	}
 	if l.KeyFile == "" {
-		return fromAgent
+		return nil
 	}
 	var left []error
 	for _, path := range []string{l.KeyFile, certificatePath(l.KeyFile)} {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -60,7 +61,7 @@ func (l *laptop) login(waits *regexp.Regexp, act func(found string), args ...str
 	c.Env = l.env
 	var out bytes.Buffer
 	c.Stdout = &out
-	errors, err := c.StderrPipe()
+	words, err := c.StderrPipe()
 	if err == nil {
 		err = c.Start()
 	}
@@ -68,7 +69,7 @@ func (l *laptop) login(waits *regexp.Regexp, act func(found string), args ...str
 		l.Fatal(err)
 	}
 	var told strings.Builder
-	lines := bufio.NewScanner(errors)
+	lines := bufio.NewScanner(words)
 	for acted := false; lines.Scan(); {
 		told.WriteString(lines.Text() + "\n")
 		if found := waits.FindStringSubmatch(lines.Text()); found != nil && !acted {
@@ -98,8 +99,9 @@ classes:
   - {name: local, select: ["substrate = local"]}
 `)
 	traces := filepath.Join(t.TempDir(), "traces.json")
-	r.Flags = []string{"--log-level", "debug", "--traces", traces}
+	r.Flags = []string{"--log-level", "debug", "--traces", traces, "--ssh", "127.0.0.1:0"}
 	c := r.Start()
+	r.Run("machines", "add", "--local", "2", "--wait")
 	mine := newLaptop(r, c.URL)
 	typed := func(name string) func(string) { return func(code string) { p.Type(name, code) } }
 	var spoken strings.Builder
@@ -134,6 +136,47 @@ classes:
 			}
 		}
 	})
+	t.Run("the key opens the gateway, and the logout ends what it opened", func(t *testing.T) {
+		r := r.In(t)
+		r.Run("projects", "grant", "aero", "alice", "member")
+		r.Run("create", "cfd", "--nodes", "1", "--wait")
+		gateway := []string{"-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", gatewayPort(r), "cfd@127.0.0.1"}
+		r.Eventually(30*time.Second, "alice has an account", func() bool {
+			out, err := mine.run("ssh", append(gateway, "whoami; exit 7")...)
+			var exit *exec.ExitError
+			return errors.As(err, &exit) && exit.ExitCode() == 7 && out == "alice\n"
+		})
+		stays := exec.Command("ssh", append(gateway, "echo here; sleep 600")...)
+		stays.Env = mine.env
+		out, err := stays.StdoutPipe()
+		if err == nil {
+			err = stays.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
+			t.Fatal(line, err)
+		}
+		began, ended := time.Now(), make(chan error, 1)
+		if out, err := mine.run(r.Binary, "logout"); err != nil {
+			t.Fatal(out, err)
+		}
+		go func() { ended <- stays.Wait() }()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("it ended by itself")
+			}
+			t.Logf("the session ended %s after the logout", time.Since(began).Round(10*time.Millisecond))
+		case <-time.After(time.Minute): // 5 s are wanted; a busy machine is not what is tested here
+			_ = stays.Process.Kill()
+			t.Error("the session goes on after the logout")
+		}
+		if keys, _ := mine.run("ssh-add", "-L"); strings.Contains(keys, "cert") {
+			t.Error("the key is in the agent still:", keys)
+		}
+	})
 	t.Run("by a browser on this host, into a file; it is the same person", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "key")
 		out, err := mine.login(anOpen, func(address string) {
@@ -157,8 +200,12 @@ classes:
 		if about, err := os.Stat(file); err != nil || about.Mode().Perm() != 0o600 {
 			t.Error(about, err)
 		}
-		if keys, _ := mine.run("ssh-add", "-L"); strings.Contains(keys, "cert") {
-			t.Error("the earlier login's key is in the agent:", keys)
+		if again, err := mine.login(anOpen, func(address string) {
+			if response, err := http.Get(p.Browse("alice", address).String()); err != nil || response.StatusCode != http.StatusOK {
+				t.Error(err)
+			}
+		}, "--browser", "--key-file", file); err != nil {
+			t.Error("a second login over the first:", again, err)
 		}
 		if out, _ := mine.run(r.Binary, "tokens", "list"); strings.Count(out, "login from") != 1 {
 			t.Error("the earlier login goes on:", out)
@@ -241,6 +288,7 @@ classes:
 			t.Error("an ID token twice:", got)
 		}
 	})
+	r.Run("delete", "cfd", "--wait")
 	c.Stop()
 	t.Run("nothing secret was written down", func(t *testing.T) {
 		texts := map[string]string{"what was said": spoken.String()}
@@ -326,4 +374,21 @@ func ask(t *testing.T, base, method, path, token, body string) reply {
 		t.Fatal(err)
 	}
 	return reply{response.StatusCode, string(text)}
+}
+
+// gatewayPort is where the SSH gateway of a rig listens.
+func gatewayPort(r *rig.Rig) string {
+	r.Helper()
+	var announced struct {
+		SSH string
+	}
+	text, err := os.ReadFile(filepath.Join(r.Data, "controller.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &announced)
+	}
+	_, port, found := strings.Cut(announced.SSH, ":")
+	if err != nil || !found {
+		r.Fatalf("controller.json names no gateway: %s, %v", text, err)
+	}
+	return port
 }
