@@ -126,6 +126,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerMachines(api)
 	a.registerPasses(api)
 	a.registerNetworks(api)
+	a.registerCentres(api)
 	a.registerCatalogue(api)
 	a.registerStatus(api)
 	a.registerCost(api)

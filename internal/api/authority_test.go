@@ -42,6 +42,9 @@ func operations(t *testing.T) (all []operation) {
 	return all
 }
 
+// hostKey is a public key of which nobody has the private one.
+const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+
 // bodies are requests that are right in all but, perhaps, who makes them.
 var bodies = map[string]string{
 	"create-cluster":     "name: new\nnodes: 1\nproject: PROJECT\n",
@@ -63,6 +66,8 @@ var bodies = map[string]string{
 	"add-machines":       `{"machines": []}`,
 	"put-network":        `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
 	"quarantine-machine": `{}`,
+	"add-centre":         `{"name": "new", "login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
+	"change-centre":      `{"login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
 }
 
 // who calls: the roles are those in project aero.
@@ -74,10 +79,12 @@ type answers struct{ own, other string }
 // wanted spells out who may do what. What is not in it fails the test.
 var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site", "list-classes", "list-images", "get-calendar",
-		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in"},
+		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in",
+		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine", "put-network", "remove-network",
-		"add-person", "change-person", "add-person-token", "add-project"},
+		"add-person", "change-person", "add-person-token", "add-project",
+		"add-centre", "change-centre", "remove-centre", "get-centre-authority"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
@@ -153,7 +160,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{app}", "jupyter", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+						"{network}", "n1", "{app}", "jupyter", "{centre}", "arc", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}

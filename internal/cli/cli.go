@@ -76,6 +76,7 @@ func verbs() []verb {
 		{"audit", forOperators, (*app).audit},
 		{"machines", forOperators, (*app).machines},
 		{"networks", forOperators, (*app).networks},
+		{"clusters", forOperators, (*app).clusters},
 		{"classes", forOperators, (*app).classes},
 		{"images", forOperators, (*app).images},
 		{"rack", forOperators, (*app).rack},

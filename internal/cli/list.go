@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,13 +16,38 @@ func (a *app) list() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List clusters",
-		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are ready, and why a cluster is not ready. Deleted
-clusters are not listed; ` + "`muster get ID`" + ` still finds them.`,
+		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are ready, and why a
+cluster is not ready. Deleted clusters are not listed; ` + "`muster get ID`" + ` still finds them. Below stand registered clusters that Muster did
+not build, with the queues that your projects may use; as json or yaml, ` + "`muster clusters list`" + ` has those.`,
 		Example: `  muster list
   muster list -o json`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/clusters", a.printClusters)
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		clusters, raw, err := all[api.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
+		if err != nil {
+			return err
+		}
+		if *output != asTable {
+			return output.print(a.out, raw, nil)
+		}
+		centres, _, err := all[api.Centre](ctx, controller, "/v1/centres", cursor, nil)
+		if err != nil {
+			return err
+		}
+		a.printClusters(clusters)
+		if len(centres) > 0 {
+			fmt.Fprintln(a.out)
+			a.printCentres(centres)
+		}
+		return nil
+	})
+	return c
 }
 
 func (a *app) printClusters(clusters []api.Cluster) {

@@ -119,6 +119,7 @@ func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 
 func TestWithSeveralProjectsClustersAreToldByBothNames(t *testing.T) {
 	s := newSite(t)
+	s.answers("GET /v1/centres", 200, list[api.Centre]())
 	cluster := func(project, name string) api.Cluster {
 		return api.Cluster{Name: name, Project: project, Phase: "ready"}
 	}

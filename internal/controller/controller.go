@@ -22,6 +22,7 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
+	"muster/internal/centre"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
@@ -245,6 +246,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { world.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
+	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })

@@ -52,6 +52,7 @@ type Authority struct {
 	userCA    ssh.Signer
 	hostCA    ssh.Signer
 	loginCA   ssh.Signer
+	centreCA  ssh.Signer
 	web       []byte // seed; see Web
 	gatewayCA ssh.Signer
 }
@@ -67,7 +68,7 @@ func Open(root string) (*Authority, error) {
 	}
 	a := &Authority{}
 	seeds := map[string][]byte{}
-	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "ssh gateways", "web apps"} {
+	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "ssh gateways", "ssh centres", "web apps"} {
 		if seeds[use], err = derive(use); err != nil {
 			return nil, fmt.Errorf("derive the key for %s: %w", use, err)
 		}
@@ -84,6 +85,9 @@ func Open(root string) (*Authority, error) {
 		return nil, err
 	}
 	if a.gatewayCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh gateways"])); err != nil {
+		return nil, err
+	}
+	if a.centreCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh centres"])); err != nil {
 		return nil, err
 	}
 	return a, a.signItself()

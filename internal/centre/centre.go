@@ -1,0 +1,258 @@
+// Package centre is about clusters that Muster did not build: who may go there and as whom, how one gets there, and what
+// is to be seen of their batch systems.
+//
+// What enters: rows that operators wrote, callers, and what the batch systems of centres print, which nobody vouches for.
+// What leaves: targets for the gateway, and observations for the store. It writes nothing else, and changes nothing at a
+// centre.
+package centre
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/access"
+	"muster/internal/environment/identity"
+	"muster/internal/gateway/target"
+	"muster/internal/store"
+)
+
+// certificateLife is how long what opens a login host is good. It has to last for one handshake.
+const certificateLife = 5 * time.Minute
+
+// Place is where somebody may go, and as whom.
+type Place struct {
+	Centre  store.Centre
+	Project string // whose membership lets them in
+	Account string
+	Person  string
+}
+
+// Refused says why somebody may not go to a centre that they know of, and what would help.
+type Refused struct{ Text, Hint string }
+
+func (r *Refused) Error() string { return r.Text + " (" + r.Hint + ")" }
+
+// Enter finds the place that a reference, NAME or PROJECT/NAME, means to a caller who wants to log in there. ErrNotFound
+// if they know of no such centre, *Refused if they may not go there.
+func Enter(c access.Caller, ref string, all []store.Centre) (Place, error) {
+	type door struct {
+		store.Centre
+		store.CentreProject
+	}
+	var doors []door
+	for _, one := range all {
+		for _, p := range one.Projects {
+			doors = append(doors, door{one, p})
+		}
+	}
+	known := access.Choose(c, ref, doors, func(d door) (project, name string) { return d.Project, d.Name })
+	if len(known) == 0 {
+		return Place{}, fmt.Errorf("centre %s: %w", ref, store.ErrNotFound)
+	}
+	name := known[0].Name
+	var open []Place
+	for _, d := range known {
+		if !c.May(access.Enter, d.Project) {
+			continue
+		}
+		account := accountOf(d.Centre, d.CentreProject, c.Name)
+		if account != "" && !slices.ContainsFunc(open, func(p Place) bool { return p.Account == account }) {
+			open = append(open, Place{d.Centre, d.Project, account, c.Name})
+		}
+	}
+	if len(open) == 1 {
+		return open[0], nil
+	}
+	var words []string
+	for _, p := range open {
+		words = append(words, fmt.Sprintf("%s/%s as %s", p.Project, name, p.Account))
+	}
+	may := slices.ContainsFunc(known, func(d door) bool { return c.May(access.Enter, d.Project) })
+	switch {
+	case len(open) > 1:
+		return Place{}, &Refused{"you may go to " + name + " in more than one way: " + strings.Join(words, ", "), "write the project too"}
+	case may:
+		return Place{}, &Refused{fmt.Sprintf("centre %s knows no account of %s", name, c.Name), "an operator adds it with `muster clusters set`"}
+	}
+	return Place{}, &Refused{fmt.Sprintf("%s may not log in to centre %s", c.Name, name), "it takes an owner or member of project " + known[0].Project}
+}
+
+// accountOf is the account of a person who comes by a project; "" if they have none.
+func accountOf(c store.Centre, p store.CentreProject, person string) string {
+	switch p.Rule {
+	case store.SameAccount:
+		return person
+	case store.SharedAccount:
+		return p.Account
+	}
+	return c.Accounts[person]
+}
+
+// Target is the place as the gateway goes there.
+func (p Place) Target(a *identity.Authority) (target.Target, error) {
+	t, err := login(p.Centre)
+	t.Project, t.Account = p.Project, p.Account
+	t.Certify = func(key ssh.PublicKey) (string, error) {
+		return a.CertifyGuest(string(ssh.MarshalAuthorizedKey(key)), p.Person, p.Account, time.Now(), certificateLife)
+	}
+	return t, err
+}
+
+// probe is the centre as it is looked at.
+func probe(c store.Centre, a *identity.Authority) (target.Target, error) {
+	t, err := login(c)
+	t.Account = c.Probe
+	t.Certify = func(key ssh.PublicKey) (string, error) {
+		return a.CertifyProbe(string(ssh.MarshalAuthorizedKey(key)), c.Probe, time.Now(), certificateLife)
+	}
+	return t, err
+}
+
+// login is the way to a centre's login host, without an account.
+func login(c store.Centre) (target.Target, error) {
+	known, algorithms, err := hostKeys(c)
+	return target.Target{
+		Name: c.Name, Host: c.Login, Known: known, Algorithms: algorithms,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true}}
+			return d.DialContext(ctx, "tcp", c.Login)
+		},
+	}, err
+}
+
+// errStranger says that another host answers than the one registered.
+var errStranger = errors.New("the host that answers is not the one registered")
+
+// hostKeys says how the login host proves who it is.
+func hostKeys(c store.Centre) (ssh.HostKeyCallback, []string, error) {
+	if c.HostCA != "" {
+		ca, err := parseKey(c.HostCA)
+		checker := ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return same(key, ca) }}
+		return func(host string, remote net.Addr, key ssh.PublicKey) error {
+			if err := checker.CheckHostKey(host, remote, key); err != nil {
+				return fmt.Errorf("%w: %w", errStranger, err)
+			}
+			return nil
+		}, certificates(), err
+	}
+	var keys []ssh.PublicKey
+	var algorithms []string
+	for _, text := range c.HostKeys {
+		key, err := parseKey(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, key)
+		if key.Type() == ssh.KeyAlgoRSA { // the key's name is that of a signature that is no longer trusted
+			algorithms = append(algorithms, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+		} else {
+			algorithms = append(algorithms, key.Type())
+		}
+	}
+	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
+		if !slices.ContainsFunc(keys, func(one ssh.PublicKey) bool { return same(one, key) }) {
+			return fmt.Errorf("%w: its key is %s", errStranger, ssh.FingerprintSHA256(key))
+		}
+		return nil
+	}, algorithms, nil
+}
+
+// certificates are the kinds of host certificate that are taken.
+func certificates() []string {
+	return []string{ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01, ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01}
+}
+
+func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
+
+// parseKey reads a public key, with or without the host's name before it, as ssh-keyscan writes it.
+func parseKey(text string) (ssh.PublicKey, error) {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%.60q is no SSH public key", text)
+	}
+	if _, ok := key.(*ssh.Certificate); ok {
+		return nil, fmt.Errorf("%.60q is a certificate: give the key", text)
+	}
+	if algorithm := key.Type(); algorithm == "ssh-dss" {
+		return nil, fmt.Errorf("keys of type %s are no longer safe: give another key of the host", algorithm)
+	}
+	return key, nil
+}
+
+// account is what useradd(8) and directories of centres allow.
+var (
+	accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9._-]{0,31}$`)
+	hostName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$`)
+	queueName   = regexp.MustCompile(`^[!-~]{1,128}$`)
+)
+
+// Check puts what an operator says of a centre into the form in which it is stored, or says what is wrong with it.
+func Check(c store.Centre) (store.Centre, error) {
+	host, port, err := net.SplitHostPort(c.Login)
+	if err != nil {
+		host, port = strings.Trim(c.Login, "[]"), "22"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || !hostName.MatchString(host) {
+		return c, fmt.Errorf("login: %.80q is not HOST or HOST:PORT", c.Login)
+	}
+	c.Login = net.JoinHostPort(host, port)
+	if (c.HostCA == "") == (len(c.HostKeys) == 0) {
+		return c, errors.New("either the authority of its host keys is needed, or the keys themselves: who answers must be proved")
+	}
+	for i, text := range append(slices.Clone(c.HostKeys), c.HostCA) {
+		if text == "" {
+			continue
+		}
+		key, err := parseKey(text)
+		if err != nil {
+			return c, fmt.Errorf("host key: %w", err)
+		}
+		line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+		if i < len(c.HostKeys) {
+			c.HostKeys[i] = line
+		} else {
+			c.HostCA = line
+		}
+	}
+	if err := checkAccount("probe", c.Probe); err != nil {
+		return c, err
+	}
+	for _, p := range c.Projects {
+		if p.Rule == store.SharedAccount {
+			if err := checkAccount("project "+p.Project, p.Account); err != nil {
+				return c, err
+			}
+		}
+		for _, q := range p.Queues {
+			if !queueName.MatchString(q) {
+				return c, fmt.Errorf("project %s: %.80q is no name of a queue", p.Project, q)
+			}
+		}
+	}
+	for person, account := range c.Accounts {
+		if err := checkAccount("accounts: "+person, account); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func checkAccount(where, name string) error {
+	if !accountName.MatchString(name) {
+		return fmt.Errorf("%s: %.80q is no name of an account", where, name)
+	}
+	if name == "root" {
+		return fmt.Errorf("%s: nobody goes to a centre as root", where)
+	}
+	return nil
+}

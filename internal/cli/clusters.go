@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) clusters() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "clusters",
+		Short: "Register clusters that Muster did not build",
+		Long: `A centre's own batch system is reached through the same door as the clusters that Muster makes, by the members of the same
+projects: it is registered here. Its queues then show in ` + "`muster list`" + `.`,
+		Example: `  muster clusters ca
+  muster clusters register arc --login arc.example.org --host-key arc.keys --as same --project aero=cpu,gpu --wait
+  muster clusters list`,
+	}, a.clustersCA(), a.clustersRegister(), a.clustersSet(), a.clustersList(), a.clustersShow(), a.clustersUnregister())
+}
+
+func centrePath(name string) string { return "/v1/centres/" + url.PathEscape(name) }
+
+func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
+	centres, _, err := all[api.Centre](ctx, c, "/v1/centres", cursor, nil)
+	var list []string
+	for _, one := range centres {
+		list = append(list, one.Name+"\t"+string(one.State))
+	}
+	return list, err
+}
+
+func (a *app) clustersList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List registered clusters and their queues",
+		Long: `List the registered clusters that your projects may use, with the queues open to them: how many nodes are there, how many of them
+are free and how many have jobs. One that does not answer is shown with the reason, and its queues as they last were.`,
+		Example: `  muster clusters list`,
+		Args:    cobra.NoArgs,
+	}
+	return listing(a, c, "/v1/centres", func(centres []api.Centre) {
+		if len(centres) == 0 {
+			a.say("no clusters are registered; `muster clusters register` is for operators")
+			return
+		}
+		a.printCentres(centres)
+	})
+}
+
+func (a *app) printCentres(centres []api.Centre) {
+	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
+	for _, c := range centres {
+		row := []string{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
+		if len(c.Queues) == 0 {
+			t.row(append(row, "", "", "", "", "", "", "", c.Reason)...)
+		}
+		for i, q := range c.Queues {
+			reason := ""
+			if i == 0 {
+				reason = c.Reason
+			} else {
+				row = make([]string, len(row))
+			}
+			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used), told(q.Running), told(q.Waiting), reason)...)
+		}
+	}
+	t.print(a.out)
+}
+
+// told is a number that may not be known.
+func told(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+func centreColour(s api.CentreState) colour {
+	switch s {
+	case api.CentreOpen:
+		return green
+	case api.CentreSilent:
+		return red
+	}
+	return yellow
+}
+
+func (a *app) clustersShow() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a registered cluster",
+		Long: `Show where a registered cluster is, how its host is known, who may go there as which account, and its queues. Accounts of persons
+are shown to operators.`,
+		Example:           `  muster clusters show arc`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.centreNames),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var centre api.Centre
+		raw, err := controller.do(ctx, get(centrePath(args[0]), nil), &centre)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printCentre(centre) })
+	})
+	return c
+}
+
+func (a *app) printCentre(c api.Centre) {
+	facts := newTable()
+	facts.row("login", c.Login)
+	if c.HostCA != "" {
+		facts.row("host authority", c.HostCA)
+	}
+	for _, key := range c.HostKeys {
+		facts.row("host key", key)
+	}
+	facts.row("looked at as", c.Probe)
+	facts.row("last answered", age(c.SeenAt))
+	facts.print(a.out)
+	fmt.Fprintln(a.out)
+	if len(c.Projects) > 0 {
+		projects := newTable("PROJECT", "AS", "QUEUES")
+		for _, p := range c.Projects {
+			queues := strings.Join(p.Queues, ", ")
+			if queues == "" {
+				queues = "all"
+			}
+			as := p.Account
+			if as == "" {
+				as = p.Rule
+			}
+			projects.row(p.Project, as, queues)
+		}
+		projects.print(a.out)
+		fmt.Fprintln(a.out)
+	}
+	if len(c.Accounts) > 0 {
+		accounts := newTable("PERSON", "ACCOUNT")
+		for _, person := range slices.Sorted(maps.Keys(c.Accounts)) {
+			accounts.row(person, c.Accounts[person])
+		}
+		accounts.print(a.out)
+		fmt.Fprintln(a.out)
+	}
+	a.printCentres([]api.Centre{c})
+}
+
+func (a *app) clustersUnregister() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "unregister NAME",
+		Short: "Forget a registered cluster",
+		Long: `Forget a registered cluster: nobody gets there through the door any more. Nothing changes at the centre; its sshd should no
+longer trust the authority then.`,
+		Example:           `  muster clusters unregister arc`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.centreNames),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodDelete, centrePath(args[0]), nil), nil); err != nil {
+			return err
+		}
+		a.say("centre %s is forgotten", args[0])
+		return nil
+	})
+	return c
+}
+
+func (a *app) clustersCA() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ca",
+		Short: "Print what the sshd of a centre has to trust",
+		Long: `Print the public key that the sshd of a centre's login host has to trust, and where to write it. With it the centre lets in whom
+Muster sends, as the account that Muster names, for minutes; no key of Muster's or of its users lies there. With -o json it is
+the key alone.`,
+		Example: `  muster clusters ca
+  muster clusters ca -o json`,
+		Args: cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var ca api.CentreAuthority
+		raw, err := controller.do(ctx, get("/v1/centre-authority", nil), &ca)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			fmt.Fprintf(a.out, `# On the centre's login host, as root:
+cat > /etc/ssh/muster.pub <<'END'
+%s muster
+END
+# and in /etc/ssh/sshd_config, before the first Match:
+TrustedUserCAKeys /etc/ssh/muster.pub
+# Then have sshd read it: systemctl reload ssh
+`, ca.PublicKey)
+		})
+	})
+	return c
+}

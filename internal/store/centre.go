@@ -1,0 +1,262 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// AccountRule says as whom a project's people go to a centre.
+type AccountRule string
+
+// The rules.
+const (
+	SameAccount   AccountRule = "same"   // everybody under their own name
+	SharedAccount AccountRule = "shared" // all as one account of the project's
+	ListedAccount AccountRule = "listed" // everybody as the list says
+)
+
+// CentreProject lets the owners and members of a project in.
+type CentreProject struct {
+	Project string
+	Queues  []string // those that they may use; empty: all
+	Rule    AccountRule
+	Account string // the shared one
+}
+
+// CentreQueue is what was seen of a queue.
+type CentreQueue struct {
+	Name    string `json:"name"`
+	Up      bool   `json:"up"`                // runs jobs
+	State   string `json:"state,omitempty"`   // as the batch system calls it
+	Nodes   int    `json:"nodes"`             // that its jobs may run on
+	Free    int    `json:"free"`              // with nothing on them
+	Used    int    `json:"used"`              // with jobs; the rest is out of order, or taken out
+	Running *int   `json:"running,omitempty"` // jobs; nil: not told
+	Waiting *int   `json:"waiting,omitempty"`
+}
+
+// Centre is a cluster that Muster did not build.
+type Centre struct {
+	Name      string
+	Login     string   // HOST:PORT of its sshd
+	HostCA    string   // the authority of its host keys; or
+	HostKeys  []string // the keys themselves
+	Probe     string   // the account that asks for queues
+	Projects  []CentreProject
+	Accounts  map[string]string // by person, for ListedAccount
+	CreatedAt time.Time
+
+	AskedAt  time.Time // when somebody last set out to look at it
+	LookedAt time.Time // when the last look ended; zero: not since it was last changed
+	SeenAt   time.Time // last answered; zero: never
+	LostAt   time.Time // since when it does not answer; zero: it does
+	Reason   string    // why not
+	System   string
+	Queues   []CentreQueue // as they were at SeenAt
+}
+
+// Of is what a project may there.
+func (c Centre) Of(project string) (CentreProject, bool) {
+	i := slices.IndexFunc(c.Projects, func(p CentreProject) bool { return p.Project == project })
+	if i < 0 {
+		return CentreProject{}, false
+	}
+	return c.Projects[i], true
+}
+
+// AddCentre registers a centre; ErrExists if there is one of that name, or if two projects would share an account.
+func (tx *Tx) AddCentre(ctx context.Context, c Centre) error {
+	_, err := tx.exec(ctx, `INSERT INTO centre (name, login, host_ca, host_keys, probe, created_at) VALUES ($1, $2, $3, $4, $5, now_ms())`,
+		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
+	if taken(err) {
+		return fmt.Errorf("centre %s: %w", c.Name, ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add centre: %w", err)
+	}
+	return tx.admitTo(ctx, c)
+}
+
+// ChangeCentre writes everything that operators say of a centre, and has it looked at anew. What was seen stays.
+func (tx *Tx) ChangeCentre(ctx context.Context, c Centre) error {
+	n, err := tx.exec(ctx, `UPDATE centre SET login = $2, host_ca = $3, host_keys = $4, probe = $5, asked_at = 0, looked_at = NULL WHERE name = $1`,
+		c.Name, c.Login, c.HostCA, strings.Join(c.HostKeys, "\n"), c.Probe)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM centre_project WHERE centre = $1`, c.Name)
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM centre_account WHERE centre = $1`, c.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("change centre %s: %w", c.Name, err)
+	}
+	return tx.admitTo(ctx, c)
+}
+
+// admitTo writes who may go to a centre.
+func (tx *Tx) admitTo(ctx context.Context, c Centre) error {
+	for _, p := range c.Projects {
+		queues, err := json.Marshal(append([]string{}, p.Queues...))
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, `INSERT INTO centre_project (centre, project, queues, rule, account) VALUES ($1, $2, $3, $4, $5)`,
+			c.Name, p.Project, string(queues), string(p.Rule), p.Account)
+		if taken(err) {
+			return fmt.Errorf("account %s of centre %s for a second project: %w", p.Account, c.Name, ErrExists)
+		}
+		if err != nil {
+			return fmt.Errorf("let project %s into centre %s: %w", p.Project, c.Name, err)
+		}
+	}
+	for person, account := range c.Accounts {
+		if _, err := tx.exec(ctx, `INSERT INTO centre_account (centre, person, account) VALUES ($1, $2, $3)`, c.Name, person, account); err != nil {
+			return fmt.Errorf("account of %s at centre %s: %w", person, c.Name, err)
+		}
+	}
+	return tx.accessChanged(ctx)
+}
+
+// RemoveCentre forgets a centre; ErrNotFound if there is none.
+func (tx *Tx) RemoveCentre(ctx context.Context, name string) error {
+	n, err := tx.exec(ctx, `DELETE FROM centre WHERE name = $1`, name)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("remove centre %s: %w", name, err)
+	}
+	return tx.accessChanged(ctx)
+}
+
+// Centre finds a centre.
+func (tx *Tx) Centre(ctx context.Context, name string) (Centre, error) {
+	all, err := tx.centres(ctx, name)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("centre %s: %w", name, ErrNotFound)
+	}
+	if err != nil {
+		return Centre{}, err
+	}
+	return all[0], nil
+}
+
+// Centres lists all by name.
+func (tx *Tx) Centres(ctx context.Context) ([]Centre, error) { return tx.centres(ctx, "") }
+
+// centres lists those of a name, "" for all.
+func (tx *Tx) centres(ctx context.Context, name string) ([]Centre, error) {
+	all, err := list(ctx, tx, scanCentre, `SELECT name, login, host_ca, host_keys, probe, created_at, asked_at, looked_at, seen_at, lost_at, reason, system, queues
+		FROM centre WHERE $1 = '' OR name = $1 ORDER BY name`, name)
+	if err != nil {
+		return nil, fmt.Errorf("list centres: %w", err)
+	}
+	at := map[string]*Centre{}
+	for i := range all {
+		at[all[i].Name] = &all[i]
+	}
+	projects := func(r scanner) (p CentreProject, err error) {
+		var centre, queues string
+		if err = r.Scan(&centre, &p.Project, &queues, &p.Rule, &p.Account); err == nil {
+			err = json.Unmarshal([]byte(queues), &p.Queues)
+		}
+		if c := at[centre]; c != nil { // nil: registered since, by another replica
+			c.Projects = append(c.Projects, p)
+		}
+		return p, err
+	}
+	if _, err := list(ctx, tx, projects, `SELECT centre, project, queues, rule, account FROM centre_project
+		WHERE $1 = '' OR centre = $1 ORDER BY centre, project`, name); err != nil {
+		return nil, fmt.Errorf("list the projects of centres: %w", err)
+	}
+	accounts := func(r scanner) (account string, err error) {
+		var centre, person string
+		err = r.Scan(&centre, &person, &account)
+		if c := at[centre]; c != nil {
+			c.Accounts[person] = account
+		}
+		return account, err
+	}
+	if _, err := list(ctx, tx, accounts, `SELECT centre, person, account FROM centre_account WHERE $1 = '' OR centre = $1`, name); err != nil {
+		return nil, fmt.Errorf("list the accounts of centres: %w", err)
+	}
+	return all, nil
+}
+
+func scanCentre(r scanner) (Centre, error) {
+	c := Centre{Accounts: map[string]string{}}
+	var keys, queues string
+	var created, asked int64
+	var looked, seen, lost sql.NullInt64
+	if err := r.Scan(&c.Name, &c.Login, &c.HostCA, &keys, &c.Probe, &created, &asked, &looked, &seen, &lost, &c.Reason, &c.System, &queues); err != nil {
+		return c, err
+	}
+	if keys != "" {
+		c.HostKeys = strings.Split(keys, "\n")
+	}
+	c.CreatedAt = instant(created)
+	c.AskedAt = instant(asked)
+	for _, when := range []struct {
+		from sql.NullInt64
+		to   *time.Time
+	}{{looked, &c.LookedAt}, {seen, &c.SeenAt}, {lost, &c.LostAt}} {
+		if when.from.Valid {
+			*when.to = instant(when.from.Int64)
+		}
+	}
+	if err := json.Unmarshal([]byte(queues), &c.Queues); err != nil {
+		return c, fmt.Errorf("queues of centre %s: %w", c.Name, err)
+	}
+	return c, nil
+}
+
+// DueCentre is a centre that nobody has looked at for as long as every; ErrNotFound if there is none. It counts as looked
+// at from now on, so that no other replica does the same.
+func (tx *Tx) DueCentre(ctx context.Context, every time.Duration) (Centre, error) {
+	scan := func(r scanner) (name string, err error) { return name, r.Scan(&name) }
+	name, err := one(ctx, tx, scan, `UPDATE centre SET asked_at = now_ms() WHERE name = (
+			SELECT name FROM centre WHERE asked_at <= now_ms() - $1 ORDER BY asked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING name`, every.Milliseconds())
+	if err != nil {
+		return Centre{}, fmt.Errorf("find a centre to look at: %w", err)
+	}
+	return tx.Centre(ctx, name)
+}
+
+// CentreSeen writes what a centre answered to the look that began when DueCentre returned c; back says that it had not,
+// before. A look that a change of the centre has overtaken leaves nothing.
+func (tx *Tx) CentreSeen(ctx context.Context, c Centre, system string, queues []CentreQueue) (back bool, err error) {
+	text, err := json.Marshal(append([]CentreQueue{}, queues...))
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.exec(ctx, `UPDATE centre SET lost_at = NULL, reason = '' WHERE name = $1 AND asked_at = $2 AND (lost_at IS NOT NULL OR seen_at IS NULL)`,
+		c.Name, c.AskedAt.UnixMilli())
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE centre SET looked_at = now_ms(), seen_at = now_ms(), system = $3, queues = $4 WHERE name = $1 AND asked_at = $2`,
+			c.Name, c.AskedAt.UnixMilli(), system, string(text))
+	}
+	if err != nil {
+		return false, fmt.Errorf("write what centre %s answered: %w", c.Name, err)
+	}
+	return n > 0, nil
+}
+
+// CentreLost is CentreSeen for a look that failed, and why; gone says that the centre did answer, before.
+func (tx *Tx) CentreLost(ctx context.Context, c Centre, reason string) (gone bool, err error) {
+	n, err := tx.exec(ctx, `UPDATE centre SET lost_at = now_ms() WHERE name = $1 AND asked_at = $2 AND lost_at IS NULL`, c.Name, c.AskedAt.UnixMilli())
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE centre SET looked_at = now_ms(), reason = $3 WHERE name = $1 AND asked_at = $2`, c.Name, c.AskedAt.UnixMilli(), reason)
+	}
+	if err != nil {
+		return false, fmt.Errorf("write why centre %s does not answer: %w", c.Name, err)
+	}
+	return n > 0, nil
+}
