@@ -139,8 +139,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Why says in a user's words why a centre could not be reached.
-func Why(c store.Centre, err error) string {
+// Why says in a user's words why a centre could not be logged in to as an account.
+func Why(c store.Centre, account string, err error) string {
 	var handshake target.HandshakeError
 	var network *net.OpError
 	var unknown *net.DNSError
@@ -149,7 +149,7 @@ func Why(c store.Centre, err error) string {
 	case errors.Is(err, errStranger):
 		return clean(text, 300)
 	case errors.As(err, &handshake) && strings.Contains(text, "unable to authenticate"):
-		return fmt.Sprintf("%s does not let account %s in: does its sshd trust what `muster clusters ca` prints?", c.Login, c.Probe)
+		return fmt.Sprintf("%s does not let account %s in: does its sshd trust what `muster clusters ca` prints, and is there such an account?", c.Login, account)
 	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key") && c.HostCA != "":
 		return c.Login + " shows no host certificate: register its host key instead"
 	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key"):

@@ -1,7 +1,7 @@
 // Package centre is about clusters that Muster did not build: who may go there and as whom, how one gets there, and what
 // is to be seen of their batch systems.
 //
-// What enters: rows that operators wrote, callers, and what the batch systems of centres print, which nobody vouches for.
+// What enters: rows that operators wrote, and what the batch systems of centres print, which nobody vouches for.
 // What leaves: targets for the gateway, and observations for the store. It writes nothing else, and changes nothing at a
 // centre.
 package centre
@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/access"
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
 	"muster/internal/store"
@@ -29,66 +28,8 @@ import (
 // certificateLife is how long what opens a login host is good. It has to last for one handshake.
 const certificateLife = 5 * time.Minute
 
-// Place is where somebody may go, and as whom.
-type Place struct {
-	Centre  store.Centre
-	Project string // whose membership lets them in
-	Account string
-	Person  string
-}
-
-// Refused says why somebody may not go to a centre that they know of, and what would help.
-type Refused struct{ Text, Hint string }
-
-func (r *Refused) Error() string { return r.Text + " (" + r.Hint + ")" }
-
-// Enter finds the place that a reference, NAME or PROJECT/NAME, means to a caller who wants to log in there. ErrNotFound
-// if they know of no such centre, *Refused if they may not go there.
-func Enter(c access.Caller, ref string, all []store.Centre) (Place, error) {
-	type door struct {
-		store.Centre
-		store.CentreProject
-	}
-	var doors []door
-	for _, one := range all {
-		for _, p := range one.Projects {
-			doors = append(doors, door{one, p})
-		}
-	}
-	known := access.Choose(c, ref, doors, func(d door) (project, name string) { return d.Project, d.Name })
-	if len(known) == 0 {
-		return Place{}, fmt.Errorf("centre %s: %w", ref, store.ErrNotFound)
-	}
-	name := known[0].Name
-	var open []Place
-	for _, d := range known {
-		if !c.May(access.Enter, d.Project) {
-			continue
-		}
-		account := accountOf(d.Centre, d.CentreProject, c.Name)
-		if account != "" && !slices.ContainsFunc(open, func(p Place) bool { return p.Account == account }) {
-			open = append(open, Place{d.Centre, d.Project, account, c.Name})
-		}
-	}
-	if len(open) == 1 {
-		return open[0], nil
-	}
-	var words []string
-	for _, p := range open {
-		words = append(words, fmt.Sprintf("%s/%s as %s", p.Project, name, p.Account))
-	}
-	may := slices.ContainsFunc(known, func(d door) bool { return c.May(access.Enter, d.Project) })
-	switch {
-	case len(open) > 1:
-		return Place{}, &Refused{"you may go to " + name + " in more than one way: " + strings.Join(words, ", "), "write the project too"}
-	case may:
-		return Place{}, &Refused{fmt.Sprintf("centre %s knows no account of %s", name, c.Name), "an operator adds it with `muster clusters set`"}
-	}
-	return Place{}, &Refused{fmt.Sprintf("%s may not log in to centre %s", c.Name, name), "it takes an owner or member of project " + known[0].Project}
-}
-
-// accountOf is the account of a person who comes by a project; "" if they have none.
-func accountOf(c store.Centre, p store.CentreProject, person string) string {
+// Account is as whom a person goes to a centre who comes by a project; "" if there is no account for them.
+func Account(c store.Centre, p store.CentreProject, person string) string {
 	switch p.Rule {
 	case store.SameAccount:
 		return person
@@ -98,12 +39,12 @@ func accountOf(c store.Centre, p store.CentreProject, person string) string {
 	return c.Accounts[person]
 }
 
-// Target is the place as the gateway goes there.
-func (p Place) Target(a *identity.Authority) (target.Target, error) {
-	t, err := login(p.Centre)
-	t.Project, t.Account = p.Project, p.Account
+// Way is how a person gets to a centre, as the account.
+func Way(a *identity.Authority, c store.Centre, person, account string) (target.Target, error) {
+	t, err := login(c)
+	t.Account = account
 	t.Certify = func(key ssh.PublicKey) (string, error) {
-		return a.CertifyGuest(string(ssh.MarshalAuthorizedKey(key)), p.Person, p.Account, time.Now(), certificateLife)
+		return a.CertifyGuest(string(ssh.MarshalAuthorizedKey(key)), person, account, time.Now(), certificateLife)
 	}
 	return t, err
 }

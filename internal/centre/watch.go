@@ -70,7 +70,7 @@ func (w *Watcher) look(ctx context.Context, c store.Centre) {
 	}
 	why := ""
 	if err != nil {
-		why = Why(c, err)
+		why = Why(c, c.Probe, err)
 	}
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
 		if why != "" {

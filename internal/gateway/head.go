@@ -60,6 +60,9 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	if c.err != nil {
 		v.g.Log.WarnContext(ctx, "cannot reach a place", "project", p.Project, "place", p.Name, "error", c.err)
 		v.record(ctx, e, "it did not answer")
+		if p.Why != nil {
+			return nil, p.Why(v.who.caller.Name, c.err)
+		}
 		return nil, &Refusal{Text: p.Name + " does not answer", Hint: "`muster describe " + p.ref() + "` shows its state"}
 	}
 	e.inside, e.close = c.conn, func() { _ = c.conn.Close() }

@@ -29,6 +29,8 @@ type Place struct {
 	Admits func(person string) bool
 	// Open says how to get in. Why one cannot now is a *Refusal. It asks the store only.
 	Open func(ctx context.Context, tx *store.Tx, person string) (Target, error)
+	// Why says what it means when connecting failed; nil: there are no better words than that it did.
+	Why func(person string, err error) *Refusal
 }
 
 // ref is how a person may call a place, wherever else there is one of that name.

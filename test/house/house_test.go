@@ -48,7 +48,7 @@ var above = map[string][]string{
 	"internal/environment/power":       {"internal/inventory", "internal/netns"},
 	"internal/environment/identity":    {},
 	"internal/gateway/target":          {},
-	"internal/centre":                  {"internal/access", "internal/environment/identity", "internal/gateway/target", "internal/store"},
+	"internal/centre":                  {"internal/environment/identity", "internal/gateway/target", "internal/store"},
 	"internal/environment/images":      {"internal/environment/initramfs", "internal/kmod"},
 	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
 	"internal/environment/initramfs":   {},
