@@ -58,6 +58,11 @@ func TestMetricsNeedATokenAndCountWhatWasAnswered(t *testing.T) {
 	if answer.StatusCode != http.StatusUnauthorized || answer.Header.Get("WWW-Authenticate") == "" {
 		t.Errorf("without a token: %s", answer.Status)
 	}
+	call(t, s, "POST", "/v1/people", `{"name": "bob"}`)
+	tenant, _ := call(t, s, "POST", "/v1/people/bob/tokens", `{"name": "x"}`).body["token"].(string)
+	if got := call(t, s, "GET", "/metrics", "", "Authorization", "Bearer "+tenant); got.status != http.StatusForbidden || !strings.Contains(got.text, "bob may not read the metrics") {
+		t.Errorf("a tenant: %d %s", got.status, got.text)
+	}
 	call(t, s, "GET", "/v1/clusters", "")
 	call(t, s, "GET", "/v1/clusters/nobody", "")
 	metrics := call(t, s, "GET", "/metrics", "").text

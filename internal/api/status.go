@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/store"
 )
@@ -80,9 +81,13 @@ func (a *API) Probes(mux *http.ServeMux) {
 	})
 }
 
-// metrics serves them to whoever has a token.
+// metrics serves them to operators, as they name all projects; a token that only reads is enough.
 func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
-	if _, p := a.bearer(r.Context(), r.Header.Get("Authorization")); p != nil {
+	caller, p := a.bearer(r.Context(), r.Header.Get("Authorization"))
+	if p == nil && !caller.May(access.Survey, "") {
+		p = forbidden(caller, &asked{action: access.Survey, summary: "Read the metrics"})
+	}
+	if p != nil {
 		if p.Status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", challenge)
 		}

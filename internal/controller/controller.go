@@ -310,12 +310,14 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return err
 }
 
-// housekeep forgets the answers kept for repeated requests after a day.
+// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.
 func (k *controller) housekeep(ctx context.Context) error {
 	for {
-		err := k.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetAnswers(ctx, 24*time.Hour) })
+		err := k.db.Update(ctx, func(tx *store.Tx) error {
+			return errors.Join(tx.ForgetAnswers(ctx, 24*time.Hour), tx.ForgetTokens(ctx, 24*time.Hour), tx.ForgetEntries(ctx, k.admission.Catalogue.AuditKeep))
+		})
 		if err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot forget old answers", "error", err)
+			k.Log.Error("cannot forget what is old", "error", err)
 		}
 		select {
 		case <-ctx.Done():

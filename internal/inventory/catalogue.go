@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -29,6 +30,8 @@ type Catalogue struct {
 	Acceptance Acceptance
 	Leases     Leases
 	Login      Login
+	// AuditKeep is how long it is kept who did what.
+	AuditKeep time.Duration
 	// Silence is how long the agent of a node may be silent before the node is failed; 0: the default.
 	Silence time.Duration
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
@@ -60,8 +63,11 @@ type siteFile struct {
 	Charge     []string               `yaml:"charge"`
 	Projects   map[string]projectFile `yaml:"projects"`
 	Leases     leasesWritten          `yaml:"leases"`
-	Login      *loginWritten          `yaml:"login"`
-	Classes    []struct {
+	Audit      struct {
+		Keep string `yaml:"keep"`
+	} `yaml:"audit"`
+	Login   *loginWritten `yaml:"login"`
+	Classes []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
 		Price  string   `yaml:"price"`
@@ -116,6 +122,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	}
 	if c.Leases, err = file.Leases.read(); err != nil {
 		return c, err
+	}
+	if c.AuditKeep, err = parseSpan(cmp.Or(file.Audit.Keep, "400d")); err != nil || c.AuditKeep < 24*time.Hour {
+		return c, fmt.Errorf("audit.keep: %q; write how long it is to be kept who did what, from 1d to ten years, for example 400d", file.Audit.Keep)
 	}
 	if c.Login, err = file.Login.read(); err != nil {
 		return c, err
