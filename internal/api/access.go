@@ -49,8 +49,8 @@ func (a *API) registerAccess(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "add-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Register an SSH public key; it opens all your clusters",
 		DefaultStatus: http.StatusCreated, Errors: []int{409, 422}, Tags: tags}, a.addKey)
 	huma.Register(api, huma.Operation{OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}", Summary: "Forget an SSH key", Errors: []int{404}, Tags: tags}, a.deleteKey)
-	huma.Register(api, huma.Operation{OperationID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate", Summary: "Sign an SSH key for a few minutes", Errors: []int{404, 409, 422}, Tags: tags}, a.certify)
-	huma.Register(api, huma.Operation{OperationID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel", Summary: "Open a connection to the SSH port of a cluster's node",
+	huma.Register(api, huma.Operation{OperationID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate", Summary: "Enter a cluster: have an SSH key signed for a few minutes", Errors: []int{404, 409, 422}, Tags: tags}, a.certify)
+	huma.Register(api, huma.Operation{OperationID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel", Summary: "Enter a cluster: open a connection to the SSH port of one of its nodes",
 		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.", Tags: tags, Errors: []int{404, 409, 426},
 		Responses: map[string]*huma.Response{"101": {Description: "the connection is open"}}}, a.tunnel)
 }

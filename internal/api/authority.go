@@ -153,8 +153,8 @@ func unauthorized() *Problem {
 // forbidden says why a caller may not do something that they know of.
 func forbidden(c access.Caller, r *asked) *Problem {
 	what := "do this"
-	if r.summary != "" {
-		what = strings.ToLower(r.summary[:1]) + r.summary[1:]
+	if brief, _, _ := strings.Cut(r.summary, ":"); brief != "" {
+		what = strings.ToLower(brief[:1]) + brief[1:]
 	}
 	rule, text := access.Rules()[r.action], fmt.Sprintf("%s may not %s", c.Name, what)
 	hint := "it takes an operator of the site"

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ func (a *app) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who did what, or tried to",
 		Long: `Show the audit log, oldest first: every request to the API and every session, allowed or refused, with who made it and from where;
-never what passed through it. You see what you did yourself, an owner also what was done in their projects, an operator all.`,
+never what passed through it. What was only looked at is left out of the table without --all. You see what you did yourself, an owner also what was done in their projects, an operator all.`,
 		Example: `  muster audit --since 1h
   muster audit --project aero --person bob
   muster audit --since 2026-11-01 -o json`,
@@ -28,6 +29,7 @@ never what passed through it. You see what you did yourself, an owner also what 
 	since := c.Flags().String("since", "1d", "only from this `TIME` on: 2h or 3d ago, a day, or RFC 3339")
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
+	looks := c.Flags().Bool("all", false, "also what was only looked at")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		from, err := past(*since, time.Now())
@@ -48,14 +50,19 @@ never what passed through it. You see what you did yourself, an owner also what 
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.printAudit(entries) })
+		return output.print(a.out, raw, func() { a.printAudit(entries, *looks) })
 	})
 	return c
 }
 
-func (a *app) printAudit(entries []api.Entry) {
+func (a *app) printAudit(entries []api.Entry, looks bool) {
+	if !looks {
+		entries = slices.DeleteFunc(entries, func(e api.Entry) bool {
+			return e.Outcome == "200" && (strings.HasPrefix(e.Action, "get-") || strings.HasPrefix(e.Action, "list-"))
+		})
+	}
 	if len(entries) == 0 {
-		a.say("nothing of that time is for you to see; `--since 30d` looks further back")
+		a.say("nothing of that time is for you to see; `--since 30d` looks further back, --all shows also what was only looked at")
 		return
 	}
 	t := newTable("TIME", "WHO", "DOOR", "WHAT", "PROJECT", "OF", "OUTCOME", "FROM", "WITH")

@@ -106,9 +106,13 @@ func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/audit", 200, list(
 		api.Entry{At: ago(0), Person: "bob", Door: store.APIDoor, Action: "delete-cluster", Project: "aero", Object: "cfd", Outcome: "403", Remote: "10.0.0.9:5000", Token: "t-2"},
+		api.Entry{At: ago(time.Second), Person: "bob", Door: store.APIDoor, Action: "list-clusters", Outcome: "200"},
 		api.Entry{At: ago(time.Minute), Person: "alice", Door: store.SSHDoor, Action: "shell", Project: "aero", Object: "cfd", Outcome: "0"}))
 	r := muster(t, "audit", "--person", "bob", "--since", "2h")
-	r.wants(t, 0, "403")
+	if r.wants(t, 0, "403"); strings.Contains(r.out, "list-clusters") {
+		t.Errorf("it is full of what was only looked at: %s", r.out)
+	}
+	muster(t, "audit", "--all").wants(t, 0, "list-clusters")
 	if strings.Index(r.out, "alice") > strings.Index(r.out, "delete-cluster") {
 		t.Error(r.out)
 	}
