@@ -46,6 +46,7 @@ type API struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
+	SSH       string         // host:port of this controller's SSH gateway; empty: none
 	Web       *webdoor.Place // where the door for web apps is; nil: there is none
 
 	tries tries
@@ -122,6 +123,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerTokens(api)
 	a.registerLogin(api)
 	a.registerAudit(api)
+	a.registerSessions(api)
 	a.registerEvents(api)
 	a.registerMachines(api)
 	a.registerPasses(api)

@@ -79,16 +79,17 @@ type answers struct{ own, other string }
 // wanted spells out who may do what. What is not in it fails the test.
 var wanted = map[answers][]string{
 	{"yyyyy", "yyyyy"}: {"list-keys", "add-key", "delete-key", "list-tokens", "add-token", "delete-token", "get-site", "list-classes", "list-images", "get-calendar",
-		"list-projects", "list-audit", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in",
+		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in",
 		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine", "put-network", "remove-network",
-		"add-person", "change-person", "add-person-token", "add-project",
+		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
 		"add-centre", "change-centre", "remove-centre", "get-centre-authority"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
 	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app"},
+	{"???yy", "????y"}: {"end-session"},
 	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project"},
 }
 
@@ -119,6 +120,10 @@ func tenants(t *testing.T, db *store.Store) {
 				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project
 			if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
+				return err
+			}
+			session := store.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd", Project: project}
+			if err := tx.BeginSession(ctx, session); err != nil {
 				return err
 			}
 			if err := tx.AddSnapshot(ctx, store.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id, Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
@@ -160,7 +165,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{app}", "jupyter", "{centre}", "arc", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}

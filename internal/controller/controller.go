@@ -217,7 +217,7 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, yard)
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Login: k.login, Telemetry: k.telemetry, About: about}
+		Login: k.login, Telemetry: k.telemetry, About: about, SSH: k.sshAddress()}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ func closed(c store.Cluster, head store.Node) error {
 	case c.Phase == store.Paused:
 		return &Refusal{
 			Text: fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
-			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == store.ToPause && c.Spec.ResumesOnLogin(),
+			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == store.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == store.Present,
 		}
 	case c.Desired == store.ToPause:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}

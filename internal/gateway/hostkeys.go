@@ -2,16 +2,14 @@ package gateway
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/pem"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/environment/identity"
 	"muster/internal/store"
 )
 
@@ -29,24 +27,6 @@ type hostKeys struct {
 	certifiedAt time.Time
 	plain       []ssh.Signer // the key in use, then those that will follow it
 	certified   ssh.Signer   // the key in use, with its certificate
-}
-
-// NewHostKey makes a host key.
-func NewHostKey() (store.GatewayKey, error) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return store.GatewayKey{}, err
-	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		return store.GatewayKey{}, err
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		return store.GatewayKey{}, err
-	}
-	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
-	return store.GatewayKey{Line: line, Private: string(pem.EncodeToMemory(block))}, nil
 }
 
 // loadKeys reads the keys, the first time making one, and certifies the one in use anew when that is due. It may be
@@ -70,7 +50,7 @@ func (g *Gateway) loadKeys(ctx context.Context) error {
 
 // firstKey makes a site's first key. Replicas that start together may make one each: the last one counts.
 func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err error) {
-	made, err := NewHostKey()
+	line, private, err := identity.NewHostKey()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +58,7 @@ func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err er
 		if keys, err = tx.GatewayKeys(ctx); err != nil || len(keys) > 0 {
 			return err
 		}
-		if err := tx.AddGatewayKey(ctx, made, 0); err != nil {
+		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: private}, 0); err != nil {
 			return err
 		}
 		keys, err = tx.GatewayKeys(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -148,7 +149,9 @@ func (s *relayed) run(ctx context.Context) {
 		}
 		_ = s.inside.Close() // the client has closed the channel
 	})
-	go func() { // ends with the client's input, or at the first write after the place has closed
+	ended, exited := make(chan struct{}), make(chan struct{})
+	go func() { // until the client's input ends, or at the first write after the place has closed
+		defer close(ended)
 		s.e.flow.toPlace(s.inside, s.outside)
 		_ = s.inside.CloseWrite()
 	}()
@@ -158,18 +161,42 @@ func (s *relayed) run(ctx context.Context) {
 	go func() {
 		defer close(finished)
 		output.Wait()
+		lastWords(ended, exited)
 		_ = s.outside.CloseWrite()
 	}()
+	exit := sync.OnceFunc(func() { close(exited) })
 	for r := range s.answers {
 		ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
 		if r.WantReply {
 			_ = r.Reply(ok && err == nil, nil)
 		}
+		if r.Type == "exit-status" || r.Type == "exit-signal" {
+			exit()
+		}
 	}
+	exit()
 	<-finished
 	_ = s.outside.Close()
 	all.Wait()
 	s.tape.close()
+}
+
+// silence is how long a command that has closed its output may go on before the client is told of that.
+const silence = time.Second
+
+// lastWords waits with the end of the output for the exit code. A client whose input has ended too closes the channel at
+// the end of the output, and what comes after that is lost.
+func lastWords(ended, exited <-chan struct{}) {
+	select {
+	case <-exited:
+		return
+	case <-time.After(silence):
+	}
+	select {
+	case <-ended:
+		<-exited
+	default:
+	}
 }
 
 // pass hands a request of the client's on.

@@ -1,15 +1,23 @@
 package e2e_test
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"muster/test/rig"
 )
@@ -44,6 +52,19 @@ func newDoor(r *rig.Rig) door {
 		"UserKnownHostsFile " + filepath.Join(d.dir, "known_hosts"), "GlobalKnownHostsFile /dev/null", "BatchMode yes", "LogLevel ERROR", "StrictHostKeyChecking no", "User admin"}
 	if err := os.WriteFile(d.config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		r.Fatal(err)
+	}
+	return d
+}
+
+// with is the door with another configuration.
+func (d door) with(old, changed string) door {
+	d.Helper()
+	text, err := os.ReadFile(d.config)
+	if err == nil {
+		d.config = d.File("config", strings.ReplaceAll(string(text), old, changed))
+	}
+	if err != nil {
+		d.Fatal(err)
 	}
 	return d
 }
@@ -93,8 +114,245 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 		d.expect(rig.Result{Out: "admin\n"}, "ssh", "admin+default/cfd@gw", "id -un")
 		d.expect(rig.Result{Out: "n1\n"}, "ssh", "cfd.default@gw", "srun -N1 -w n1 hostname")
 	})
+	t.Run("files go both ways, by every program", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		d.carryFiles()
+	})
+	t.Run("terminals have the size that they are given, also later", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		d.resize()
+	})
+	t.Run("many sessions go over one connection", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		socket := filepath.Join(d.dir, "master")
+		d.expect(rig.Result{}, "ssh", "-o", "ControlPath="+socket, "-o", "ControlMaster=yes", "-o", "ControlPersist=30", "cfd@gw", "true")
+		for _, code := range []int{0, 3} {
+			d.expect(rig.Result{Out: "head\n", Code: code}, "ssh", "-o", "ControlPath="+socket, "nobody@gw", fmt.Sprintf("hostname; exit %d", code))
+		}
+		d.do("ssh", "-o", "ControlPath="+socket, "-O", "exit", "gw")
+	})
+	t.Run("ports of the cluster's own nodes are forwarded, and nothing else", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		for _, host := range []string{"n1", "n1.cfd", "10.77.0.3", "localhost"} { // sshd greets on all of them
+			if got := d.do("ssh", "-W", host+":22", "cfd@gw"); !strings.HasPrefix(got.Out, "SSH-2.0-OpenSSH") {
+				t.Errorf("%s: %+v", host, got)
+			}
+		}
+		for host, why := range map[string]string{"10.77.0.1": "is no node of cfd", "127.0.0.1.example": "is no node of cfd", "192.0.2.1": "is no node of cfd"} {
+			if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", host+":80", "cfd@gw"); got.Code == 0 || !strings.Contains(got.Err, why) {
+				t.Errorf("%s: %+v", host, got)
+			}
+		}
+		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "localhost:80", "gw"); got.Code == 0 || !strings.Contains(got.Err, "has no cluster") {
+			t.Error(got)
+		}
+		if got := d.do("ssh", "-R", "0:localhost:22", "-o", "ExitOnForwardFailure=yes", "cfd@gw", "true"); got.Code != 255 {
+			t.Errorf("a port of the cluster's side: %+v", got)
+		}
+		d.expect(rig.Result{Out: "none\n"}, "ssh", "-A", "-X", "cfd@gw", "echo ${SSH_AUTH_SOCK:-none}$DISPLAY")
+	})
 	t.Run("nodes are behind ProxyJump", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
 		d.expect(rig.Result{Out: "n2\n"}, "ssh", "-J", "gw", "n2.cfd", "hostname")
+		d.expect(rig.Result{Out: "head\n"}, "ssh", "-J", "gw", "cfd", "hostname")
+		d.expect(rig.Result{Out: "n1\n"}, "ssh", "-J", "cfd@gw", "n1.cfd.default.muster", "hostname")
+		if got := d.do("ssh", "-o", "LogLevel=INFO", "-W", "n9.cfd:22", "gw"); got.Code != 255 || !strings.Contains(got.Err, `has no node "n9"`) {
+			t.Error(got)
+		}
 	})
+	t.Run("who cannot be let through is told why", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		if got := d.do("ssh", "nosuch@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, `has no cluster "nosuch" to log in to; you can log in to default/cfd`) {
+			t.Error(got)
+		}
+		if got := d.do("ssh", "bob+cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "this key is admin's, not bob's") {
+			t.Error(got)
+		}
+		d.key("other")
+		if got := d.with("/id", "/other").do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "Permission denied") {
+			t.Error(got)
+		}
+	})
+	t.Run("a key that is removed loses its sessions", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		d.revoke()
+	})
+	t.Run("a paused cluster says so, or comes back", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		d.Run("pause", "cfd", "--wait")
+		if got := d.do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "cluster cfd is paused since") || !strings.Contains(got.Err, "muster resume default/cfd --wait") {
+			t.Error(got)
+		}
+		d.Run("apply", "-f", d.File("cfd.yaml", "name: cfd\nnodes: 2\naccess: {on_login: resume}\n"))
+		if got := d.do("ssh", "cfd@gw", "hostname; exit 4"); got.Code != 4 || got.Out != "head\n" || !strings.Contains(got.Err, "cfd was paused and comes back") {
+			t.Error(got)
+		}
+	})
+}
+
+// carryFiles sends a file there and back by each program, and compares.
+func (d door) carryFiles() {
+	d.Helper()
+	content := make([]byte, 8<<20+123)
+	_, _ = rand.Read(content)
+	source, back := filepath.Join(d.dir, "source"), filepath.Join(d.dir, "back")
+	if err := os.WriteFile(source, content, 0o600); err != nil {
+		d.Fatal(err)
+	}
+	batch := func(text string) string { return d.File("batch", text) }
+	programs := map[string]func(){
+		"scp": func() {
+			d.expect(rig.Result{}, "scp", source, "cfd@gw:file")
+			d.expect(rig.Result{}, "scp", "cfd@gw:file", back)
+		},
+		"scp -O": func() {
+			d.expect(rig.Result{}, "scp", "-O", source, "cfd@gw:file")
+			d.expect(rig.Result{}, "scp", "-O", "cfd@gw:file", back)
+		},
+		"sftp": func() {
+			if got := d.do("sftp", "-b", batch("put "+source+" file\nget file "+back+"\n"), "cfd.default@gw"); got.Code != 0 {
+				d.Error(got)
+			}
+		},
+	}
+	if program, ok := d.rsync(); ok {
+		programs["rsync"] = func() {
+			for _, args := range [][]string{{source, "cfd@gw:file"}, {"cfd@gw:file", back}} {
+				c := exec.Command(program, append([]string{"-e", "ssh -F " + d.config}, args...)...)
+				c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(program))
+				if out, err := c.CombinedOutput(); err != nil {
+					d.Errorf("rsync: %v %s", err, out)
+				}
+			}
+		}
+	}
+	for name, carry := range programs {
+		_ = os.Remove(back)
+		carry()
+		if got, err := os.ReadFile(back); err != nil || !bytes.Equal(got, content) {
+			d.Errorf("%s: %d bytes came back of %d, %v", name, len(got), len(content), err)
+		}
+		d.do("ssh", "cfd@gw", "rm -f file")
+	}
+}
+
+// rsync is the host's, or the image's with its libraries.
+func (d door) rsync() (path string, ok bool) {
+	d.Helper()
+	if path, err := exec.LookPath("rsync"); err == nil {
+		return path, true
+	}
+	folder := filepath.Join(d.dir, "rsync")
+	c := exec.Command("unsquashfs", "-n", "-q", "-f", "-d", folder, filepath.Join(rig.Image(d), "root.squashfs"), "usr/bin/rsync", "usr/lib/x86_64-linux-gnu")
+	_, err := c.CombinedOutput()
+	from, there := filepath.Join(folder, "usr/bin/rsync"), filepath.Join(folder, "usr/lib/x86_64-linux-gnu")
+	if err != nil {
+		d.Logf("rsync is not tried: it is not here, nor can it be had from the image: %v", err)
+		return "", false
+	}
+	libraries, err := filepath.Glob(filepath.Join(there, "lib*.so*"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	apart := filepath.Join(d.dir, "rsync-alone") // with the libraries that only it needs: the C library is the host's
+	if err := os.Mkdir(apart, 0o700); err != nil {
+		d.Fatal(err)
+	}
+	for _, library := range append(libraries, from) {
+		name := filepath.Base(library)
+		if needed := regexp.MustCompile(`^(rsync$|lib(popt|xxhash|lz4|zstd|acl|crypto)\.so)`); needed.MatchString(name) {
+			if err := exec.Command("cp", "-L", library, apart).Run(); err != nil {
+				d.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(apart, "rsync"), true
+}
+
+// resize gives ssh a terminal and changes its size.
+func (d door) resize() {
+	d.Helper()
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer func() { _ = terminal.Close() }()
+	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+	set := func(rows, columns uint16) {
+		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+			d.Fatal(err)
+		}
+	}
+	set(31, 117)
+	inner, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		d.Fatal(err)
+	}
+	c := exec.Command("ssh", "-F", d.config, "-tt", "cfd@gw", `echo it has $(stty size); trap 'echo now $(stty size); exit 9' WINCH; while sleep 0.1; do :; done`)
+	c.Stdin, c.Stdout, c.Stderr = inner, inner, inner
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.Start(); err != nil {
+		d.Fatal(err)
+	}
+	_ = inner.Close()
+	var seen strings.Builder
+	shown := bufio.NewReader(terminal)
+	until := func(text string) {
+		for !strings.Contains(seen.String(), text) {
+			line, err := shown.ReadString('\n')
+			seen.WriteString(line)
+			if err != nil {
+				d.Errorf("%q does not come after %q: %v", text, seen.String(), err)
+				return
+			}
+		}
+	}
+	until("it has 31 117")
+	set(50, 200)
+	until("now 50 200")
+	_ = c.Wait()
+	if code := c.ProcessState.ExitCode(); code != 9 {
+		d.Errorf("exit code %d", code)
+	}
+}
+
+// revoke removes the key under a session that runs, and registers it again.
+func (d door) revoke() {
+	d.Helper()
+	c := exec.Command("ssh", "-F", d.config, "cfd@gw", "echo begins; sleep 60")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		d.Fatal(line, err)
+	}
+	var keys struct {
+		Items []struct{ Fingerprint string }
+	}
+	d.Get(&keys, "keys", "list")
+	began := time.Now()
+	d.Run("keys", "delete", keys.Items[0].Fingerprint)
+	_ = c.Wait()
+	took := time.Since(began)
+	if took > 5*time.Second || c.ProcessState.ExitCode() != 255 || !strings.Contains(errs.String(), "this session ends: your key or your login is no longer valid") {
+		d.Errorf("after %s: exit code %d, %s", took, c.ProcessState.ExitCode(), errs.String())
+	}
+	d.Logf("a session ended %.1f s after its key", took.Seconds())
+	if got := d.do("ssh", "cfd@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, "Permission denied") {
+		d.Error(got)
+	}
+	d.Run("keys", "add", filepath.Join(d.dir, "id.pub"))
+	d.expect(rig.Result{}, "ssh", "cfd@gw", "true")
 }

@@ -217,6 +217,23 @@ func line(key ssh.PublicKey) string { return strings.TrimSpace(string(ssh.Marsha
 // queues, and so their nodes, as they like.
 func (a *Authority) GatewayCA() string { return line(a.gatewayCA.PublicKey()) }
 
+// NewHostKey makes a gateway's host key: the public key in authorized_keys format, the private one in PEM.
+func NewHostKey() (public, private string, err error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		return "", "", err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return "", "", err
+	}
+	return line(signer.PublicKey()), string(pem.EncodeToMemory(block)), nil
+}
+
 // CertifyGateway signs a gateway's SSH host key for its names.
 func (a *Authority) CertifyGateway(publicKey string, names []string, now time.Time) (string, error) {
 	return certifySSH(a.gatewayCA, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names, nil, now, CertificateLife)

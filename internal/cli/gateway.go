@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+	"muster/internal/spec"
+)
+
+func (a *app) gateway() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "gateway",
+		Short: "Show the SSH gateway and change its host key",
+		Long:  "`muster serve --ssh ADDRESS`" + ` runs the gateway; all controllers of a site prove themselves with the same host key.`,
+		Example: `  muster gateway show
+  muster gateway rotate`,
+	}, a.gatewayShow(), a.gatewayRotate())
+}
+
+func (a *app) gatewayShow() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "show",
+		Short:   "Show where the gateway is and its host keys",
+		Long:    `Show where the gateway is, and its host keys: the one in use, and the next one, if there is.`,
+		Example: `  muster gateway show`,
+		Args:    cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var gateway api.Gateway
+		raw, err := controller.do(ctx, get("/v1/gateway", nil), &gateway)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printGateway(gateway) })
+	})
+	return c
+}
+
+func (a *app) printGateway(g api.Gateway) {
+	address := g.Address
+	if address == "" {
+		address = "none: `muster serve --ssh ADDRESS` opens one"
+	}
+	fmt.Fprintln(a.out, "address:", address)
+	for i, k := range g.Keys {
+		word := "host key:"
+		if i > 0 {
+			word = "from " + spec.When(k.From) + ":"
+		}
+		fmt.Fprintln(a.out, word, strings.TrimSpace(k.Line))
+	}
+}
+
+func (a *app) gatewayRotate() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rotate",
+		Short: "Change the gateway's host key",
+		Long: `Make the gateway's next host key. It is announced to every client that comes, and takes over after a while: OpenSSH's clients that
+came in between know it by then, and nobody is asked about a changed key. Clients that were configured by
+` + "`muster ssh-config`" + ` trust the site's authority and need not learn it.`,
+		Example: `  muster gateway rotate
+  muster gateway rotate --after 30d`,
+		Args: cobra.NoArgs,
+	}
+	after := c.Flags().String("after", "7d", "the `TIME` until it takes over, as in 12h or 30d")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var gateway api.Gateway
+		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/gateway/rotate?"+url.Values{"after": {*after}}.Encode(), nil), &gateway)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printGateway(gateway) })
+	})
+	return c
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) sessions() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "sessions",
+		Short: "Show and end sessions through the SSH gateway",
+		Long: `Show who is logged in through the SSH gateway, and who was: where, since when, from where, and how many bytes went each way. You
+see your own, an owner also those in their projects, an operator all.`,
+		Example: `  muster sessions list
+  muster sessions list --all
+  muster sessions end s0f3a9c5d7e1b2468`,
+	}, a.sessionsList(), a.sessionsEnd())
+}
+
+func (a *app) sessionsList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List sessions, newest first",
+		Long:    `List the sessions that are open, and with --all those that have ended within a year too.`,
+		Example: `  muster sessions list
+  muster sessions list --all -o json`,
+		Args: cobra.NoArgs,
+	}
+	ended := c.Flags().Bool("all", false, "also those that have ended")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		query := url.Values{"ended": {fmt.Sprint(*ended)}}
+		sessions, raw, err := all[api.Session](ctx, controller, "/v1/sessions", cursor, query)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printSessions(sessions) })
+	})
+	return c
+}
+
+func (a *app) printSessions(sessions []api.Session) {
+	if len(sessions) == 0 {
+		a.say("there are no sessions that are for you to see")
+		return
+	}
+	t := newTable("ID", "PERSON", "WHERE", "WHAT", "FROM", "AGE", "IN", "OUT", "STATE")
+	for _, s := range sessions {
+		state := "open"
+		if s.EndedAt != nil {
+			state = "ended " + age(*s.EndedAt) + " ago: " + s.Outcome
+		}
+		t.row(s.ID, s.Person, s.Project+"/"+s.Place, s.What, s.Remote, age(s.BeganAt), fmt.Sprint(s.Received), fmt.Sprint(s.Sent), state)
+	}
+	t.print(a.out)
+}
+
+func (a *app) sessionsEnd() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "end ID",
+		Short:   "End a session",
+		Long:    `End a session, with all that came over the same connection; the person is told by whom. What they left running on the cluster stays.`,
+		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			sessions, _, err := all[api.Session](ctx, c, "/v1/sessions", cursor, nil)
+			var list []string
+			for _, s := range sessions {
+				list = append(list, s.ID)
+			}
+			return list, err
+		}),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/sessions/"+url.PathEscape(args[0]), nil), nil); err != nil {
+			return err
+		}
+		a.say("session %s is ended", args[0])
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) sshConfig() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ssh-config",
+		Short: "Print what OpenSSH's client needs to know of the gateway",
+		Long: `Print the lines for ~/.ssh/config with which ssh, scp, sftp, rsync and what builds on them reach your clusters through the SSH
+gateway, and those for ~/.ssh/known_hosts with which they know it. With --write they go into files of their own,
+~/.ssh/muster.conf and ~/.ssh/muster_known_hosts, and ~/.ssh/config includes the first.
+
+Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUSTER.muster`" + ` any of its nodes.`,
+		Example: `  muster ssh-config --write
+  ssh cfd@muster
+  scp -r input cfd@muster:
+  ssh n3.cfd.muster`,
+		Args: cobra.NoArgs,
+	}
+	write := c.Flags().Bool("write", false, "write them into ~/.ssh rather than printing them")
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		var gateway api.Gateway
+		if _, err := controller.do(ctx, get("/v1/gateway", nil), &gateway); err != nil {
+			return err
+		}
+		if gateway.Address == "" {
+			return errors.New("this controller has no SSH gateway: an operator opens one by `muster serve --ssh ADDRESS`; `muster ssh` works without")
+		}
+		config, known, err := clientConfig(gateway)
+		if err != nil {
+			return err
+		}
+		if !*write {
+			fmt.Fprint(a.out, "# ~/.ssh/config\n"+config+"\n# ~/.ssh/"+knownHostsName+"\n"+known)
+			return nil
+		}
+		return a.writeSSH(config, known)
+	})
+	return c
+}
+
+// The files of ours in ~/.ssh.
+const (
+	configName     = "muster.conf"
+	knownHostsName = "muster_known_hosts"
+)
+
+// clientConfig is the client's configuration, and whom it is to trust. No name of a cluster is trusted outside the zone
+// "muster", as people name their clusters as they like.
+func clientConfig(g api.Gateway) (config, known string, err error) {
+	host, port, err := net.SplitHostPort(g.Address)
+	if err != nil {
+		return "", "", fmt.Errorf("the gateway's address %q: %w", g.Address, err)
+	}
+	config = fmt.Sprintf(`Host muster
+  HostName %s
+  Port %s
+  HostKeyAlias %s
+Host *.muster
+  ProxyJump muster
+  User %s
+Host muster *.muster
+  UserKnownHostsFile ~/.ssh/%s
+  StrictHostKeyChecking yes
+  ServerAliveInterval 30
+`, host, port, host, g.Account, knownHostsName)
+	known = fmt.Sprintf("@cert-authority %s %s\n@cert-authority *.muster %s\n", host, strings.TrimSpace(g.GatewayCA), strings.TrimSpace(g.HostCA))
+	return config, known, nil
+}
+
+// writeSSH writes both files, and one line into the user's own configuration: at its beginning, as what stands there first
+// counts, and below a Host it would belong to that.
+func (a *app) writeSSH(config, known string) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return usage("no home directory to write to: leave --write out")
+	}
+	dir := filepath.Join(home, ".ssh")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{configName: config, knownHostsName: known} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	path, line := filepath.Join(dir, "config"), "Include "+configName+"\n"
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !strings.Contains(string(text), line) {
+		if err := os.WriteFile(path, append([]byte(line), text...), 0o600); err != nil {
+			return err
+		}
+	}
+	a.say("`ssh CLUSTER@muster` is a cluster's head now, `ssh NODE.CLUSTER.muster` a node; see %s", filepath.Join(dir, configName))
+	return nil
+}
