@@ -45,7 +45,10 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		_ = opened.Reject(ssh.ConnectionFailed, failed.Error())
 		return
 	}
-	address, ok := e.target.Forward(to.Host)
+	address, ok := "", false
+	if e.target.Forward != nil {
+		address, ok = e.target.Forward(to.Host)
+	}
 	if !ok {
 		_ = opened.Reject(ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable(to.Host, maxName), e.row.Place))
 		return
@@ -110,6 +113,10 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 			}
 			_ = opened.Reject(ssh.ConnectionFailed, unknown.Error())
 			return true, nil
+		}
+		if target.Jump == nil {
+			err = &Refusal{Text: "ProxyJump does not lead to " + p.Name}
+			continue
 		}
 		inside, failed := target.Jump(ctx, j.node)
 		if failed != nil {

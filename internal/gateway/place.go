@@ -39,9 +39,10 @@ func (p Place) ref() string { return p.Project + "/" + p.Name }
 // Target is a place that can be entered, with what else can be reached there.
 type Target struct {
 	target.Target
-	// Jump connects with the SSH port of a node, by its name there; "" is where one logs in.
+	// Jump connects with the SSH port of a node, by its name there; "" is where one logs in. nil: ProxyJump does not
+	// lead there.
 	Jump func(ctx context.Context, node string) (net.Conn, error)
-	// Forward is the address, seen from where one logs in, of a host that ports may be forwarded to.
+	// Forward is the address, seen from where one logs in, of a host that ports may be forwarded to. nil: none are.
 	Forward func(host string) (address string, ok bool)
 }
 
