@@ -12,7 +12,7 @@ RACE   := -race -gcflags=modernc.org/sqlite/lib=-race=false
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test rack-test lint unit crash walk compare fuzz openapi clean
+.PHONY: help setup build image demo demo-stop test rack-test spark-test lint unit crash walk compare fuzz openapi clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -51,6 +51,10 @@ test: ## everything: lint, and all tests with the race detector on both database
 rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
 	@scripts/setup.sh test
 	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 60m -p 1 -count 1 ./test/metal ./internal/environment/... ./internal/agent/... ./internal/rack
+
+spark-test: image ## Spark on a plain cluster, which downloads 480 MB into build/spark once (root, minutes)
+	@scripts/setup.sh test
+	@MUSTER_TEST_SPARK=$(CURDIR)/build/spark $(GO) tool gotestsum --format standard-verbose -- -timeout 30m -run Spark -count 1 ./test/e2e
 
 crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_KILLS kills
 	@scripts/setup.sh test

