@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -134,9 +135,7 @@ func (p *Provider) Exchange(ctx context.Context, code Code, now time.Time) (Iden
 		return Identity{}, fmt.Errorf("%w: a code is taken together with its verifier and its nonce", ErrRefused)
 	}
 	client := oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: found.Endpoint(), RedirectURL: code.Redirect}
-	if p.secret == "" {
-		client.Endpoint.AuthStyle = oauth2.AuthStyleInParams // no guessing, which would use the code up
-	}
+	client.Endpoint.AuthStyle = p.style(found)
 	answer, err := client.Exchange(oidc.ClientContext(ctx, p.http), code.Code, oauth2.VerifierOption(code.Verifier))
 	if err != nil {
 		return Identity{}, told(err)
@@ -146,6 +145,19 @@ func (p *Provider) Exchange(ctx context.Context, code Code, now time.Time) (Iden
 		return Identity{}, errors.New("the provider answers a code without an ID token: is openid one of the client's scopes there?")
 	}
 	return p.verify(ctx, raw, code.Nonce, now)
+}
+
+// style is how the client shows who it is. The library would try one way after the other, and tell why the last one failed.
+func (p *Provider) style(found *oidc.Provider) oauth2.AuthStyle {
+	var says struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	_ = found.Claims(&says) // was read as JSON before
+	basic := len(says.Methods) == 0 || slices.Contains(says.Methods, "client_secret_basic")
+	if p.secret != "" && basic {
+		return oauth2.AuthStyleInHeader
+	}
+	return oauth2.AuthStyleInParams
 }
 
 // told is what a provider says against an exchange, without what was sent or came back.

@@ -126,3 +126,41 @@ func TestAClientsSecretIsForItsOwnerAndNotForClients(t *testing.T) {
 		t.Error("who does not know the secret is told to ask for a device code:", s, err)
 	}
 }
+
+func TestACodeIsExchangedByWhoKnowsTheRest(t *testing.T) {
+	for name, secret := range map[string]string{"public client": "", "confidential client": "s3cret"} {
+		t.Run(name, func(t *testing.T) {
+			i := logintest.New(t)
+			i.Secret = secret
+			settings := inventory.Login{Issuer: i.URL, ClientID: "muster", NameClaim: "preferred_username"}
+			if secret != "" {
+				settings.SecretFile = filepath.Join(t.TempDir(), "secret")
+				if err := os.WriteFile(settings.SecretFile, []byte(secret+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := login.Open(settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code := login.Code{Code: "c-1", Verifier: "v", Redirect: "http://127.0.0.1/callback", Nonce: "n"}
+			i.Codes.Store("c-1", i.Token(i.Claims(map[string]any{"nonce": "n"})))
+			if who, err := p.Exchange(t.Context(), code, time.Now()); err != nil || who.Name != "alice" {
+				t.Fatal(who, err)
+			}
+			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), "it was used") {
+				t.Error("a code twice:", err)
+			}
+			i.Codes.Store("c-2", i.Token(i.Claims(map[string]any{"nonce": "another"})))
+			code.Code = "c-2"
+			if _, err := p.Exchange(t.Context(), code, time.Now()); !errors.Is(err, login.ErrRefused) || !strings.Contains(err.Error(), "another login") {
+				t.Error("another nonce:", err)
+			}
+			i.Secret, code.Code = "changed", "c-3" // the site's mistake, not the user's
+			i.Codes.Store("c-3", i.Token(i.Claims(map[string]any{"nonce": "n"})))
+			if _, err := p.Exchange(t.Context(), code, time.Now()); err == nil || errors.Is(err, login.ErrRefused) || strings.Contains(err.Error(), "s3cret") {
+				t.Error("a wrong secret:", err)
+			}
+		})
+	}
+}

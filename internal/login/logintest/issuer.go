@@ -14,16 +14,19 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// Issuer answers with its description and its keys, and nothing else.
+// Issuer tells its description and its keys, and exchanges the codes that it is told of.
 type Issuer struct {
-	URL  string
-	Down atomic.Bool // answers nobody
-	key  *rsa.PrivateKey
+	URL    string
+	Down   atomic.Bool // answers nobody
+	Secret string      // of the client; "": it is public
+	Codes  sync.Map    // code → ID token; taken once
+	key    *rsa.PrivateKey
 }
 
 // New starts one, for as long as the test runs.
@@ -54,6 +57,22 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/keys":
 		answer["keys"] = []map[string]string{{"kty": "RSA", "kid": "1", "use": "sig", "alg": "RS256",
 			"n": encode(i.key.N.Bytes()), "e": encode(big.NewInt(int64(i.key.E)).Bytes())}}
+	case r.URL.Path == "/token":
+		id, secret, _ := r.BasicAuth()
+		public := i.Secret == "" && r.FormValue("client_id") == "muster"
+		token, known := i.Codes.Load(r.FormValue("code"))
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case !public && (id != "muster" || secret != i.Secret):
+			w.WriteHeader(http.StatusUnauthorized)
+			answer["error"] = "invalid_client"
+		case !known || r.FormValue("code_verifier") == "" || r.FormValue("redirect_uri") == "":
+			w.WriteHeader(http.StatusBadRequest)
+			answer["error"] = "invalid_grant"
+		default:
+			i.Codes.Delete(r.FormValue("code"))
+			answer["access_token"], answer["token_type"], answer["id_token"] = "unused", "bearer", token
+		}
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		return
