@@ -147,6 +147,7 @@ func Check(c store.Centre) (store.Centre, error) {
 		return c, fmt.Errorf("login: %.80q is not HOST or HOST:PORT", c.Login)
 	}
 	c.Login = net.JoinHostPort(host, port)
+	c.HostKeys = slices.DeleteFunc(slices.Clone(c.HostKeys), func(text string) bool { return text == "" })
 	if (c.HostCA == "") == (len(c.HostKeys) == 0) {
 		return c, errors.New("either the authority of its host keys is needed, or the keys themselves: who answers must be proved")
 	}

@@ -1,0 +1,15 @@
+package centre
+
+import (
+	"strings"
+	"testing"
+
+	"muster/internal/store"
+)
+
+func TestAnEmptyHostKeyProvesNothing(t *testing.T) {
+	_, err := Check(store.Centre{Name: "arc", Login: "arc.example.org", HostKeys: []string{""}, Probe: "muster"})
+	if err == nil || !strings.Contains(err.Error(), "who answers must be proved") {
+		t.Errorf("%v", err)
+	}
+}
