@@ -160,6 +160,27 @@ func TestPeopleComeThroughTheGatewayWithPlainSSH(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("the client's configuration that is printed is enough, and trusts no other host", func(t *testing.T) {
+		d := door{r.In(t), d.config, d.dir}
+		config, known, found := strings.Cut(d.Run("ssh-config"), "# ~/.ssh/muster_known_hosts\n")
+		if !found {
+			t.Fatal(config)
+		}
+		trusted := d.File("known_hosts", known)
+		d.config = d.File("config", strings.ReplaceAll(config, "~/.ssh/muster_known_hosts", trusted)+"Host *\nIdentityFile "+filepath.Join(d.dir, "id")+"\nIdentityAgent none\nBatchMode yes\nLogLevel ERROR\n")
+		d.expect(rig.Result{Out: "head\n"}, "ssh", "cfd@muster", "hostname")
+		d.expect(rig.Result{Out: "n2\n"}, "ssh", "n2.cfd.muster", "hostname")
+		d.expect(rig.Result{Out: "head\n"}, "ssh", "cfd.default.muster", "hostname")
+		if err := os.WriteFile(trusted, []byte(strings.Replace(known, "*.muster", "*.other", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.do("ssh", "n2.cfd.muster", "hostname"); got.Code != 255 || !strings.Contains(got.Err, "Host key verification failed") {
+			t.Error(got)
+		}
+		if out := d.Run("sessions", "list", "--all"); !strings.Contains(out, "default/cfd") || !strings.Contains(out, "jump") {
+			t.Error(out)
+		}
+	})
 	t.Run("who cannot be let through is told why", func(t *testing.T) {
 		d := door{r.In(t), d.config, d.dir}
 		if got := d.do("ssh", "nosuch@gw", "true"); got.Code != 255 || !strings.Contains(got.Err, `has no cluster "nosuch" to log in to; you can log in to default/cfd`) {
