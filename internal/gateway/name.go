@@ -54,9 +54,9 @@ func isName(text string) bool {
 	if text == "" || len(text) > 63 {
 		return false
 	}
-	for _, r := range []byte(text) {
+	for i, r := range []byte(text) {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-		if !letter && r != '-' && r != '_' && r != '.' {
+		if !letter && (i == 0 || r != '-' && r != '_' && r != '.') {
 			return false
 		}
 	}
