@@ -1,0 +1,130 @@
+package e2e_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"muster/internal/api"
+	"muster/test/rig"
+)
+
+// loginHost is a centre of the test's own: OpenSSH's sshd beside Slurm, on the head of a cluster, with accounts and a
+// configuration that Muster has no hand in. Connections reach it through a listener of the test's.
+type loginHost struct {
+	*rig.Rig
+	pid     string // of a process of the head
+	address string
+	stop    func()
+}
+
+// inside runs a shell script as root on the login host.
+func (h loginHost) inside(script string) string {
+	h.Helper()
+	out, err := exec.Command("nsenter", "-t", h.pid, "-a", "sh", "-ec", script).CombinedOutput()
+	if err != nil {
+		h.Fatalf("%s: %v %s", script, err, out)
+	}
+	return string(out)
+}
+
+func newLoginHost(r *rig.Rig, cluster string) loginHost {
+	r.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.Fatal(err)
+	}
+	h := loginHost{r, strconv.Itoa(r.Node(cluster, "head").PID), l.Addr().String(), func() { _ = l.Close() }}
+	r.Cleanup(h.stop)
+	h.inside(`mkdir -p /run/centre && cd /run/centre && ssh-keygen -q -t ed25519 -N '' -f host_key
+		printf '%s\n' 'HostKey /run/centre/host_key' 'TrustedUserCAKeys /run/centre/muster.pub' 'AuthorizedKeysFile none' \
+			'PasswordAuthentication no' 'PermitRootLogin no' 'PidFile none' > sshd_config
+		for account in muster hpc; do useradd -m -s /bin/bash -p '*' $account; done`)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			file, err := conn.(*net.TCPConn).File()
+			if err == nil {
+				sshd := exec.Command("nsenter", "-t", h.pid, "-a", "/usr/sbin/sshd", "-i", "-f", "/run/centre/sshd_config")
+				sshd.Stdin, sshd.Stdout = file, file
+				if sshd.Start() == nil {
+					go func() { _ = sshd.Wait() }() // it ends with its connection
+				}
+				_ = file.Close()
+			}
+			_ = conn.Close()
+		}
+	}()
+	return h
+}
+
+func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	r.Flags = []string{"--ssh", "127.0.0.1:0"}
+	r.Start()
+	r.Run("machines", "add", "--local", "2", "--wait")
+	r.Run("create", "hpc", "--nodes", "1", "--wait")
+	h := newLoginHost(r, "hpc")
+	d := newDoor(r)
+	keys := filepath.Join(t.TempDir(), "arc.keys")
+	if err := os.WriteFile(keys, []byte("# arc\narc.example.org "+h.inside("cat /run/centre/host_key.pub")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	register := []string{"clusters", "register", "arc", "--login", h.address, "--host-key", keys, "--as", "same", "--project", "default=main", "--wait"}
+	wants := func(got rig.Result, code int, words ...string) {
+		t.Helper()
+		for _, word := range words {
+			if got.Code != code || !strings.Contains(got.Out+got.Err, word) {
+				t.Errorf("exit %d, without %q: %s%s", got.Code, word, got.Out, got.Err)
+			}
+		}
+	}
+
+	wants(r.Muster(register...), 1, "does not let account muster in", "muster clusters ca")
+	var ca api.CentreAuthority
+	r.Get(&ca, "clusters", "ca")
+	h.inside("echo '" + ca.PublicKey + "' > /run/centre/muster.pub")
+	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 22.05", "main")
+	var centre api.Centre
+	r.Get(&centre, "clusters", "show", "arc")
+	if q := centre.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
+		t.Errorf("%+v", q)
+	}
+	wants(r.Muster("list"), 0, "hpc", "arc", "Slurm 22.05", "main")
+	wants(r.Muster(register...), 5, "exists already")
+
+	d.expect(rig.Result{Out: "admin\n", Err: "oops\n", Code: 3}, "ssh", "arc@gw", "id -un; echo oops >&2; exit 3")
+	d.expect(rig.Result{Out: "n1\n"}, "ssh", "default/arc@gw", "srun -p main hostname")
+	r.Run("clusters", "set", "arc", "--as", "hpc", "--wait")
+	d.expect(rig.Result{Out: "hpc\n"}, "ssh", "arc@gw", "id -un")
+	accounts := filepath.Join(t.TempDir(), "accounts")
+	if err := os.WriteFile(accounts, []byte("# who is who\nadmin = hpc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Run("clusters", "set", "arc", "--as", "@"+accounts, "--wait")
+	d.expect(rig.Result{Out: "hpc\n"}, "ssh", "arc@gw", "id -un")
+	wants(d.do("ssh", "-J", "gw", "arc", "true"), 255, "")
+
+	r.Run("users", "add", "bea")
+	r.Run("projects", "add", "bio", "--owner", "bea")
+	r.Run("clusters", "register", "closed", "--login", h.address, "--host-key", keys, "--as", "same", "--project", "bio", "--wait")
+	wants(d.do("ssh", "closed@gw", "id -un"), 255, `admin has no cluster "closed"`)
+
+	h.stop()
+	wants(r.Muster("clusters", "set", "arc", "--wait"), 1, "connection refused", "main")
+	wants(r.Muster("list"), 0, "silent", "connection refused", "main")
+	wants(d.do("ssh", "arc@gw", "true"), 255, "centre arc cannot be entered", "connection refused")
+	r.Run("clusters", "unregister", "arc")
+	wants(d.do("ssh", "arc@gw", "true"), 255, `admin has no cluster "arc"`)
+	r.Run("clusters", "unregister", "closed")
+	r.Run("delete", "hpc", "--wait")
+	r.NothingLeft()
+}
