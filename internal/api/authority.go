@@ -253,5 +253,8 @@ func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Clus
 	if isNotFound(err) {
 		err = refuse("unknown-project", fmt.Sprintf("there is no project %q", c.Project), theirs)
 	}
+	if err == nil {
+		err = notACentre(ctx, tx, c)
+	}
 	return c, err
 }

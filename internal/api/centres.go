@@ -10,7 +10,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/admission"
 	"muster/internal/centre"
+	"muster/internal/spec"
 	"muster/internal/store"
 )
 
@@ -188,6 +190,19 @@ func (s CentreSpec) said(ctx context.Context, tx *store.Tx, name string) (store.
 		err = problem(http.StatusUnprocessableEntity, "invalid", err.Error(), "")
 	}
 	return c, err
+}
+
+// notACentre refuses a cluster the name of a centre that its project may use: at the door one could not tell them apart.
+func notACentre(ctx context.Context, tx *store.Tx, c spec.Cluster) error {
+	centre, err := tx.Centre(ctx, c.Name)
+	if isNotFound(err) {
+		return nil
+	}
+	if _, used := centre.Of(c.Project); err != nil || !used {
+		return err
+	}
+	return &admission.Refusal{Kind: admission.Invalid, Diagnostics: spec.Diagnostics{{Code: spec.CodeBadValue, Path: "name",
+		Text: fmt.Sprintf("%s is a registered cluster that project %s may use", c.Name, c.Project), Hint: "take another name"}}}
 }
 
 // who tells the projects of a centre, for the log of events.

@@ -1,0 +1,71 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"muster/internal/api"
+	"muster/internal/store"
+)
+
+// TestACentreShowsEachProjectItsOwn registers a centre for two projects and looks at it as people of one, of none, and as an
+// operator.
+func TestACentreShowsEachProjectItsOwn(t *testing.T) {
+	s, db := server(t, 1)
+	tenants(t, db)
+	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
+	body := `{"name": "arc", "login": "arc.example.org", "host_keys": ["` + hostKey + `"], "accounts": {"member": "m.smith"}, "projects": [
+		{"project": "aero", "queues": ["cpu"], "rule": "listed"}, {"project": "bio", "queues": ["gpu"], "rule": "shared", "account": "hpc_bio"}]}`
+	for _, c := range []struct{ body, want string }{
+		{strings.Replace(body, `"arc"`, `"cfd"`, 1), "has a cluster cfd"},
+		{strings.Replace(body, `"hpc_bio"`, `"root"`, 1), "as root"},
+		{strings.Replace(body, `"rule": "listed"`, `"rule": "shared"`, 1), "an account is given with the rule shared"},
+		{strings.Replace(body, `"rule": "listed"`, `"rule": "shared", "account": "hpc_bio"`, 1), "for a second project"},
+		{strings.Replace(body, `"aero"`, `"bio"`, 1), "stands there twice"},
+		{strings.Replace(body, `"aero"`, `"physics"`, 1), "project physics"},
+		{strings.Replace(body, `"member": "m.smith"`, `"ghost": "g"`, 1), "person ghost"},
+		{strings.Replace(body, hostKey, "nonsense", 1), "no SSH public key"},
+	} {
+		if got := call(t, s, "POST", "/v1/centres", c.body, as("operator")...); got.status < 400 || got.status >= 500 || !strings.Contains(got.text, c.want) {
+			t.Errorf("%d %s, not %q", got.status, got.text, c.want)
+		}
+	}
+	if got := call(t, s, "POST", "/v1/centres", body, as("operator")...); got.status != 201 {
+		t.Fatal(got.status, got.text)
+	}
+	if got := call(t, s, "POST", "/v1/clusters", "name: arc\nnodes: 1\nproject: aero\n", as("member")...); got.status != 422 || !strings.Contains(got.text, "arc is a registered cluster") {
+		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
+	}
+	if err := db.Update(t.Context(), func(tx *store.Tx) error {
+		c, err := tx.DueCentre(t.Context(), 0)
+		if err == nil {
+			_, err = tx.CentreSeen(t.Context(), c, "Slurm 22.05.8", []store.CentreQueue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for who, want := range map[string]string{"member": "cpu", "viewer": "cpu", "sam": "cpu gpu", "operator": "cpu gpu", "nobody": ""} {
+		list, one := call(t, s, "GET", "/v1/centres", "", as(who)...), call(t, s, "GET", "/v1/centres/arc", "", as(who)...)
+		var page api.List[api.Centre]
+		if err := json.Unmarshal([]byte(list.text), &page); err != nil {
+			t.Fatal(err)
+		}
+		var queues []string
+		for _, c := range page.Items {
+			for _, q := range c.Queues {
+				queues = append(queues, q.Name)
+			}
+		}
+		if got := strings.Join(queues, " "); got != want || (one.status == 200) != (want != "") {
+			t.Errorf("%s sees %q, %d", who, got, one.status)
+		}
+		if secret := strings.Contains(list.text+one.text, "m.smith"); secret != (who == "operator") {
+			t.Errorf("%s reads the accounts of others: %t", who, secret)
+		}
+		if (who == "member" || who == "viewer" || who == "nobody") && strings.Contains(list.text+one.text, "bio") {
+			t.Errorf("%s reads of another project: %s", who, list.text)
+		}
+	}
+}
