@@ -25,9 +25,7 @@ gateway, and those for ~/.ssh/known_hosts with which they know it. With --write 
 
 Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUSTER.muster`" + ` any of its nodes.`,
 		Example: `  muster ssh-config --write
-  ssh cfd@muster
-  scp -r input cfd@muster:
-  ssh n3.cfd.muster`,
+  muster ssh-config`,
 		Args: cobra.NoArgs,
 	}
 	write := c.Flags().Bool("write", false, "write them into ~/.ssh rather than printing them")
