@@ -46,7 +46,7 @@ unit: ## the fast tests: no root, no image
 test: ## everything: lint, and all tests with the race detector on both databases (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory image lint
-	@$(GO) tool gotestsum --format pkgname-and-test-fails -- $(RACE) -timeout 25m -p 1 ./...
+	@GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --raw-command -- scripts/test.sh $(RACE) -timeout 25m
 
 rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
 	@scripts/setup.sh test
