@@ -44,6 +44,7 @@ if [[ ${1:-run} == test ]]; then
         [kea-admin]=/usr/sbin/perfdhcp
         [tftpd-hpa]=/usr/sbin/in.tftpd
         [curl]=/usr/bin/curl
+        [rsync]=/usr/bin/rsync
         [openipmi]=/usr/bin/ipmi_sim
         # a provider to log in at, without a database server
         [glewlwyd]=/usr/bin/glewlwyd

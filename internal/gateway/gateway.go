@@ -100,7 +100,7 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	leave := g.hall.enter(conn)
-	server, channels, requests, err := g.handshake(ctx, conn)
+	server, channels, requests, err := g.handshake(ctx, conn, leave)
 	leave()
 	if err != nil {
 		g.Telemetry.Handshake(outcomeOf(err))
@@ -115,12 +115,19 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn) {
 	v.carry(ctx, channels, requests)
 }
 
-// handshake finds out who it is, within the time that there is for it.
-func (g *Gateway) handshake(ctx context.Context, conn net.Conn) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+// handshake finds out who it is, within the time that there is for it. Before they are told that they are in, they have
+// left the hall: a crowd that comes in the next moment puts nobody out who was let in.
+func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if err := conn.SetDeadline(time.Now().Add(g.Limits.Handshake)); err != nil {
 		return nil, nil, nil, err
 	}
-	server, channels, requests, err := ssh.NewServerConn(conn, g.serverConfig(ctx))
+	config := g.serverConfig(ctx)
+	config.AuthLogCallback = func(_ ssh.ConnMetadata, _ string, err error) {
+		if err == nil {
+			leave()
+		}
+	}
+	server, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -235,17 +234,13 @@ func (d door) carryFiles() {
 				d.Error(got)
 			}
 		},
-	}
-	if program, ok := d.rsync(); ok {
-		programs["rsync"] = func() {
+		"rsync": func() {
 			for _, args := range [][]string{{source, "cfd@gw:file"}, {"cfd@gw:file", back}} {
-				c := exec.Command(program, append([]string{"-e", "ssh -F " + d.config}, args...)...)
-				c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(program))
-				if out, err := c.CombinedOutput(); err != nil {
+				if out, err := exec.Command("rsync", append([]string{"-e", "ssh -F " + d.config}, args...)...).CombinedOutput(); err != nil {
 					d.Errorf("rsync: %v %s", err, out)
 				}
 			}
-		}
+		},
 	}
 	for name, carry := range programs {
 		_ = os.Remove(back)
@@ -255,39 +250,6 @@ func (d door) carryFiles() {
 		}
 		d.do("ssh", "cfd@gw", "rm -f file")
 	}
-}
-
-// rsync is the host's, or the image's with its libraries.
-func (d door) rsync() (path string, ok bool) {
-	d.Helper()
-	if path, err := exec.LookPath("rsync"); err == nil {
-		return path, true
-	}
-	folder := filepath.Join(d.dir, "rsync")
-	c := exec.Command("unsquashfs", "-n", "-q", "-f", "-d", folder, filepath.Join(rig.Image(d), "root.squashfs"), "usr/bin/rsync", "usr/lib/x86_64-linux-gnu")
-	_, err := c.CombinedOutput()
-	from, there := filepath.Join(folder, "usr/bin/rsync"), filepath.Join(folder, "usr/lib/x86_64-linux-gnu")
-	if err != nil {
-		d.Logf("rsync is not tried: it is not here, nor can it be had from the image: %v", err)
-		return "", false
-	}
-	libraries, err := filepath.Glob(filepath.Join(there, "lib*.so*"))
-	if err != nil {
-		d.Fatal(err)
-	}
-	apart := filepath.Join(d.dir, "rsync-alone") // with the libraries that only it needs: the C library is the host's
-	if err := os.Mkdir(apart, 0o700); err != nil {
-		d.Fatal(err)
-	}
-	for _, library := range append(libraries, from) {
-		name := filepath.Base(library)
-		if needed := regexp.MustCompile(`^(rsync$|lib(popt|xxhash|lz4|zstd|acl|crypto)\.so)`); needed.MatchString(name) {
-			if err := exec.Command("cp", "-L", library, apart).Run(); err != nil {
-				d.Fatal(err)
-			}
-		}
-	}
-	return filepath.Join(apart, "rsync"), true
 }
 
 // resize gives ssh a terminal and changes its size.
