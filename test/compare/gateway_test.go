@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/netns"
 	"muster/test/rig"
 )
 
@@ -68,88 +69,182 @@ func carriers() []carrier {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// TestCompareGateway sends the same files to a cluster's head straight, through Muster's gateway, and by OpenSSH's
-// ProxyJump over sshd of a node; in turns. For the ways beside ours the client runs in the cluster's own network, which no
-// user's does.
-func TestCompareGateway(t *testing.T) {
+// roads are the ways to a cluster's head, beside each other.
+type roads struct {
+	t                                        *testing.T
+	config                                   string
+	gateway, straight, proxyJump, plainRelay way
+}
+
+// newRoads makes a cluster and all ways to its head. For the ways beside ours the client runs in the cluster's own
+// network, which no user's does.
+func newRoads(t *testing.T) roads {
 	if os.Getenv("MUSTER_COMPARE") == "" {
 		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
 	}
-	results := &table{}
 	r := rig.New(t, "")
 	r.Flags = []string{"--ssh", "127.0.0.1:0"}
 	r.Start()
 	r.Run("machines", "add", "--local", "2", "--wait")
 	r.Run("create", "-f", r.File("cfd.yaml", "name: cfd\nnodes: 1\n"), "--wait")
-	config := clientConfig(r)
 	var cluster struct{ ID string }
 	r.Get(&cluster, "get", "cfd")
 	within := []string{"nsenter", "--net=" + filepath.Join(r.Data, "local/clusters", cluster.ID, "netns")}
-	ways := []way{
-		{"gateway", nil, "cfd@gw", ""},
-		{"straight", within, headAddress, ""},
-		{"ProxyJump", within, headAddress, nodeAddress},
+	host, port := plainRelay(r)
+	return roads{
+		t: t, config: clientConfig(r, host, port),
+		gateway:    way{"gateway", nil, "cfd@gw", ""},
+		straight:   way{"straight", within, headAddress, ""},
+		proxyJump:  way{"ProxyJump", within, headAddress, nodeAddress},
+		plainRelay: way{"plain relay", nil, "relay", ""},
 	}
-	run := func(w way, argv ...string) time.Duration {
-		t.Helper()
-		argv = append(append([]string{}, w.prefix...), argv...)
-		begin := time.Now()
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+}
+
+// run is how long a command takes.
+func (r roads) run(w way, argv ...string) time.Duration {
+	r.t.Helper()
+	argv = append(append([]string{}, w.prefix...), argv...)
+	begin := time.Now()
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		r.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return time.Since(begin)
+}
+
+// carry is how many seconds it takes to send a file or a tree to the head, whose folder is empty before.
+func (r roads) carry(c carrier, source string) func(w way) float64 {
+	return func(w way) float64 {
+		r.run(r.straight, "ssh", "-F", r.config, headAddress, "rm -rf in; mkdir in; sync")
+		return r.run(w, c.command(w, r.config, source)...).Seconds()
+	}
+}
+
+// inTurns measures ways one after the other, again and again.
+func inTurns(runs int, each func(w way) float64, ways ...way) map[string]samples {
+	all := map[string]samples{}
+	for range runs {
+		for _, w := range ways {
+			all[w.name] = append(all[w.name], each(w))
 		}
-		return time.Since(begin)
 	}
-	inside := func(command string) { run(ways[1], "ssh", "-F", config, headAddress, command) }
-	measure := func(runs int, each func(w way) float64) map[string]samples {
-		all := map[string]samples{}
-		for range runs {
-			for _, w := range ways {
-				all[w.name] = append(all[w.name], each(w))
-			}
-		}
-		return all
-	}
-	bulk, tree := files(t)
+	return all
+}
+
+// TestCompareGatewayBulk sends one large file, and enters to do nothing.
+func TestCompareGatewayBulk(t *testing.T) {
+	r, results := newRoads(t), &table{}
+	bulk := bulkFile(t)
 	for _, c := range carriers() {
-		carry := func(source string) func(w way) float64 {
-			return func(w way) float64 {
-				inside("rm -rf in; mkdir in; sync")
-				return run(w, c.command(w, config, source)...).Seconds()
-			}
-		}
-		large := measure(5, func(w way) float64 { return bulkBytes / 1e6 / carry(bulk)(w) })
+		carry := r.carry(c, bulk)
+		large := inTurns(5, func(w way) float64 { return bulkBytes / 1e6 / carry(w) }, r.gateway, r.proxyJump, r.straight)
 		results.add(row{what: "gateway, one file of 442 MB, " + c.name, unit: "MB/s", peer: "ProxyJump", ours: large["gateway"], theirs: large["ProxyJump"], bound: "at least 0.9"})
-		small := measure(3, carry(tree))
-		results.add(row{what: "gateway, 5,000 files, " + c.name, unit: "s", peer: "straight", ours: small["gateway"], theirs: small["straight"], bound: "at most 1.10"})
-		results.add(row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: small["ProxyJump"], bound: ""})
+		results.add(row{what: "the same", unit: "MB/s", peer: "straight", ours: large["gateway"], theirs: large["straight"], bound: ""})
 	}
-	login := measure(15, func(w way) float64 {
-		argv := []string{"ssh", "-F", config, w.host, "true"}
+	login := inTurns(15, func(w way) float64 {
+		argv := []string{"ssh", "-F", r.config, w.host, "true"}
 		if w.jump != "" {
-			argv = []string{"ssh", "-F", config, "-J", w.jump, w.host, "true"}
+			argv = []string{"ssh", "-F", r.config, "-J", w.jump, w.host, "true"}
 		}
-		return float64(run(w, argv...).Milliseconds())
-	})
+		return float64(r.run(w, argv...).Milliseconds())
+	}, r.gateway, r.straight, r.proxyJump)
 	results.add(row{what: "gateway, ssh … true", unit: "ms", peer: "straight", ours: login["gateway"], theirs: login["straight"], bound: ""})
 	results.add(row{what: "the same", unit: "ms", peer: "ProxyJump", ours: login["gateway"], theirs: login["ProxyJump"], bound: ""})
+	keep(t, results, "compare-gateway-bulk.md")
+}
 
-	path := filepath.Join(rig.Root(t), "build", "compare-gateway.md")
+// TestCompareGatewayTree sends many small files. Each waits for answers, so what counts is the time of a message there and
+// back. What a relay costs at the least is seen on one that only hands bytes on, without looking at them.
+func TestCompareGatewayTree(t *testing.T) {
+	r, results := newRoads(t), &table{}
+	tree := treeOf(t)
+	for _, c := range carriers() {
+		small := inTurns(7, r.carry(c, tree), r.gateway, r.straight, r.plainRelay)
+		results.add(row{what: "gateway, 5,000 files, " + c.name, unit: "s", peer: "straight", ours: small["gateway"], theirs: small["straight"], bound: "at most 1.10"})
+		results.add(row{what: "the same", unit: "s", peer: "a plain relay", ours: small["gateway"], theirs: small["plain relay"], bound: ""})
+		far := inTurns(1, r.carry(c, tree), r.proxyJump)
+		results.add(row{what: "the same", unit: "s", peer: "ProxyJump", ours: small["gateway"], theirs: far["ProxyJump"], bound: ""})
+	}
+	keep(t, results, "compare-gateway-tree.md")
+}
+
+// keep writes a table beside what is built.
+func keep(t *testing.T, results *table, name string) {
+	t.Helper()
+	path := filepath.Join(rig.Root(t), "build", name)
 	if err := os.WriteFile(path, []byte(results.markdown()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Printf("the table is in %s\n", path)
 }
 
-// files makes what is carried: random bytes, which no program can make shorter.
-func files(t *testing.T) (bulk, tree string) {
+// plainRelay hands bytes on to the head's sshd; it returns where. It dials as the gateway does: in the cluster's network.
+func plainRelay(r *rig.Rig) (host, port string) {
+	r.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = listener.Close() })
+	head := r.Node("cfd", "head")
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			var server net.Conn
+			err = netns.Do(fmt.Sprintf("/proc/%d/ns/net", head.PID), func() error {
+				server, err = net.Dial("tcp", headAddress+":22")
+				return err
+			})
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			hand := func(to, from net.Conn) {
+				buffer := make([]byte, 32<<10)
+				for {
+					n, err := from.Read(buffer)
+					if err != nil {
+						break
+					}
+					if _, err := to.Write(buffer[:n]); err != nil {
+						break
+					}
+				}
+				_, _ = to.Close(), from.Close()
+			}
+			go hand(client, server)
+			go hand(server, client)
+		}
+	}()
+	host, port, err = net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return host, port
+}
+
+func randomBytes(n int) []byte {
+	content := make([]byte, n)
+	_, _ = rand.Read(content) // it never fails
+	return content
+}
+
+// bulkFile is a file of random bytes, which no program can make shorter.
+func bulkFile(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	bulk, tree = filepath.Join(dir, "bulk"), filepath.Join(dir, "tree")
-	content := make([]byte, bulkBytes)
-	_, _ = rand.Read(content)
-	if err := os.WriteFile(bulk, content, 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "bulk")
+	if err := os.WriteFile(path, randomBytes(bulkBytes), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// treeOf is many small files in folders.
+func treeOf(t *testing.T) string {
+	t.Helper()
+	tree, content := filepath.Join(t.TempDir(), "tree"), randomBytes(treeBytes)
 	for i := range treeFiles {
 		folder := filepath.Join(tree, fmt.Sprintf("d%03d", i/treeFolder))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -160,11 +255,12 @@ func files(t *testing.T) (bulk, tree string) {
 			t.Fatal(err)
 		}
 	}
-	return bulk, tree
+	return tree
 }
 
-// clientConfig registers a key and writes a configuration of OpenSSH's client, the ciphers being what each side prefers.
-func clientConfig(r *rig.Rig) string {
+// clientConfig registers a key and writes a configuration of OpenSSH's client that knows the gateway as gw and the plain
+// relay as relay. Ciphers are what each side prefers.
+func clientConfig(r *rig.Rig, relayHost, relayPort string) string {
 	r.Helper()
 	dir := r.TempDir()
 	key := filepath.Join(dir, "id")
@@ -174,6 +270,7 @@ func clientConfig(r *rig.Rig) string {
 	r.Run("keys", "add", key+".pub")
 	host, port := gatewayOf(r)
 	var text bytes.Buffer
+	fmt.Fprintf(&text, "Host relay\nHostName %s\nPort %s\n", relayHost, relayPort)
 	fmt.Fprintf(&text, "Host gw\nHostName %s\nPort %s\nHost *\nUser admin\nIdentityFile %s\nIdentitiesOnly yes\nIdentityAgent none\n", host, port, key)
 	fmt.Fprintf(&text, "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nGlobalKnownHostsFile /dev/null\nBatchMode yes\nLogLevel ERROR\n")
 	config := filepath.Join(dir, "config")
