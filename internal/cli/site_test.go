@@ -174,7 +174,7 @@ func (l *life) now() api.Cluster {
 	return l.cluster
 }
 
-// serve puts the cluster's paths on a site. A stream ends after each batch of events if it is brittle.
+// serve puts the cluster's paths on a site. A brittle stream ends after each event.
 func (l *life) serve(s *site, brittle bool) (resumed func() []string) {
 	var lock sync.Mutex
 	var from []string
@@ -191,6 +191,9 @@ func (l *life) serve(s *site, brittle bool) (resumed func() []string) {
 			l.lock.Lock()
 			fresh, told := l.events[after:], l.told
 			l.lock.Unlock()
+			if brittle && len(fresh) > 1 {
+				fresh = fresh[:1]
+			}
 			for _, e := range fresh {
 				data, _ := json.Marshal(e)
 				_, _ = fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, data)
