@@ -159,6 +159,13 @@ func (l *life) happens(e store.Event, change func(*api.Cluster)) {
 	l.told = make(chan struct{})
 }
 
+// count is how many events there were.
+func (l *life) count() int {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return len(l.events)
+}
+
 func (l *life) becomes(p store.Phase, reason string) {
 	l.happens(store.Event{Type: "cluster.phase", Phase: p, Text: reason}, func(c *api.Cluster) {
 		c.Phase, c.Reason = p, reason
@@ -180,10 +187,17 @@ func (l *life) serve(s *site, brittle bool) (resumed func() []string) {
 	var from []string
 	s.HandleFunc("GET /v1/clusters/{ref}", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, l.now()) })
 	s.HandleFunc("GET /v1/clusters/{ref}/events", func(w http.ResponseWriter, r *http.Request) {
+		var after int
+		if r.FormValue("watch") == "" {
+			_, _ = fmt.Sscan(r.FormValue("after"), &after)
+			l.lock.Lock()
+			defer l.lock.Unlock()
+			reply(w, 200, api.List[store.Event]{Items: l.events[after:]})
+			return
+		}
 		lock.Lock()
 		from = append(from, r.Header.Get("Last-Event-ID"))
 		lock.Unlock()
-		var after int
 		_, _ = fmt.Sscan(r.Header.Get("Last-Event-ID"), &after)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": events follow\n\n")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,7 +127,10 @@ func (j *journey) run(ctx context.Context) error {
 	for {
 		done, err := j.look(ctx)
 		if err != nil || done {
+			stop()
+			<-ended
 			j.drain(events)
+			j.catchUp(ctx, watch)
 			return err
 		}
 		if err := j.next(ctx, events, ended, look.C, draw.C); err != nil {
@@ -163,6 +168,19 @@ func (j *journey) drain(events <-chan store.Event) {
 		default:
 			return
 		}
+	}
+}
+
+// catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
+// they cannot be had: how the operation ended is known.
+func (j *journey) catchUp(ctx context.Context, watch *stream) {
+	after := url.Values{"after": {strconv.FormatInt(watch.after, 10)}}
+	events, _, err := all[store.Event](ctx, j.client, watch.path, "after", after)
+	if err != nil {
+		return
+	}
+	for _, e := range events {
+		j.tell(e)
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 )
 
 // story lets a cluster become ready, an event at a time.
-func story(l *life) {
+func story(l *life, between func()) {
 	l.happens(store.Event{Type: "cluster.requested", Text: "create 1 head + 1 nodes"}, nil)
 	l.becomes(store.Provisioning, "starts 2 nodes")
 	for _, phase := range []store.Phase{store.Booting, store.Ready} {
 		for i, node := range []string{"head", "n1"} {
-			time.Sleep(3 * time.Millisecond)
+			between()
 			l.happens(store.Event{Type: "node.phase", Node: node, Phase: phase, Text: "as told"}, func(c *api.Cluster) {
 				nodes := slices.Clone(c.Nodes)
 				nodes[i].Phase = phase
@@ -37,7 +37,12 @@ func TestAWaitTellsEveryEventOnceOverLostConnections(t *testing.T) {
 			resumed := l.serve(s, brittle)
 			s.HandleFunc("POST /v1/clusters", func(w http.ResponseWriter, _ *http.Request) {
 				reply(w, http.StatusAccepted, l.answer("create"))
-				go story(l)
+				go story(l, func() {
+					for brittle && t.Context().Err() == nil && len(resumed()) <= l.count() { // until the client has come back
+						time.Sleep(time.Millisecond)
+					}
+					time.Sleep(3 * time.Millisecond)
+				})
 			})
 			r := muster(t, "create", "hello", "--nodes", "1", "--wait")
 			r.wants(t, 0, "cluster provisioning: starts 2 nodes\n", "n1 booting: as told\n", "cluster hello is ready: 1 head + 1 node in ", "`muster ssh hello` enters it\n")
@@ -145,7 +150,7 @@ func TestAClusterThatSomebodyDeletesIsNotWaitedForForEver(t *testing.T) {
 func TestEventsAreFollowedOneObjectALine(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	resumed := l.serve(s, true)
-	story(l)
+	story(l, func() {})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
 	r := musterUntil(ctx, brisk(), nil, "events", "hello", "-w", "--after", "2", "-o", "json")
