@@ -106,16 +106,7 @@ are shown to operators.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		var centre api.Centre
-		raw, err := controller.do(ctx, get(centrePath(args[0]), nil), &centre)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printCentre(centre) })
+		return show(ctx, a, centrePath(args[0]), *output, a.printCentre)
 	})
 	return c
 }
@@ -197,16 +188,7 @@ the key alone.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		var ca api.CentreAuthority
-		raw, err := controller.do(ctx, get("/v1/centre-authority", nil), &ca)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() {
+		return show(ctx, a, "/v1/centre-authority", *output, func(ca api.CentreAuthority) {
 			fmt.Fprintf(a.out, `# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster

@@ -33,16 +33,7 @@ func (a *app) gatewayShow() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		var gateway api.Gateway
-		raw, err := controller.do(ctx, get("/v1/gateway", nil), &gateway)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printGateway(gateway) })
+		return show(ctx, a, "/v1/gateway", *output, a.printGateway)
 	})
 	return c
 }

@@ -22,16 +22,7 @@ object with spec, nodes and receipt.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		var cluster api.Cluster
-		raw, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printClusters([]api.Cluster{cluster}) })
+		return show(ctx, a, clusterPath(args[0]), *output, func(cluster api.Cluster) { a.printClusters([]api.Cluster{cluster}) })
 	})
 	return c
 }

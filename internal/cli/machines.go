@@ -79,16 +79,7 @@ func (a *app) machinesGet() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		var m api.Machine
-		raw, err := controller.do(ctx, get(machinePath(args[0]), nil), &m)
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printMachine(m) })
+		return show(ctx, a, machinePath(args[0]), *output, a.printMachine)
 	})
 	return c
 }

@@ -46,6 +46,20 @@ func formatFlag(c *cobra.Command) *format {
 	return &f
 }
 
+// show prints the object of the API at a path; table is for people.
+func show[T any](ctx context.Context, a *app, path string, output format, table func(T)) error {
+	controller, err := a.connect()
+	if err != nil {
+		return err
+	}
+	var object T
+	raw, err := controller.do(ctx, get(path, nil), &object)
+	if err != nil {
+		return err
+	}
+	return output.print(a.out, raw, func() { table(object) })
+}
+
 // print writes an object of the API as it came, or calls rows for a table.
 func (f format) print(w io.Writer, raw []byte, rows func()) error {
 	switch f {

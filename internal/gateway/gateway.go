@@ -54,9 +54,9 @@ type Gateway struct {
 	Telemetry  *telemetry.Telemetry // nil: nobody counts
 	Limits     Limits
 
-	keys   hostKeys
-	hall   hall
-	guests guests
+	keys     hostKeys
+	hall     hall
+	visitors visitors
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -65,7 +65,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
-	g.hall.limit, g.guests.limit = g.Limits.Knocking, g.Limits.PerPerson
+	g.hall.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })
@@ -109,8 +109,8 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn) {
 	}
 	g.Telemetry.Handshake("let in")
 	v := newVisit(g, server)
-	if v.refusal = g.guests.enter(v); v.refusal == nil {
-		defer g.guests.leave(v)
+	if v.refusal = g.visitors.enter(v); v.refusal == nil {
+		defer g.visitors.leave(v)
 	}
 	v.carry(ctx, channels, requests)
 }

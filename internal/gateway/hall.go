@@ -34,8 +34,8 @@ func (h *hall) enter(conn net.Conn) (leave func()) {
 	}
 }
 
-// guests are those who are in.
-type guests struct {
+// visitors are those who are in.
+type visitors struct {
 	limit int // of one person
 
 	mu  sync.Mutex
@@ -43,7 +43,7 @@ type guests struct {
 }
 
 // enter lets a visit in, if its person has not too many.
-func (g *guests) enter(v *visit) error {
+func (g *visitors) enter(v *visit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.all[v.who.caller.Name]) >= g.limit {
@@ -56,7 +56,7 @@ func (g *guests) enter(v *visit) error {
 	return nil
 }
 
-func (g *guests) leave(v *visit) {
+func (g *visitors) leave(v *visit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := v.who.caller.Name
@@ -67,7 +67,7 @@ func (g *guests) leave(v *visit) {
 }
 
 // list is everybody who is in now.
-func (g *guests) list() []*visit {
+func (g *visitors) list() []*visit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []*visit

@@ -27,7 +27,7 @@ type visit struct {
 	head    *entrance            // into that place; nil before the first channel
 	open    []*entrance          // that one, and those of ProxyJump
 	mouths  map[ssh.Channel]bool // channels whose stderr a person may read; true: of a terminal
-	reason  string               // why the gateway ends it; "": it does not
+	reason  string               // why it ends; "": it goes on
 	checked int64                // access revision at which it was known that the person may be here
 }
 
@@ -60,6 +60,9 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 	}
 	cancel()
 	v.mu.Lock()
+	if v.reason == "" { // from now on nothing joins: a channel may just be on its way into a place
+		v.reason = "closed by the person"
+	}
 	open := slices.Clone(v.open)
 	v.mu.Unlock()
 	for _, e := range open {
@@ -67,7 +70,7 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 	}
 	all.Wait()
 	for _, e := range open {
-		v.leave(ctx, e, v.outcome("closed by the person"))
+		v.leave(ctx, e, v.outcome(""))
 	}
 }
 

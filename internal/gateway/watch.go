@@ -28,7 +28,7 @@ func (g *Gateway) watch(ctx context.Context) {
 // look does it once. What each visit was checked against is kept with it, so that nothing that changed since is missed,
 // however the change and the visit's beginning fell together.
 func (g *Gateway) look(ctx context.Context) error {
-	visits := g.guests.list()
+	visits := g.visitors.list()
 	if len(visits) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ const (
 func (g *Gateway) housekeep(ctx context.Context) {
 	for {
 		err := g.DB.Quietly(ctx, func(tx *store.Tx) error {
-			for _, v := range g.guests.list() {
+			for _, v := range g.visitors.list() {
 				v.mu.Lock()
 				open := slices.Clone(v.open)
 				v.mu.Unlock()

@@ -123,21 +123,19 @@ func (tx *Tx) Session(ctx context.Context, id string) (Session, error) {
 
 // SessionsOf says which sessions are meant. Empty fields mean any.
 type SessionsOf struct {
-	Person   string
 	Projects []string // nil: any
+	Person   string   // with Projects: also this person's elsewhere
 	Ended    bool     // those that have ended, too
 	Before   time.Time
 	BeforeID string // with Before: those of that instant with a lower ID too
 	Limit    int
 }
 
-// Sessions lists sessions, newest first: those of the person, and those in the projects.
+// Sessions lists sessions, newest first.
 func (tx *Tx) Sessions(ctx context.Context, of SessionsOf) ([]Session, error) {
 	var which where
 	if of.Projects != nil {
-		which.among("project", of.Projects)
-		which.text = " WHERE (" + which.text[len(" WHERE "):]
-		which.rest(` OR person = $?)`, of.Person)
+		which.among("project", of.Projects, "person", of.Person)
 	}
 	if !of.Ended {
 		which.and(`ended_at IS NULL`)

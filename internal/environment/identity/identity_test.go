@@ -75,22 +75,29 @@ func TestAnAgentsCertificateSaysWhoItIs(t *testing.T) {
 	}
 }
 
-func TestAUserCertificateOpensOneAccountForAWhile(t *testing.T) {
-	a := open(t, NewRoot())
+// certified is a new key's certificate, as text and read.
+func certified(t *testing.T, certify func(key string) (string, error)) (text string, c *ssh.Certificate) {
+	t.Helper()
 	public, _, _ := ed25519.GenerateKey(rand.Reader)
 	key, err := ssh.NewPublicKey(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := a.CertifyUser(line(key), "admin", "admin", time.Now(), time.Minute)
-	if err != nil {
+	if text, err = certify(line(key)); err != nil {
 		t.Fatal(err)
 	}
 	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate := parsed.(*ssh.Certificate)
+	return text, parsed.(*ssh.Certificate)
+}
+
+func TestAUserCertificateOpensOneAccountForAWhile(t *testing.T) {
+	a := open(t, NewRoot())
+	text, certificate := certified(t, func(key string) (string, error) {
+		return a.CertifyUser(key, "admin", "admin", time.Now(), time.Minute)
+	})
 	for _, c := range []struct {
 		account string
 		at      time.Time
@@ -111,20 +118,9 @@ func TestAUserCertificateOpensOneAccountForAWhile(t *testing.T) {
 
 func TestALoginsCertificateIsNothingToNodes(t *testing.T) {
 	a := open(t, NewRoot())
-	public, _, _ := ed25519.GenerateKey(rand.Reader)
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := a.CertifyLogin(line(key), "alice", "t-1", time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := parsed.(*ssh.Certificate)
+	_, certificate := certified(t, func(key string) (string, error) {
+		return a.CertifyLogin(key, "alice", "t-1", time.Now(), time.Hour)
+	})
 	if certificate.KeyId != "t-1" || line(certificate.SignatureKey) != a.LoginCA() || a.LoginCA() == a.UserCA() || a.LoginCA() == a.HostCA() {
 		t.Errorf("key ID %q, signed by %s", certificate.KeyId, line(certificate.SignatureKey))
 	}
