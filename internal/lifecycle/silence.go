@@ -16,6 +16,9 @@ const believed = 2
 // massLooks is how often a node that is lost together with many others looks again.
 const massLooks = 10 * time.Second
 
+// alarmLooks is how often one looks whose place has an alarm that is about to end.
+const alarmLooks = time.Second
+
 // alive goes before the handler of a node whose agent is to be heard. It fails the node that is lost: its agent is silent,
 // or what runs on it has not been well, for longer than the limit. What many nodes seem to have at once is taken for a fault
 // of what is between them and the controllers: then none is failed, and an alarm is raised. What the substrate itself shows is
@@ -41,14 +44,19 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 			return o
 		}
 		var all crowd
+		var alarmed bool
 		err = w.DB.View(ctx, func(tx *store.Tx) (err error) {
-			all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
+			if alarmed, err = tx.Alarmed(ctx, n.machine.Network); err == nil {
+				all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
+			}
 			return err
 		})
-		if err != nil {
+		switch {
+		case err != nil:
 			return retry(err)
-		}
-		if !all.many() {
+		case !all.many() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
+			return waitFor(alarmLooks, "%s, and is not given up before the alarm is over", why)
+		case !all.many():
 			return n.fail("%s", why).because(CauseLost)
 		}
 		return waitFor(massLooks, "%s, and is not given up: %s", why, all).with(func(ctx context.Context, tx *store.Tx) error {

@@ -283,6 +283,47 @@ func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
 	})
 }
 
+// look makes a node look at itself now.
+func (h *heart) look(n store.Node) {
+	h.update(func(_ context.Context, tx *store.Tx) error {
+		tx.Wake(store.NodeKind, n.ID)
+		return nil
+	})
+}
+
+func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
+	h := newHeart(t, t.TempDir()+"/db", 6)
+	id := h.create("hello", 4)
+	h.untilReady(id, 4)
+	before := h.nodesOf(id)
+	h.change(func(store.Node) speech { return silent })
+	h.until(id, "degraded with an alarm", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Degraded && len(h.alarms()) == 1 })
+	h.change(func(n store.Node) speech {
+		if n.Name == "n1" {
+			return silent
+		}
+		return well
+	})
+	for over := false; !over; over = len(h.alarms()) == 0 {
+		h.look(before["n1"])
+	}
+	for start := time.Now(); time.Since(start) < hush/2; time.Sleep(20 * time.Millisecond) {
+		h.look(before["n1"])
+	}
+	h.change(func(store.Node) speech { return well })
+	time.Sleep(hush)
+	if failed := h.failures(); len(failed) > 0 {
+		t.Errorf("failed: %q", failed)
+	}
+	h.change(func(n store.Node) speech {
+		if n.Name == "n1" {
+			return silent
+		}
+		return well
+	})
+	h.untilReplaced(id, before, "n1")
+}
+
 func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 5)

@@ -144,6 +144,15 @@ func (tx *Tx) AlarmsOf(ctx context.Context, cluster string) ([]Alarm, error) {
 	return of, nil
 }
 
+// Alarmed is true while the alarm of a place stands.
+func (tx *Tx) Alarmed(ctx context.Context, place string) (bool, error) {
+	var stands bool
+	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM alarm WHERE place = $1)`, place).Scan(&stands); err != nil {
+		return false, fmt.Errorf("look for the alarm at %q: %w", place, err)
+	}
+	return stands, nil
+}
+
 // RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.
 func (tx *Tx) RaiseAlarm(ctx context.Context, place, text string) error {
 	n, err := tx.exec(ctx, `INSERT INTO alarm (place, raised_at, text) VALUES ($1, now_ms(), $2) ON CONFLICT (place) DO NOTHING`, place, text)
@@ -156,9 +165,13 @@ func (tx *Tx) RaiseAlarm(ctx context.Context, place, text string) error {
 	return nil
 }
 
-// ClearAlarm ends the alarm of a place, with an event that says why.
+// ClearAlarm ends the alarm of a place, with an event that says why. The place counts as listened to only from then on: what
+// hid its nodes gives them back one after the other.
 func (tx *Tx) ClearAlarm(ctx context.Context, place, why string) error {
 	n, err := tx.exec(ctx, `DELETE FROM alarm WHERE place = $1`, place)
+	if err == nil && n == 1 {
+		_, err = tx.exec(ctx, `UPDATE ear SET since = now_ms() WHERE place = $1`, place)
+	}
 	if err != nil {
 		return fmt.Errorf("clear the alarm at %q: %w", place, err)
 	}
