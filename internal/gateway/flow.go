@@ -7,6 +7,7 @@ import (
 
 // flow carries bytes and counts them.
 type flow struct {
+	vigil    *vigil
 	received atomic.Int64 // from the person
 	sent     atomic.Int64
 }
@@ -18,11 +19,11 @@ const (
 	largeBuffer = 128 << 10
 )
 
-func (f *flow) toPlace(to io.Writer, from io.Reader)  { pump(to, from, &f.received) }
-func (f *flow) toPerson(to io.Writer, from io.Reader) { pump(to, from, &f.sent) }
+func (f *flow) toPlace(to io.Writer, from io.Reader)  { f.pump(to, from, &f.received) }
+func (f *flow) toPerson(to io.Writer, from io.Reader) { f.pump(to, from, &f.sent) }
 
 // pump copies until either side ends. Why does not matter: what follows is the same.
-func pump(to io.Writer, from io.Reader, count *atomic.Int64) {
+func (f *flow) pump(to io.Writer, from io.Reader, count *atomic.Int64) {
 	buffer := make([]byte, smallBuffer)
 	for {
 		n, err := from.Read(buffer)
@@ -31,6 +32,7 @@ func pump(to io.Writer, from io.Reader, count *atomic.Int64) {
 				return
 			}
 			count.Add(int64(n))
+			f.vigil.pass()
 		}
 		if err != nil {
 			return

@@ -57,6 +57,7 @@ type Gateway struct {
 	keys     hostKeys
 	hall     hall
 	visitors visitors
+	vigil    *vigil
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -66,7 +67,9 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	g.hall.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
+	g.vigil = newVigil(latencyDevice, g.Log)
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { g.vigil.run(ctx); return nil })
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })
 	group.Go(func() error {
