@@ -87,7 +87,10 @@ func narrow(c access.Caller, of *store.EntriesOf, project string) {
 	}
 }
 
-// owned lists the projects of which the caller is an owner; none, rather than nil.
+// owned lists the projects of which the caller sees all, as their owner does; none, rather than nil.
 func owned(c access.Caller) []string {
+	if c.Operator && c.Project != "" {
+		return []string{c.Project}
+	}
 	return slices.DeleteFunc(append([]string{}, c.Projects()...), func(p string) bool { return c.Roles[p] != access.Owner })
 }

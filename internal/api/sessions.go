@@ -73,7 +73,7 @@ func (a *API) listSessions(ctx context.Context, in *struct {
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
 	if c := callerOf(ctx); !c.Everywhere() {
-		of.Projects, of.Person = owned(c), c.Name
+		of.Projects, of.Person, of.Within = owned(c), c.Name, c.Project
 	}
 	out := &listOutput[Session]{List[Session]{Items: []Session{}}}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
@@ -104,7 +104,7 @@ func (a *API) endSession(ctx context.Context, in *struct {
 			return err
 		}
 		caller := callerOf(ctx)
-		if own := s.Person == caller.Name && caller.Scope != access.ReadOnly; !own && !caller.May(access.Govern, s.Project) {
+		if own := s.Person == caller.Name && caller.Scope != access.ReadOnly && caller.May(access.Be, s.Project); !own && !caller.May(access.Govern, s.Project) {
 			return fmt.Errorf("session %s: %w", in.Session, store.ErrNotFound)
 		}
 		askedOf(ctx).project = s.Project

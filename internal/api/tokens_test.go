@@ -68,11 +68,15 @@ func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
 	aero := made(t, s, "sam", `{"name": "ci", "project": "aero"}`).Token
 	wants(t, as(t, s, aero, "GET", "/v1/clusters/cfd", ""), 200, `"aero"`)
 	wants(t, as(t, s, aero, "GET", "/v1/clusters/bio%2Fcfd", ""), 404)
-	for _, path := range []string{"/v1/clusters", "/v1/projects", "/v1/snapshots", "/v1/usage", "/v1/events", "/v1/audit", "/v1/site"} {
+	for _, path := range []string{"/v1/clusters", "/v1/projects", "/v1/snapshots", "/v1/usage", "/v1/events", "/v1/audit", "/v1/site", "/v1/sessions"} {
 		if got := as(t, s, aero, "GET", path, ""); got.status != 200 || strings.Contains(got.text, "bio") {
 			t.Errorf("GET %s: %d %s", path, got.status, got.text)
 		}
 	}
+	wants(t, as(t, s, aero, "GET", "/v1/sessions", ""), 200, "s-aero")
+	wants(t, as(t, s, looks, "GET", "/v1/sessions", ""), 200, "s-aero", "s-bio")
+	wants(t, as(t, s, aero, "DELETE", "/v1/sessions/s-bio", ""), 404)
+	wants(t, as(t, s, aero, "DELETE", "/v1/sessions/s-aero", ""), 204)
 	wants(t, as(t, s, aero, "POST", "/v1/tokens", `{"name": "wider"}`), 403, "the token is for project aero only")
 	wants(t, as(t, s, "member", "POST", "/v1/tokens", `{"name": "other", "project": "bio"}`), 404)
 	wants(t, as(t, s, "operator", "POST", "/v1/tokens", `{"name": "none", "project": "no-such"}`), 404)

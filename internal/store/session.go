@@ -125,6 +125,7 @@ func (tx *Tx) Session(ctx context.Context, id string) (Session, error) {
 type SessionsOf struct {
 	Projects []string // nil: any
 	Person   string   // with Projects: also this person's elsewhere
+	Within   string   // only this project's; "": any
 	Ended    bool     // those that have ended, too
 	Before   time.Time
 	BeforeID string // with Before: those of that instant with a lower ID too
@@ -136,6 +137,9 @@ func (tx *Tx) Sessions(ctx context.Context, of SessionsOf) ([]Session, error) {
 	var which where
 	if of.Projects != nil {
 		which.among("project", of.Projects, "person", of.Person)
+	}
+	if of.Within != "" {
+		which.and(`project = $?`, of.Within)
 	}
 	if !of.Ended {
 		which.and(`ended_at IS NULL`)
