@@ -91,18 +91,18 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 				time.Sleep(50 * time.Millisecond)
 				continue
 			}
-			open.Go(func() { g.welcome(ctx, conn) })
+			leave := g.hall.enter(conn) // in the order in which they come
+			open.Go(func() { g.welcome(ctx, conn, leave) })
 		}
 	})
 	return group.Wait()
 }
 
-// welcome carries one connection from its first byte to its last.
-func (g *Gateway) welcome(ctx context.Context, conn net.Conn) {
+// welcome carries one connection from its first byte to its last; leave tells that it has left the hall.
+func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	leave := g.hall.enter(conn)
 	server, channels, requests, err := g.handshake(ctx, conn, leave)
 	leave()
 	if err != nil {
