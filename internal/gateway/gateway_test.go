@@ -369,8 +369,11 @@ func TestTenThousandBadHandshakesStopNothing(t *testing.T) {
 
 func TestOnePersonMayNotTakeEverything(t *testing.T) {
 	s := newStand(t, func(g *Gateway) { g.Limits.PerPerson = 2 })
-	s.client("cfd")
-	s.client("cfd")
+	for range 2 {
+		if out, _, _ := s.run(s.client("cfd"), "echo", "in"); out != "in" { // now it is known to be in
+			t.Error("does not come in")
+		}
+	}
 	third := s.client("cfd")
 	if _, errs, code := s.run(third, "echo", ""); code != 255 || !strings.Contains(errs, "alice has 2 connections open") {
 		t.Error(errs, code)
