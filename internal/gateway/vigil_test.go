@@ -66,14 +66,29 @@ func TestTheVigilIsKeptWhileMessagesPassDensely(t *testing.T) {
 	<-ended
 }
 
-func TestAVigilThatCannotBeKeptStopsNothing(t *testing.T) {
-	v := newVigil(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithTimeout(t.Context(), 4*denseWithin)
-	defer cancel()
+// lines is where a log's lines come out one by one.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+func TestAVigilThatCannotBeKeptSaysSoOnceAndStopsNothing(t *testing.T) {
+	told := make(lines, 100)
+	v := newVigil(filepath.Join(t.TempDir(), "none"), slog.New(slog.NewTextHandler(told, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); v.run(ctx) }()
-	for ctx.Err() == nil {
+	for within := time.Now().Add(time.Minute); len(told) == 0 && time.Now().Before(within); {
 		v.pass()
 	}
+	for range 100 * denseMessages {
+		v.pass()
+	}
+	cancel()
 	<-ended
+	if len(told) != 1 {
+		t.Errorf("it was told %d times", len(told))
+	}
 }

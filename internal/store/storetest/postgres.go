@@ -118,7 +118,7 @@ func Postgres(t *testing.T) string {
 	}
 }
 
-// template is where an empty database lies, if it does: to copy it takes a tenth of the time of making one.
+// template is where an empty database lies, if it does: to copy it is less work than to make one.
 func template(t *testing.T, bin string) string {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
