@@ -20,6 +20,7 @@ type Catalogue struct {
 	Image   string
 	Class   string // of queues that name none
 	Metal   string // of queues that name none but want whole machines: the first class that selects them; "" if none does
+	VM      string // of queues that name none but want virtual machines: the first class of hypervisors; "" if there is none
 	Head    string // class of head nodes
 	Classes []Class
 	Tariff  Tariff
@@ -32,6 +33,9 @@ type Catalogue struct {
 	Login      Login
 	// AuditKeep is how long it is kept who did what.
 	AuditKeep time.Duration
+	// HypervisorIdle is how long a machine that became a hypervisor may be without guests, before it is a whole machine again; 0:
+	// the default.
+	HypervisorIdle time.Duration
 	// Silence is how long the agent of a node may be silent before the node is failed; 0: the default.
 	Silence time.Duration
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
@@ -57,6 +61,8 @@ type siteFile struct {
 		Boot     string `yaml:"boot"`
 		Silence  string `yaml:"silence"`
 		Together string `yaml:"together"`
+
+		HypervisorIdle string `yaml:"hypervisor_idle"`
 	} `yaml:"limits"`
 	Acceptance acceptanceFile         `yaml:"acceptance"`
 	Prices     pricesFile             `yaml:"prices"`
@@ -72,6 +78,10 @@ type siteFile struct {
 		Select []string `yaml:"select"`
 		Price  string   `yaml:"price"`
 		Lead   string   `yaml:"lead"`
+
+		Hypervisor bool               `yaml:"hypervisor"`
+		Overcommit *overcommitWritten `yaml:"overcommit"`
+		VM         *shapeWritten      `yaml:"vm"`
 	} `yaml:"classes"`
 }
 
@@ -83,6 +93,7 @@ classes:
   - {name: local, select: ["substrate = local"]}
   - {name: service, select: ["substrate = local"]}
   - {name: metal, select: ["substrate = metal"]}
+  - {name: vm, select: ["substrate = vm"], hypervisor: true, overcommit: {cpu: 4}, vm: {cpus: 1, memory: 768MiB}}
 `
 
 // ReadCatalogue reads a site file; the empty path gives the built-in one.
@@ -112,6 +123,9 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		return c, err
 	}
 	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour, "the time that the agent of a node may be silent", "30s"); err != nil {
+		return c, err
+	}
+	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour, "the time that a hypervisor may be without guests before it is a whole machine again", "10m"); err != nil {
 		return c, err
 	}
 	if c.Together, err = share(file.Limits.Together); err != nil {
@@ -158,7 +172,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			}
 			class.Lead = &lead
 		}
+		if err := class.guests(written.Hypervisor, written.Overcommit, written.VM); err != nil {
+			return c, fmt.Errorf("classes[%d]: %w", i, err)
+		}
 		c.Classes = append(c.Classes, class)
+		if c.VM == "" && class.Hypervisor {
+			c.VM = class.Name
+		}
 		if c.Metal == "" && class.wants("substrate", "metal") {
 			c.Metal = class.Name
 		}

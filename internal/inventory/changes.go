@@ -31,8 +31,23 @@ func (f Facts) Since(old Facts) []string {
 	changes = append(changes, compare("memory module", old.DIMMs, f.DIMMs, func(d DIMM) string { return fmt.Sprintf("%s of %d MiB", d.Slot, d.SizeMiB) })...)
 	changes = append(changes, compare("disk", old.Disks, f.Disks, func(d Disk) string { return fmt.Sprintf("%s %s (%d GB)", d.Model, d.Serial, d.SizeGB) })...)
 	changes = append(changes, compare("NIC", old.NICs, f.NICs, func(n NIC) string { return n.MAC })...)
-	changes = append(changes, compare("device", old.Devices, f.Devices, func(d Device) string { return fmt.Sprintf("%s %s:%s at %s", d.Kind, d.Vendor, d.ID, d.PCI) })...)
+	changes = append(changes, compare("device", old.accelerators(), f.accelerators(), func(d Device) string { return fmt.Sprintf("%s %s:%s at %s", d.Kind, d.Vendor, d.ID, d.PCI) })...)
+	if old.iommu() && !f.iommu() {
+		changes = append(changes, "IOMMU: off, was on; no device can be given to a virtual machine")
+	}
 	return changes
+}
+
+// accelerators are the devices that are compared one by one: not NICs, which their MACs tell, nor virtual functions, which
+// Muster makes, nor what only shares a group with others.
+func (f Facts) accelerators() []Device {
+	return slices.DeleteFunc(slices.Clone(f.Devices), func(d Device) bool {
+		return d.Parent != "" || d.Kind == "nic" || d.Kind == "bridge"
+	})
+}
+
+func (f Facts) iommu() bool {
+	return slices.ContainsFunc(f.Devices, func(d Device) bool { return d.Group != "" })
 }
 
 // compare names the parts that are gone and those that are new.

@@ -14,6 +14,16 @@ type Class struct {
 	Select []Condition    // all must hold
 	Price  Price          // per node and hour; zero if the site does not charge
 	Lead   *time.Duration // what a machine of it needs to become a node, or to be fit for the next one; nil: see LeadOf
+	// Hypervisor says that its machines hold guests, which its nodes are; without it, its nodes are machines whole.
+	Hypervisor bool
+	Overcommit int   // guests that may have the same core, at most; 1: cores are exclusive. Memory and devices always are
+	Shape      Shape // of nodes of which their cluster's file says nothing
+}
+
+// Shape is the size of a guest.
+type Shape struct {
+	CPUs   int
+	Memory string // as cluster files have it
 }
 
 // Has says that machines like m belong to the class.
@@ -101,11 +111,11 @@ func factText(name string, m Machine) (string, bool) {
 	return "", false
 }
 
-// Count is how many devices of a kind the machine has.
+// Count is how many devices of a kind the machine has. A virtual function is a part of a device, not one more.
 func (f Facts) Count(kind string) int {
 	n := 0
 	for _, d := range f.Devices {
-		if d.Kind == kind {
+		if d.Kind == kind && d.Parent == "" {
 			n++
 		}
 	}

@@ -75,7 +75,7 @@ func LeadOf(c Class, machines []Machine) time.Duration {
 		return *c.Lead
 	}
 	for _, m := range machines {
-		if m.Substrate != "local" && c.Has(m) {
+		if m.Substrate == "metal" && c.Has(m) {
 			return metalLead
 		}
 	}

@@ -8,7 +8,9 @@ package inventory
 type Machine struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
-	Substrate string   `json:"substrate"`         // local or metal; later vm
+	Substrate string   `json:"substrate"`         // local, metal or vm
+	Hosts     bool     `json:"hosts,omitempty"`   // a hypervisor: it holds guests instead of a node
+	Host      string   `json:"host,omitempty"`    // ID of the machine that it is a guest of; "" of any other
 	Network   string   `json:"network,omitempty"` // metal: name of the Network that it boots from
 	MACs      []string `json:"macs,omitempty"`    // metal: of its NICs on that network, lower case with colons
 	Power     Power    `json:"power,omitzero"`    // metal
@@ -38,6 +40,7 @@ type Facts struct {
 	MemoryMiB int        `json:"memory_mib,omitempty"`
 	Kernel    string     `json:"kernel,omitempty"`
 	NUMA      []NUMANode `json:"numa,omitempty"`
+	Layout    Layout     `json:"layout,omitempty"`
 	System    System     `json:"system,omitzero"`
 	DIMMs     []DIMM     `json:"dimms,omitempty"` // those that are there
 	Disks     []Disk     `json:"disks,omitempty"`
@@ -53,6 +56,10 @@ type NUMANode struct {
 	ID        int    `json:"id"`
 	CPUs      string `json:"cpus"` // Linux CPU list: "0-3,8"
 	MemoryMiB int    `json:"memory_mib"`
+	// Distances to every node in the order of their IDs, itself included, as the firmware tells them: 10 is near (ACPI
+	// specification, SLIT).
+	Distances []int       `json:"distances,omitempty"`
+	HugePages []HugePages `json:"huge_pages,omitempty"`
 }
 
 // System is what the machine's firmware says of it (SMBIOS).
@@ -94,12 +101,27 @@ type NIC struct {
 	Up        bool   `json:"up"`                   // has a carrier
 }
 
-// Device is a PCI device.
+// Device is a PCI device, or a part of one.
 type Device struct {
-	Kind   string `json:"kind"` // gpu, hca, nvme, other
+	Kind   string `json:"kind"` // gpu, hca, nic, nvme, bridge (which nobody is given, but which shares a group), other
 	PCI    string `json:"pci"`
 	Vendor string `json:"vendor"` // four hex digits
 	ID     string `json:"id"`     // four hex digits
 	Name   string `json:"name,omitempty"`
 	NUMA   int    `json:"numa"` // -1: not known
+	Driver string `json:"driver,omitempty"`
+	// Path is the PCI bridges above it, the root port first. Devices whose paths begin alike reach each other without the
+	// root complex.
+	Path []string `json:"path,omitempty"`
+	// Group is its IOMMU group: what can be given to a virtual machine only together. "": the machine has no IOMMU that works.
+	Group  string `json:"iommu_group,omitempty"`
+	Parent string `json:"parent,omitempty"` // PCI address of the physical function, of an SR-IOV virtual function
+	VFs    int    `json:"vfs,omitempty"`    // virtual functions that a physical function can have
+	MAC    string `json:"mac,omitempty"`    // of a NIC
+	GUID   string `json:"guid,omitempty"`   // of an HCA's node: "0011:2233:4455:6677"
+	// Host is what the machine itself needs it for: "root file system", "its link to the controller". "": nothing.
+	Host string `json:"host,omitempty"`
+	// Lost is why a hypervisor's device cannot be given to a guest now, though nobody has it: it did not come back from its
+	// last guest as it was before. "": it can.
+	Lost string `json:"lost,omitempty"`
 }

@@ -1,7 +1,8 @@
-// Package placement chooses machines: pure functions, no I/O, the same answer for the same question.
+// Package placement chooses machines, and parts of machines for guests: pure functions, no I/O, the same answer for the same
+// question.
 //
-// What enters: which nodes are wanted and which machines are free. What leaves: a machine for every node, or which class
-// is short by how many.
+// What enters: which nodes are wanted and which machines are free; what a guest asks and what its host has. What leaves: a
+// machine for every node, or which class is short by how many; the exact cores, memory and devices of a guest, or why not.
 package placement
 
 import (

@@ -31,7 +31,7 @@ func (m *machine) check(ctx context.Context, within time.Duration, disks []disk,
 
 	p.say("machine", "testing memory")
 	const after = 3 // measures: one for each of the two below, one for what they prepare
-	cpus := m.onlineCPUs()
+	cpus := m.OnlineCPUs()
 	memory := m.checkMemory(ctx, cpus, time.Until(deadline)-after*measure, func(done string) { p.say("machine", "testing memory: "+done) })
 
 	p.say("machine", "testing CPUs")
@@ -74,7 +74,7 @@ func (n *notes) check(name string) protocol.Check {
 // duplex, which between today's devices means that they have not agreed.
 func (m *machine) checkNICs(ctx context.Context, nics []inventory.NIC) protocol.Check {
 	var n notes
-	boot, found, up := m.bootMAC(), false, 0
+	boot, found, up := m.BootMAC(), false, 0
 	for _, nic := range nics {
 		if nic.Up {
 			up++
@@ -88,7 +88,7 @@ func (m *machine) checkNICs(ctx context.Context, nics []inventory.NIC) protocol.
 		if !nic.Up {
 			continue
 		}
-		if m.text("sys/class/net", nic.Name, "duplex") == "half" {
+		if m.Text("sys/class/net", nic.Name, "duplex") == "half" {
 			n.fail("%s runs at half duplex: check its cable and its switch port", nic.Name)
 		}
 		if best := m.bestSpeed(ctx, nic.Name); nic.SpeedMbps > 0 && nic.SpeedMbps < best {
@@ -136,26 +136,26 @@ func (m *machine) checkErrors() protocol.Check {
 	const edac = "sys/devices/system/edac/mc"
 	corrected := int64(0)
 	controllers := 0
-	for _, mc := range m.names(edac) {
-		if !m.exists(edac, mc, "ue_count") {
+	for _, mc := range m.Names(edac) {
+		if !m.Exists(edac, mc, "ue_count") {
 			continue
 		}
 		controllers++
-		if count := m.number(0, edac, mc, "ue_count"); count > 0 {
+		if count := m.Number(0, edac, mc, "ue_count"); count > 0 {
 			n.fail("%d uncorrectable memory errors at %s", count, m.badDIMM(edac, mc))
 		}
-		corrected += m.number(0, edac, mc, "ce_count")
+		corrected += m.Number(0, edac, mc, "ce_count")
 	}
 	if corrected > 0 {
 		n.remark("%d corrected memory errors", corrected)
 	}
-	interrupts := m.text("proc/interrupts")
+	interrupts := m.Text("proc/interrupts")
 	if count := interruptCount(interrupts, "MCE"); count > 0 {
 		n.fail("%d machine check exceptions: the kernel's log tells more", count)
 	}
 	throttled := int64(0)
-	for _, cpu := range m.onlineCPUs() {
-		throttled += m.number(0, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu))
+	for _, cpu := range m.OnlineCPUs() {
+		throttled += m.Number(0, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu))
 	}
 	if throttled > 0 {
 		n.remark("CPUs were slowed down %d times because of heat", throttled)
@@ -170,9 +170,9 @@ func (m *machine) checkErrors() protocol.Check {
 
 // badDIMM is the label of the module with uncorrectable errors, or the controller's name.
 func (m *machine) badDIMM(edac, mc string) string {
-	for _, name := range m.names(edac, mc) {
-		if m.number(0, edac, mc, name, "dimm_ue_count") > 0 {
-			if label := m.text(edac, mc, name, "dimm_label"); label != "" {
+	for _, name := range m.Names(edac, mc) {
+		if m.Number(0, edac, mc, name, "dimm_ue_count") > 0 {
+			if label := m.Text(edac, mc, name, "dimm_label"); label != "" {
 				return label
 			}
 			return mc + " " + name

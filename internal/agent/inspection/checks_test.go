@@ -21,18 +21,18 @@ func TestCheckOfNICs(t *testing.T) {
 	}{
 		{"as it should be", func(*testing.T, *machine) {}, true, "eth0 runs at 25000 of 50000 Mb/s; 2 of 3 NICs have a link"},
 		{"no link where it booted from", func(t *testing.T, m *machine) {
-			write(t, m.path("sys/class/net/eth0/carrier"), "0\n")
+			write(t, m.Path("sys/class/net/eth0/carrier"), "0\n")
 		}, false, "eth0, which the machine booted from, has no link; 1 of 3 NICs have a link"},
 		{"half duplex", func(t *testing.T, m *machine) {
-			write(t, m.path("sys/class/net/eth0/duplex"), "half\n")
+			write(t, m.Path("sys/class/net/eth0/duplex"), "half\n")
 		}, false, "eth0 runs at half duplex: check its cable and its switch port; eth0 runs at 25000 of 50000 Mb/s; 2 of 3 NICs have a link"},
 		{"the NIC that it booted from is gone", func(t *testing.T, m *machine) {
-			must(t, os.RemoveAll(m.path("sys/class/net/eth0")))
+			must(t, os.RemoveAll(m.Path("sys/class/net/eth0")))
 		}, false, "no NIC has the address 0c:42:a1:00:00:11, which the machine booted from; 1 of 2 NICs have a link"},
 		{"not booted from the network, no link", func(t *testing.T, m *machine) {
-			write(t, m.path("proc/cmdline"), "quiet\n")
-			write(t, m.path("sys/class/net/eth0/carrier"), "0\n")
-			write(t, m.path("sys/class/net/ib0/carrier"), "0\n")
+			write(t, m.Path("proc/cmdline"), "quiet\n")
+			write(t, m.Path("sys/class/net/eth0/carrier"), "0\n")
+			write(t, m.Path("sys/class/net/ib0/carrier"), "0\n")
 		}, false, "none of 3 NICs has a link; 0 of 3 NICs have a link"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,12 +55,12 @@ func TestCheckOfErrorsThatTheHardwareCounted(t *testing.T) {
 	}{
 		{"corrected errors and heat are told", func(*testing.T, *machine) {}, true, "3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
 		{"uncorrectable errors fail", func(t *testing.T, m *machine) {
-			write(t, m.path("sys/devices/system/edac/mc/mc1/ue_count"), "2\n")
-			write(t, m.path("sys/devices/system/edac/mc/mc1/dimm3/dimm_ue_count"), "2\n")
-			write(t, m.path("sys/devices/system/edac/mc/mc1/dimm3/dimm_label"), "P1_DIMMC1\n")
+			write(t, m.Path("sys/devices/system/edac/mc/mc1/ue_count"), "2\n")
+			write(t, m.Path("sys/devices/system/edac/mc/mc1/dimm3/dimm_ue_count"), "2\n")
+			write(t, m.Path("sys/devices/system/edac/mc/mc1/dimm3/dimm_label"), "P1_DIMMC1\n")
 		}, false, "2 uncorrectable memory errors at P1_DIMMC1; 3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
 		{"machine check exceptions fail", func(t *testing.T, m *machine) {
-			write(t, m.path("proc/interrupts"), "           CPU0       CPU1\nMCE:          0          1   Machine check exceptions\nMCP:         12         12   Machine check polls\n")
+			write(t, m.Path("proc/interrupts"), "           CPU0       CPU1\nMCE:          0          1   Machine check exceptions\nMCP:         12         12   Machine check polls\n")
 		}, false, "1 machine check exceptions: the kernel's log tells more; 3 corrected memory errors; CPUs were slowed down 7 times because of heat"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestBadMemoryFailsItsCheck(t *testing.T) {
 // measured is a machine with the real memory's figures cut to size.
 func measured(t *testing.T, availableKiB string) *machine {
 	m := quiet(t, "minimal")
-	write(t, m.path("proc/meminfo"), "MemTotal: 2000000 kB\nMemAvailable: "+availableKiB+" kB\n")
+	write(t, m.Path("proc/meminfo"), "MemTotal: 2000000 kB\nMemAvailable: "+availableKiB+" kB\n")
 	return m
 }
 
@@ -196,7 +196,7 @@ func TestTriadCountsWhatItMoves(t *testing.T) {
 }
 
 func TestCachesOfAllSocketsAreCountedOnce(t *testing.T) {
-	if got := quiet(t, "server").lastLevelCaches(); got != 256<<20 {
+	if got := quiet(t, "server").LastLevelCaches(); got != 256<<20 {
 		t.Errorf("%d MiB of last-level caches, want 256", got>>20)
 	}
 }

@@ -73,7 +73,7 @@ func (m *machine) triad(ctx context.Context, cpus []int, within time.Duration) b
 	if within < checkLeast {
 		return bandwidth{}
 	}
-	size, small := measure.ArraySize(len(cpus), m.lastLevelCaches(), int64(m.memory("MemAvailable"))<<20)
+	size, small := measure.ArraySize(len(cpus), m.LastLevelCaches(), int64(m.Memory("MemAvailable"))<<20)
 	result := bandwidth{mib: size >> 20, small: small}
 	result.gbs, result.impossible = measure.Triad(ctx, cpus, size, within)
 	return result

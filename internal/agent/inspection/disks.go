@@ -31,7 +31,7 @@ type disk struct {
 // person puts in, and none without a medium.
 func (m *machine) disks(ctx context.Context) []disk {
 	var disks []disk
-	for _, name := range m.names("sys/block") {
+	for _, name := range m.Names("sys/block") {
 		if d, ok := m.disk(name); ok {
 			disks = append(disks, d)
 		}
@@ -48,36 +48,36 @@ func (m *machine) disks(ctx context.Context) []disk {
 func (m *machine) disk(name string) (disk, bool) {
 	unwanted := regexp.MustCompile(`^(loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|zd)\d|^mmcblk\d+(boot\d|rpmb)|^nvme\d+c\d+n`)
 	dir := "sys/block/" + name
-	sectors := m.number(0, dir, "size") // of 512 bytes, whatever the disk's own are
+	sectors := m.Number(0, dir, "size") // of 512 bytes, whatever the disk's own are
 	if unwanted.MatchString(name) || sectors <= 0 || sectors > math.MaxInt64/512 {
 		return disk{}, false
 	}
-	where := m.real(dir)
+	where := m.Real(dir)
 	bus := busOf(name, where)
 	// An SATA disk in a bay for hot plugging calls itself removable; a memory stick and a BMC's virtual medium do so too.
-	if m.number(0, dir, "removable") != 0 && bus != "sata" && bus != "sas" {
+	if m.Number(0, dir, "removable") != 0 && bus != "sata" && bus != "sas" {
 		return disk{}, false
 	}
 	d := disk{
 		Disk: inventory.Disk{
 			Name:    name,
-			Model:   strings.Join(strings.Fields(m.text(dir, "device/model")), " "),
+			Model:   strings.Join(strings.Fields(m.Text(dir, "device/model")), " "),
 			Serial:  m.serial(dir),
 			SizeGB:  int(math.Round(float64(sectors*512) / 1e9)),
 			Bus:     bus,
 			Healthy: true,
 		},
-		path:       m.path("dev", strings.ReplaceAll(name, "!", "/")), // as sysfs spells it
+		path:       m.Path("dev", strings.ReplaceAll(name, "!", "/")), // as sysfs spells it
 		bytes:      sectors * 512,
-		readOnly:   m.number(0, dir, "ro") != 0,
+		readOnly:   m.Number(0, dir, "ro") != 0,
 		remote:     bus == "fc" || bus == "iscsi" || bus == "nvme-of",
 		controller: controllerOf(name, where),
-		discards:   m.number(0, dir, "queue/discard_max_bytes") > 0,
+		discards:   m.Number(0, dir, "queue/discard_max_bytes") > 0,
 	}
-	if vendor := m.text(dir, "device/vendor"); vendor != "" && vendor != "ATA" && !strings.HasPrefix(vendor, "0x") {
+	if vendor := m.Text(dir, "device/vendor"); vendor != "" && vendor != "ATA" && !strings.HasPrefix(vendor, "0x") {
 		d.Model = strings.TrimSpace(vendor + " " + d.Model)
 	}
-	if transport := m.text(dir, "device/transport"); bus == "nvme" && transport != "" && transport != "pcie" {
+	if transport := m.Text(dir, "device/transport"); bus == "nvme" && transport != "" && transport != "pcie" {
 		d.Bus, d.remote = "nvme-of", true
 	}
 	switch {
@@ -85,7 +85,7 @@ func (m *machine) disk(name string) (disk, bool) {
 		d.Kind = "virtual"
 	case bus == "nvme":
 		d.Kind = "nvme"
-	case m.number(0, dir, "queue/rotational") != 0:
+	case m.Number(0, dir, "queue/rotational") != 0:
 		d.Kind = "hdd"
 	default:
 		d.Kind = "ssd"
@@ -105,11 +105,11 @@ func emulated(model string) bool {
 // serial is where drivers put it: beside the device, the disk, or in SCSI's page 0x80 after a head of 4 bytes (SPC-4, 7.8.15).
 func (m *machine) serial(dir string) string {
 	for _, file := range []string{"device/serial", "serial"} {
-		if text := m.text(dir, file); text != "" {
+		if text := m.Text(dir, file); text != "" {
 			return text
 		}
 	}
-	if page := m.raw(dir, "device/vpd_pg80"); len(page) > 4 {
+	if page := m.Raw(dir, "device/vpd_pg80"); len(page) > 4 {
 		return strings.ToValidUTF8(strings.Trim(string(page[4:]), " \x00\n"), "?")
 	}
 	return ""

@@ -22,8 +22,8 @@ func (m *machine) loadDrivers(ctx context.Context) {
 	for range driverRounds {
 		var fresh []string
 		for _, bus := range []string{"pci", "virtio", "scsi", "usb"} {
-			for _, device := range m.names("sys/bus", bus, "devices") {
-				alias := m.text("sys/bus", bus, "devices", device, "modalias")
+			for _, device := range m.Names("sys/bus", bus, "devices") {
+				alias := m.Text("sys/bus", bus, "devices", device, "modalias")
 				display := bus == "pci" && strings.Contains(alias, "bc03sc")
 				if alias != "" && !display && !known[alias] {
 					known[alias] = true
@@ -31,7 +31,7 @@ func (m *machine) loadDrivers(ctx context.Context) {
 				}
 			}
 		}
-		now := m.names("sys/block")
+		now := m.Names("sys/block")
 		if len(fresh) == 0 && slices.Equal(now, blocks) {
 			return
 		}
@@ -54,15 +54,15 @@ func (m *machine) undriven() []string {
 		virtioSCSI = "virtio:d00000008v"
 	)
 	var found []string
-	for _, d := range m.pci() {
-		if d.class>>8 == baseStorage && d.driver == "" && !d.virtual {
-			found = append(found, d.address+" ("+d.vendor+":"+d.id+")")
+	for _, d := range m.Functions() {
+		if d.Storage() && d.Driver == "" && d.Parent == "" {
+			found = append(found, d.Address+" ("+d.Vendor+":"+d.ID+")")
 		}
 	}
-	for _, name := range m.names("sys/bus/virtio/devices") {
-		alias := m.text("sys/bus/virtio/devices", name, "modalias")
+	for _, name := range m.Names("sys/bus/virtio/devices") {
+		alias := m.Text("sys/bus/virtio/devices", name, "modalias")
 		storage := strings.HasPrefix(alias, virtioDisk) || strings.HasPrefix(alias, virtioSCSI)
-		if storage && !m.exists("sys/bus/virtio/devices", name, "driver") {
+		if storage && !m.Exists("sys/bus/virtio/devices", name, "driver") {
 			found = append(found, name)
 		}
 	}

@@ -87,8 +87,8 @@ func TestAStorageControllerWithoutADriverIsSeen(t *testing.T) {
 	if found := m.undriven(); len(found) != 0 {
 		t.Errorf("without a driver: %v", found)
 	}
-	must(t, os.Remove(m.path("sys/devices/pci0000:00/0000:00:03.0/virtio1/driver")))
-	must(t, os.Remove(m.path("sys/block/vda")))
+	must(t, os.Remove(m.Path("sys/devices/pci0000:00/0000:00:03.0/virtio1/driver")))
+	must(t, os.Remove(m.Path("sys/block/vda")))
 	check := m.checkDisks(t.Context(), m.disks(t.Context()), readMost)
 	want := "storage controller virtio1 has no driver: its disks can't be seen; add its module to the image; no disks"
 	if check.OK || check.Text != want {
@@ -212,29 +212,16 @@ func FuzzSMART(f *testing.F) {
 	})
 }
 
-// FuzzProc feeds all parsers of small texts.
-func FuzzProc(f *testing.F) {
-	f.Add("0-3,8\n")
-	f.Add("MemTotal: 24683520 kB\nNode 0 MemTotal: 12 kB\n")
-	f.Add("model name\t: AMD EPYC\n")
+// FuzzPrograms feeds the parsers of what programs say.
+func FuzzPrograms(f *testing.F) {
 	f.Add("MCE:   1   2  Machine check exceptions\n")
 	f.Add("Supported link modes: 1000baseT/Full 25000baseCR/Full\n")
 	f.Add("0000:00:02.0 \"VGA \\\"x\\\" controller\" \"Red Hat\" \"QXL\" -r01 \"\" \"\"\n")
-	f.Add("16384K")
 	f.Fuzz(func(t *testing.T, text string) {
-		if cpus, err := cpuList(text); err == nil {
-			for i := 1; i < len(cpus); i++ {
-				if cpus[i] <= cpus[i-1] {
-					t.Fatalf("CPUs out of order: %v", cpus)
-				}
-			}
-		}
-		if meminfo(text, "MemTotal") < 0 || interruptCount(text, "MCE") < 0 || parseEthtool(text) < 0 || cacheSize(text) < 0 {
+		if interruptCount(text, "MCE") < 0 || parseEthtool(text) < 0 {
 			t.Error("less than nothing")
 		}
-		_ = cpuModel(text)
 		_ = pciNames(text)
-		_ = pciAddress(text)
 		_ = busOf(text, text)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"muster/internal/agent/protocol"
@@ -137,14 +138,24 @@ func Enrol(ctx context.Context, server string, console io.Writer, o Options) err
 	return nil
 }
 
-// enrolment keeps to the limit of what is listened to: the longest lists go first.
+// enrolment keeps to the limit of what is listened to: what nobody needs to know before the machine is inspected goes
+// first, then the longest lists.
 func enrolment(facts inventory.Facts) ([]byte, error) {
 	text, err := json.Marshal(facts)
-	for _, list := range []func(){func() { facts.Devices = nil }, func() { facts.DIMMs = nil }, func() { facts.Disks = nil }} {
+	for _, leave := range []func(){
+		func() {
+			facts.Devices = slices.DeleteFunc(slices.Clone(facts.Devices), func(d inventory.Device) bool {
+				return d.Parent != "" || d.Kind == "bridge" || d.Kind == "other"
+			})
+		},
+		func() { facts.Devices = nil },
+		func() { facts.DIMMs = nil },
+		func() { facts.Disks = nil },
+	} {
 		if err != nil || len(text) <= enrolLimit {
 			break
 		}
-		list()
+		leave()
 		text, err = json.Marshal(facts)
 	}
 	if err != nil {

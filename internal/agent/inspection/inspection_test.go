@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/inventory/shapes"
 )
 
 var errRefused = errors.New("refused")
@@ -68,7 +70,7 @@ func inspected(t *testing.T, zeroing time.Duration, console *bytes.Buffer) (*mac
 	m := newMachine(Options{Root: root, Tools: tools, LinkUp: func(string) error { return nil }, Refused: errRefused}, console)
 	d := newMemoryDisk(16 * mib)
 	d.zero = func(offset, length int64) error { time.Sleep(zeroing); return d.clear(offset, length) }
-	write(t, m.path("sys/block/vda/size"), "32768\n") // of 512 bytes: 16 MiB
+	write(t, m.Path("sys/block/vda/size"), "32768\n") // of 512 bytes: 16 MiB
 	m.open = func(disk, bool) (device, error) { return d, nil }
 	return m, d
 }
@@ -161,6 +163,26 @@ func TestAnUnknownMachineOffersItself(t *testing.T) {
 	}
 	if !strings.Contains(console.String(), "503 Service Unavailable: the store does not answer; again in 1s") {
 		t.Errorf("console:\n%s", console.String())
+	}
+}
+
+func TestAnEnrolmentLeavesOutVirtualFunctionsBeforeDevices(t *testing.T) {
+	facts := shapes.Named("dgx-h100")
+	devices := len(facts.Devices)
+	for number := range 1000 {
+		facts.Devices = append(facts.Devices, inventory.Device{Kind: "hca", PCI: fmt.Sprintf("0000:0c:%02x.%x", number/8, number%8), Parent: "0000:0c:00.0"})
+	}
+	body, err := enrolment(facts)
+	must(t, err)
+	var e protocol.Enrolment
+	must(t, json.Unmarshal(body, &e))
+	var got inventory.Facts
+	must(t, json.Unmarshal(e.Facts, &got))
+	if len(got.Devices) != devices || len(got.Layout) != 112 || len(e.Facts) > enrolLimit {
+		t.Errorf("%d devices and %d cores in %d bytes", len(got.Devices), len(got.Layout), len(e.Facts))
+	}
+	if len(facts.Devices) != devices+1000 {
+		t.Errorf("%d devices are left of the caller's", len(facts.Devices))
 	}
 }
 

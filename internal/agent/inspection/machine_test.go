@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,15 +196,6 @@ func withDisk(d device, tools Tools) *machine {
 	m := newMachine(Options{Root: "/nonexistent", Tools: tools}, io.Discard)
 	m.open = func(disk, bool) (device, error) { return d, nil }
 	return m
-}
-
-func TestNamesAreInTheOrderOfTheirNumbers(t *testing.T) {
-	names := []string{"sdaa", "eth10", "nvme10n1", "sda", "eth2", "nvme2n10", "nvme2n9", "sdb", "eth02"}
-	slices.SortFunc(names, byNumber)
-	want := []string{"eth02", "eth2", "eth10", "nvme2n9", "nvme2n10", "nvme10n1", "sda", "sdaa", "sdb"}
-	if !slices.Equal(names, want) {
-		t.Errorf("%v, want %v", names, want)
-	}
 }
 
 // hanging is a program whose disk does not answer, not even to the kernel.

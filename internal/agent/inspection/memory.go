@@ -46,7 +46,7 @@ type pattern struct{ start, step uint64 }
 // lead to the same memory, one of the numbers is gone. All CPUs take part.
 func (m *machine) checkMemory(ctx context.Context, cpus []int, within time.Duration, say func(string)) protocol.Check {
 	var n notes
-	free := int64(m.memory("MemAvailable")) << 20
+	free := int64(m.Memory("MemAvailable")) << 20
 	budget := free - max(free/memoryReserve, min(reserveLeast, free/2))
 	if within < checkLeast || budget < memoryChunk {
 		n.remark("left out: %v and %d MiB of free memory are too few", within.Round(time.Millisecond), free>>20)
@@ -79,7 +79,7 @@ func (m *machine) checkMemory(ctx context.Context, cpus []int, within time.Durat
 		n.remark("the kernel gave no more memory: %v", test.refused)
 	}
 	tested := test.tested.Load()
-	n.remark("%d of %d MiB tested at %.1f GB/s", tested>>20, m.memory("MemTotal"), float64(tested*bytesMoved)/took.Seconds()/1e9)
+	n.remark("%d of %d MiB tested at %.1f GB/s", tested>>20, m.Memory("MemTotal"), float64(tested*bytesMoved)/took.Seconds()/1e9)
 	return n.check("memory")
 }
 

@@ -2,12 +2,12 @@ package inspection
 
 import (
 	"context"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
 
+	"muster/internal/hardware"
 	"muster/internal/inventory"
 )
 
@@ -23,10 +23,10 @@ const (
 // nicNames are the machine's physical network interfaces.
 func (m *machine) nicNames() []string {
 	var names []string
-	for _, name := range m.names("sys/class/net") {
+	for _, name := range m.Names("sys/class/net") {
 		dir := "sys/class/net/" + name
-		kind := m.number(0, dir, "type")
-		physical := m.exists(dir, "device") && !m.exists(dir, "device/physfn")
+		kind := m.Number(0, dir, "type")
+		physical := m.Exists(dir, "device") && !m.Exists(dir, "device/physfn")
 		if physical && (kind == hardwareEthernet || kind == hardwareInfiniBand) {
 			names = append(names, name)
 		}
@@ -67,46 +67,26 @@ func (m *machine) awaitCarriers(ctx context.Context, since time.Time) {
 }
 
 func (m *machine) carrier(name string) bool {
-	return m.number(0, "sys/class/net", name, "carrier") == 1
+	return m.Number(0, "sys/class/net", name, "carrier") == 1
 }
 
 func (m *machine) nics() []inventory.NIC {
 	var nics []inventory.NIC
 	for _, name := range m.nicNames() {
 		dir := "sys/class/net/" + name
+		pci := hardware.Address(m.Real(dir, "device")) // which a virtual NIC's own device lies behind
 		n := inventory.NIC{
 			Name:   name,
-			MAC:    strings.ToLower(m.text(dir, "address")),
-			Driver: m.linked(dir, "device/driver"),
-			PCI:    pciAddress(m.real(dir, "device")),
-			NUMA:   int(m.number(-1, dir, "device/numa_node")),
+			MAC:    strings.ToLower(m.Text(dir, "address")),
+			Driver: m.Linked(dir, "device/driver"),
+			PCI:    pci,
+			NUMA:   int(m.Number(-1, "sys/bus/pci/devices", pci, "numa_node")),
 			Up:     m.carrier(name),
 		}
 		if n.Up {
-			n.SpeedMbps = int(max(0, m.number(0, dir, "speed"))) // -1 and errors: not known
+			n.SpeedMbps = int(max(0, m.Number(0, dir, "speed"))) // -1 and errors: not known
 		}
 		nics = append(nics, n)
 	}
 	return nics
-}
-
-// pciAddress is the last PCI function on a path in sysfs: "0000:3b:00.0".
-func pciAddress(where string) string {
-	for ; where != "." && where != "/" && where != ""; where = path.Dir(where) {
-		base := path.Base(where)
-		if len(base) >= len("0000:00:00.0") && strings.Count(base, ":") == 2 && strings.IndexByte(base, '.') == len(base)-2 {
-			return base
-		}
-	}
-	return ""
-}
-
-// bootMAC is the NIC that the machine booted from, by the kernel's command line; "" if that does not tell.
-func (m *machine) bootMAC() string {
-	for word := range strings.FieldsSeq(m.text("proc/cmdline")) {
-		if mac, ok := strings.CutPrefix(word, "muster.mac="); ok {
-			return strings.ToLower(mac)
-		}
-	}
-	return ""
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"muster/internal/hardware"
 )
 
 const (
@@ -40,7 +42,7 @@ func (p *progress) text() string {
 	for thing := range p.doing {
 		things = append(things, thing)
 	}
-	slices.SortFunc(things, byNumber)
+	slices.SortFunc(things, hardware.ByNumber)
 	for i, thing := range things {
 		if i == tellAtMost {
 			words = append(words, fmt.Sprintf("and %d more", len(things)-i))

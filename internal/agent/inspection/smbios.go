@@ -17,8 +17,8 @@ type firmware struct {
 }
 
 func (m *machine) firmware() firmware {
-	f := parseSMBIOS(m.raw("sys/firmware/dmi/tables/DMI"))
-	f.system.UEFI = m.exists("sys/firmware/efi")
+	f := parseSMBIOS(m.Raw("sys/firmware/dmi/tables/DMI"))
+	f.system.UEFI = m.Exists("sys/firmware/efi")
 	return f
 }
 
