@@ -1,0 +1,133 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// HostKernel is the kernel of this host. The process is root and sees all processes.
+type HostKernel struct{}
+
+const sysfs = "/sys"
+
+// Read reads a file or a link of sysfs.
+func (HostKernel) Read(name string) (string, error) {
+	where := path.Join(sysfs, name)
+	target, err := os.Readlink(where)
+	if err == nil {
+		return path.Base(target), nil
+	}
+	if !errors.Is(err, unix.EINVAL) { // it is no link
+		return "", err
+	}
+	f, err := os.Open(where)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	const most = 4096 // a page: no attribute of sysfs is longer; a configuration space is not either
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return "", err
+	}
+	if path.Base(name) == "config" {
+		return string(text), nil
+	}
+	return strings.TrimSuffix(string(text), "\n"), nil
+}
+
+// List lists a folder of sysfs.
+func (HostKernel) List(name string) ([]string, error) {
+	entries, err := os.ReadDir(path.Join(sysfs, name))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+// Write writes to a file of sysfs, in one call as the kernel wants it. A driver that hangs in it cannot be interrupted:
+// when ctx ends it is left behind.
+func (HostKernel) Write(ctx context.Context, name, text string) error {
+	done := make(chan error, 1)
+	go func() {
+		f, err := os.OpenFile(path.Join(sysfs, name), os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteString(text)
+			err = errors.Join(err, f.Close())
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Holders looks through the open files of all processes for the group's device, and for the devices of its members that
+// newer kernels have (Documentation/driver-api/vfio.rst, "VFIO Device cdev"). Opening them instead would tell, but would
+// get in the way of a guest that starts at the same moment.
+func (k HostKernel) Holders(group string) ([]int, error) {
+	wanted := []string{"/vfio/" + group}
+	members, err := k.List("kernel/iommu_groups/" + group + "/devices")
+	if err != nil && !missing(err) {
+		return nil, err
+	}
+	for _, address := range members {
+		names, err := k.List(device(address, "vfio-dev"))
+		if err != nil && !missing(err) {
+			return nil, err
+		}
+		for _, n := range names {
+			wanted = append(wanted, "/vfio/devices/"+n)
+		}
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+				continue // closed, or ended, meanwhile
+			}
+			return nil, fmt.Errorf("open files of processes: %w", err)
+		}
+		for _, w := range wanted {
+			if strings.HasSuffix(target, w) && isDevice(link) {
+				pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+				if err == nil && !slices.Contains(pids, pid) {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// isDevice says whether what a process has open is a character device. A file of the same name is anybody's to make, who could keep
+// a device from ever coming back by it. Whoever's file system that is in is not asked.
+func isDevice(link string) bool {
+	var file unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &file)
+	return err == nil && file.Mode&unix.S_IFMT == unix.S_IFCHR
+}
