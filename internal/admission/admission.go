@@ -29,12 +29,16 @@ type Image struct {
 	Arch   string // as inventory.Facts has it
 	// Boots says that it has a kernel: machines can boot it, not only namespaces of a host.
 	Boots bool
+	// Drivers are those that it carries, of GPUs and HCAs, as inventory.Drivers names them; nil: it is not known.
+	Drivers []string
 }
 
 // Images finds images by name.
 type Images interface {
 	// Image returns the newest image of that name; an error says which there are.
 	Image(name string) (Image, error)
+	// With names the images that carry all of these drivers.
+	With(drivers []string) []string
 }
 
 // Admission holds a site's rules.
@@ -104,12 +108,16 @@ type Placed struct {
 	Queue   string
 	Class   string
 	Machine inventory.Machine
+
+	guest *store.Guest // to be made; nil where the machine is a whole one
+	vm    *spec.VM     // that it was asked as
+	wakes *store.Node  // the node that it is, where that sleeps; nil: it is a new one
 }
 
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
 	})
 	if err != nil {
 		var ds spec.Diagnostics
@@ -139,7 +147,7 @@ func (a *Admission) known(c spec.Cluster) error {
 			class(fmt.Sprintf("queues[%d].or[%d]", i, j), name)
 		}
 	}
-	if ds = append(ds, a.knownMoney(c)...); len(ds) > 0 {
+	if ds = append(append(ds, a.knownParts(c)...), a.knownMoney(c)...); len(ds) > 0 {
 		return &Refusal{Kind: Invalid, Diagnostics: ds}
 	}
 	return nil
@@ -296,14 +304,14 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 		return err
 	}
 	for _, p := range plan.Add {
-		if p.Machine.Substrate == "local" && p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk {
+		if p.Machine.Substrate != "metal" && p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk {
 			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk means nothing to %s: it is no whole machine", p.Name))
 		}
 		if p.Machine.Substrate != "local" && !plan.image.Boots {
 			return noKernel(plan.image, p.Machine.Name)
 		}
 	}
-	return nil
+	return a.drivable(plan)
 }
 
 func noKernel(image Image, machine string) *Refusal {
@@ -333,8 +341,12 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
+	shunned, err := tx.Shunned(ctx, c.ID, shunFor)
+	if err != nil {
+		return nil, nil, err
+	}
 	for len(missing) > 0 {
-		placed, err := a.choose(missing, machines, c.Spec.Isolation, "", true)
+		placed, err := a.chooseAway(missing, machines, shunned, c.Spec.Isolation)
 		if err == nil {
 			fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
 			if err != nil {
@@ -451,6 +463,15 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 		next = max(next, s.Slot+1)
 	}
 	for _, p := range placed {
+		if p.wakes != nil {
+			if err := tx.TakePart(ctx, *p.guest); err != nil {
+				return err
+			}
+			if err := tx.Rouse(ctx, p.wakes.ID); err != nil {
+				return err
+			}
+			continue
+		}
 		if _, seated := slots[p.Name]; !seated {
 			if next > substrate.MaxSlot {
 				return refuse(Conflict, "no-address", "", "the cluster has used all its addresses", "create a new cluster")
@@ -460,7 +481,13 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 			}
 			slots[p.Name], next = next, next+1
 		}
-		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, Terms: a.Terms(p.Class, p.Machine)}
+		if p.guest != nil {
+			if err := tx.AddGuest(ctx, *p.guest, "for node "+p.Name); err != nil {
+				return err
+			}
+			tx.Log(store.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: store.Reserved, Text: p.partWords()})
+		}
+		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Terms: a.Terms(p.Class, p.Machine)}
 		if err := tx.AddNode(ctx, node); err != nil {
 			return err
 		}

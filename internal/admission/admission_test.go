@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,21 @@ classes:
 
 type images struct{}
 
+// With knows one image, which carries one driver.
+func (images) With(drivers []string) []string {
+	if slices.Equal(drivers, []string{"nvidia"}) {
+		return []string{"cuda"}
+	}
+	return nil
+}
+
 func (images) Image(name string) (admission.Image, error) {
+	switch name {
+	case "cuda":
+		return admission.Image{Name: name, Digest: "sha256:01", Arch: "amd64", Boots: true, Drivers: []string{"nvidia"}}, nil
+	case "bare":
+		return admission.Image{Name: name, Digest: "sha256:02", Arch: "amd64", Boots: true, Drivers: []string{}}, nil
+	}
 	if name != "debian12-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
 	}

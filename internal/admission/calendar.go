@@ -46,6 +46,9 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		}
 	}
 	for _, m := range machines {
+		if m.Hosts || m.Host != "" {
+			continue // nothing is promised of guests: see find
+		}
 		if m.Desired != store.ForService || m.Phase == store.Quarantined || m.Phase == store.Maintenance {
 			continue
 		}
@@ -88,15 +91,19 @@ func turnaround(m store.Machine) time.Duration {
 	return 10 * time.Minute
 }
 
-// wants counts members by what they may be.
+// wants counts members by what they may be. Guests are not counted, nor what members may be as guests.
 func (a *Admission) wants(members []member, isolation, arch string) []calendar.Want {
 	var wants []calendar.Want
+	members = slices.DeleteFunc(slices.Clone(members), a.partly)
 	for i, m := range members {
 		if i == 0 || members[i-1].Role != m.Role || !slices.Equal(members[i-1].classes(), m.classes()) {
 			var classes []inventory.Class
 			for _, name := range m.classes() {
 				m.Class = name
 				class, _ := a.classOf(m, isolation)
+				if class.Hypervisor {
+					continue
+				}
 				if arch != "" {
 					class = class.With("arch", arch)
 				}

@@ -26,16 +26,23 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 	members = slices.Clone(members)
 	var first *Refusal
 	for {
-		placed, err := a.match(members, free, isolation)
-		var short *placement.Shortage
-		if !errors.As(err, &short) {
+		placed, err := a.match(members, machines, free, isolation, arch)
+		var refusal *Refusal
+		var class string
+		var lacks int
+		if short := (*placement.Shortage)(nil); errors.As(err, &short) {
+			refusal = a.shortage(short, members, machines, isolation, arch, more)
+			class, lacks = short.Class, short.Lacks
+		} else if short := (*guestShortage)(nil); errors.As(err, &short) {
+			refusal = a.refuseGuests(short, members, machines)
+			class, lacks = short.class, short.lacks
+		} else {
 			return placed, err
 		}
-		refusal := a.shortage(short, members, machines, isolation, arch, more)
 		if first == nil {
 			first = refusal
 		}
-		if fallBack(members, short) {
+		if fallBack(members, class, lacks) {
 			continue
 		}
 		if refusal != first {
@@ -45,41 +52,48 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 	}
 }
 
-// match finds a machine of its class for every member. The error is a *placement.Shortage, or a *Refusal.
-func (a *Admission) match(members []member, free []inventory.Machine, isolation string) ([]Placed, error) {
+// match finds for every member a machine of its class, or a part of one. The error is a *placement.Shortage, a
+// *guestShortage, or a *Refusal.
+func (a *Admission) match(members []member, machines []store.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
 	var wants []placement.Want
+	var wholes, parts []int // places in members
 	for i, m := range members {
-		if i == 0 || members[i-1].Class != m.Class || members[i-1].path != m.path {
-			class, ok := a.classOf(m, isolation)
-			if !ok {
-				return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class), "there are "+strings.Join(a.Catalogue.Names(), ", "))
-			}
+		class, ok := a.classOf(m, isolation)
+		if !ok {
+			return nil, refuse(Invalid, "unknown-class", m.path, fmt.Sprintf("there is no class %q", m.Class), "there are "+strings.Join(a.Catalogue.Names(), ", "))
+		}
+		if class.Hypervisor {
+			parts = append(parts, i)
+			continue
+		}
+		if len(wholes) == 0 || members[wholes[len(wholes)-1]].Class != m.Class || members[wholes[len(wholes)-1]].path != m.path {
 			wants = append(wants, placement.Want{Class: class})
 		}
 		wants[len(wants)-1].Nodes++
+		wholes = append(wholes, i)
 	}
 	chosen, err := placement.Choose(wants, free)
 	if err != nil {
 		return nil, err
 	}
-	placed := make([]Placed, 0, len(members))
+	placed := make([]Placed, len(members))
 	for i, machine := range slices.Concat(chosen...) {
-		m := members[i]
-		placed = append(placed, Placed{Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: machine})
+		m := members[wholes[i]]
+		placed[wholes[i]] = Placed{Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: machine}
 	}
-	return placed, nil
+	return placed, a.placeGuests(members, parts, machines, isolation, arch, placed)
 }
 
 // fallBack lets as many members as a class lacks nodes be of their next class, the last ones first; if none of that class may
 // be of another, then one of another queue, whose class may overlap with it. It says whether there was any.
-func fallBack(members []member, short *placement.Shortage) bool {
+func fallBack(members []member, class string, lacks int) bool {
 	moved, asking := 0, map[string]bool{} // the fields that ask for the class
 	for i := len(members) - 1; i >= 0; i-- {
 		m := &members[i]
-		if m.Class != short.Class {
+		if m.Class != class {
 			continue
 		}
-		if asking[m.path] = true; len(m.or) > 0 && moved < short.Lacks {
+		if asking[m.path] = true; len(m.or) > 0 && moved < lacks {
 			m.Class, m.or = m.or[0], m.or[1:]
 			moved++
 		}
@@ -166,7 +180,7 @@ func availability(m store.Machine) string {
 		return "quarantined"
 	case m.Phase == store.Maintenance || m.Desired != store.ForService:
 		return "in maintenance"
-	case m.Holder != "":
+	case m.Holder != "", m.Turned() && (m.Phase == store.Reserved || m.Phase == store.InUse): // by its guests
 		return "in use"
 	}
 	return "being prepared"

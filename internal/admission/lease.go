@@ -123,6 +123,10 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 	}
 	b := calendar.Booking{By: asks.ID, From: now, Until: plan.Term.Returned(), Wants: a.wants(missing, plan.Spec.Isolation, plan.image.Arch)}
 	later := plan.Later(now)
+	if i := slices.IndexFunc(missing, a.partly); later && i >= 0 {
+		return nil, refuse(Invalid, "not-available", "lease.start", fmt.Sprintf("not available yet: virtual machines, as those of class %s, reserved for a time to come", missing[i].Class),
+			"write start: now, or a class of whole machines")
+	}
 	if later {
 		b.From = plan.Term.Begins()
 	}
@@ -139,7 +143,8 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 			exact := b
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
 			if given, conflict := c.Check(exact); conflict == nil {
-				return a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+				spared, err := a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
+				return spared, wouldTurn(err, placed, missing, machines)
 			}
 		}
 	}
@@ -160,7 +165,7 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 		}
 		refusal = refuse(NoCapacity, "reserved", missing[len(missing)-1].path, text, "")
 	}
-	if refusal.Kind == NoCapacity {
+	if refusal.Kind == NoCapacity && !slices.ContainsFunc(missing, a.partly) { // of guests the calendar knows nothing
 		a.whenElse(refusal, plan, c, b, now, missing)
 	}
 	return nil, refusal
@@ -300,6 +305,9 @@ func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, m
 	kept = slices.Clone(missing)
 	for {
 		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(kept, c.Spec.Isolation, "")})
+		if conflict == nil && slices.ContainsFunc(kept, a.partly) {
+			return kept, machines, refused, nil // for whose guests any machine may become a hypervisor
+		}
 		if conflict == nil {
 			return kept, only(machines, given), refused, nil
 		}

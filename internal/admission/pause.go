@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/placement"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -40,7 +42,8 @@ func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluste
 	return nil, nil
 }
 
-// Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now. The
+// Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now, or, of
+// those that sleep, where they are. The
 // plan of one that is not paused has nothing in it.
 func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (*Plan, error) {
 	plan := &Plan{Spec: c.Spec, current: &c}
@@ -59,7 +62,33 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	plan.image = a.exactly(c.Spec.Image, c.Image)
 	wanted := c
 	wanted.Desired = store.Present
-	return plan, a.place(ctx, tx, plan, shapeOf(wanted, nodes).missing)
+	shape := shapeOf(wanted, nodes)
+	missing := shape.missing
+	plan.release = shape.release
+	for _, n := range shape.release { // the cluster's file has changed while they slept
+		plan.Release = append(plan.Release, n.Name)
+	}
+	for _, n := range nodes {
+		if n.Asleep() && n.Desired == store.Present && !slices.Contains(plan.Release, n.Name) {
+			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
+		}
+	}
+	return plan, a.place(ctx, tx, plan, missing)
+}
+
+// noBed says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
+func (m member) noBed(machines []store.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
+	host, why := "", ""
+	for _, at := range machines {
+		if at.ID == m.wakes.HostID {
+			host, why = at.Name, availability(at)
+		}
+	}
+	if len(hosts) > 0 {
+		why = short.Error()
+	}
+	return refuse(NoCapacity, "no-capacity", m.path, fmt.Sprintf("node %s sleeps on %s, which has no room for it now: %s", m.Name, host, why),
+		"resume it later; or give up what its nodes have in memory with `muster pause --on-jobs requeue`: then they come wherever there is room")
 }
 
 // CarryOutResume writes the plan of Resume as intent. Call it in the transaction that made the plan.
@@ -67,6 +96,11 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *store.Tx, p *Plan, b
 	id := p.current.ID
 	if err := tx.WantClusterPresent(ctx, id); err != nil {
 		return store.Cluster{}, err
+	}
+	for _, n := range p.release {
+		if err := tx.WantNodeAbsent(ctx, n.ID, 0); err != nil {
+			return store.Cluster{}, err
+		}
 	}
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return store.Cluster{}, err

@@ -38,7 +38,7 @@ func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines 
 			return err
 		}
 		for _, n := range nodes {
-			if n.Desired == store.Present && !slices.ContainsFunc(plan.release, func(r store.Node) bool { return r.ID == n.ID }) {
+			if n.Desired == store.Present && !n.Asleep() && !slices.ContainsFunc(plan.release, func(r store.Node) bool { return r.ID == n.ID }) {
 				staying[n.ID] = n
 			}
 		}

@@ -219,11 +219,14 @@ func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes [
 		case p.image.Arch != "" && m.Facts.Arch != "" && m.Facts.Arch != p.image.Arch:
 			return refuse(Invalid, "image-arch", "image", fmt.Sprintf("image %s is for %s, and node %s is on machine %s, which is %s", p.image.Name, p.image.Arch, n.Name, m.Name, m.Facts.Arch),
 				"choose an image for "+m.Facts.Arch)
-		case n.Whole && !p.image.Boots:
+		case (n.Whole || n.HostID != "") && !p.image.Boots:
 			return noKernel(p.image, m.Name)
 		case n.Whole && n.Role == protocol.Head:
 			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and Slurm's state in its memory, which a new boot would lose", m.Name),
 				"create a new cluster for it, with head.class on a service host, which keeps both")
+		}
+		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -296,6 +299,8 @@ func departures(c store.Cluster, release []store.Node) []Step {
 			why = fmt.Sprintf("queue %s goes", n.Queue)
 		case c.Spec.Queues[i].Class != n.Class:
 			why = fmt.Sprintf("queue %s gets nodes of class %s", n.Queue, c.Spec.Queues[i].Class)
+		case n.VM != nil && c.Spec.Queues[i].VM != nil && !n.VM.Same(*c.Spec.Queues[i].VM):
+			why = fmt.Sprintf("queue %s gets nodes of another size", n.Queue)
 		default:
 			why = fmt.Sprintf("queue %s has fewer nodes", n.Queue)
 		}

@@ -18,9 +18,11 @@ type member struct {
 	Role  protocol.Role
 	Queue string
 	Class string
-	or    []string // classes that will do instead, in order
-	path  string   // of the number or class that asks for it
-	above bool     // its queue grows, and has its min without it
+	or    []string    // classes that will do instead, in order
+	path  string      // of the number or class that asks for it
+	above bool        // its queue grows, and has its min without it
+	vm    *spec.VM    // what it has of its host where it is a guest; nil: as its class says
+	wakes *store.Node // a node that sleeps, which it is to be: on no other host than its own
 }
 
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
@@ -31,7 +33,7 @@ type shape struct {
 
 // shapeOf keeps as many of a queue's nodes as the cluster wants now. Those go first that are not ready, then those without
 // jobs, of an elastic queue longest idle first, then those with the highest numbers; a node of a class that the queue does
-// not name, or of a queue that is no more, goes in any case.
+// not name, of another shape, or of a queue that is no more, goes in any case.
 // Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
 func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	var s shape
@@ -39,7 +41,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	staying := map[string][]store.Node{} // queue → nodes; the head's is ""
 	for _, n := range nodes {
 		taken[n.Name] = true
-		if n.Desired == store.Present {
+		if n.Desired == store.Present && !(c.Desired == store.ToPause && n.Asleep()) { // of those that sleep the resume decides
 			staying[n.Queue] = append(staying[n.Queue], n)
 		}
 	}
@@ -54,7 +56,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		fits := slices.Clone(staying[q.Name])
 		delete(staying, q.Name)
 		fits = slices.DeleteFunc(fits, func(n store.Node) bool {
-			other := !slices.Contains(q.Classes(), n.Class)
+			other := !slices.Contains(q.Classes(), n.Class) || n.VM != nil && q.VM != nil && !n.VM.Same(*q.VM)
 			if other {
 				s.release = append(s.release, n)
 			}
@@ -72,7 +74,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM})
 				have++
 			}
 		}

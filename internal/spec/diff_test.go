@@ -48,7 +48,7 @@ func TestDiffKnowsWhatIsNotAvailableYet(t *testing.T) {
 	yes := true
 	old := Cluster{Name: "cfd", Storage: []Storage{{Mount: "/home", Size: "2TiB"}}, Lease: &Lease{For: "90m"}, Access: &Access{Users: []string{"alice"}}}
 	changed := Cluster{Name: "cfd", Storage: []Storage{{Mount: "/home", Size: "900GiB", Keep: &yes}}, Lease: &Lease{For: "5d"},
-		Queues: []Queue{{Name: "small", VM: &VM{CPUs: 4, Memory: "8GiB", Devices: map[string]int{"ib": 1, "gpu": 2}}}}}
+		Queues: []Queue{{Name: "small", VM: &VM{CPUs: 4, Memory: "8GiB", Devices: &Devices{GPU: 2, IB: 1}}}}}
 	got := map[string]string{}
 	for _, c := range Diff(old, changed) {
 		got[c.Path] = c.Old + " → " + c.New + " " + string(c.Effect)

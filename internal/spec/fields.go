@@ -57,6 +57,7 @@ const (
 	defaultIsolation   = "auto"
 	defaultPlacement   = "any"
 	defaultIdleAfter   = "5m"
+	defaultLocality    = "preferred"
 	homeMount          = "/home"
 	defaultOnLimit     = "pause"
 	maxNodes           = 1000 // of one queue
@@ -85,8 +86,7 @@ var table = []Field{
 		Why: "its machines and its files are in one place",
 		Doc: "Where it runs: one site, or a list in order of preference."},
 	{Path: "site[]", Type: "name", Doc: "A site."},
-	{Path: "isolation", Type: "choice", Values: []string{"auto", "local", "metal", "vm"}, Now: []string{"auto", "local", IsolationMetal},
-		NotYet:  "nodes in virtual machines (vm)",
+	{Path: "isolation", Type: "choice", Values: []string{"auto", IsolationLocal, IsolationMetal, IsolationVM},
 		Default: defaultIsolation, Effect: NeverChanges, Why: "nodes, network and storage are built for one kind of isolation",
 		Doc: "What separates it from other clusters: whole machines, virtual machines, namespaces of one host, or the best there is."},
 	{Path: "image", Type: "name", Default: "the site's default image", Effect: Rolling,
@@ -132,11 +132,20 @@ var table = []Field{
 		Why: "holds for the nodes that come next; those of a class that is named no longer are drained and replaced",
 		Doc: "Other classes that will do when the first has no free machine, in order of preference."},
 	{Path: "queues[].or[]", Type: "name", Doc: "A class."},
-	{Path: "queues[].vm", Type: "mapping", NotYet: "nodes that are parts of a machine", Doc: "The part of a machine that each node gets."},
-	{Path: "queues[].vm.cpus", Type: "number", Required: true, Min: 1, Max: 4096, Effect: DrainsQueue, Why: newNodes, Doc: "Cores of a node."},
+	{Path: "queues[].vm", Type: "mapping", Default: "the shape of the class, where its nodes are virtual machines", Doc: "The part of a machine that each node gets."},
+	{Path: "queues[].vm.cpus", Type: "number", Required: true, Min: 1, Max: 4096, Effect: DrainsQueue, Why: newNodes,
+		Doc: "CPUs of a node: hardware threads, of cores that it has for itself unless its class shares them."},
 	{Path: "queues[].vm.memory", Type: "size", Required: true, Effect: DrainsQueue, Why: newNodes, Doc: "Memory of a node."},
-	{Path: "queues[].vm.devices", Type: "mapping", Effect: DrainsQueue, Why: newNodes, Doc: "Devices of a node, by kind: gpu, ib and so on."},
-	{Path: "queues[].vm.devices.*", Type: "number", Min: 1, Max: 64, Doc: "How many of this kind."},
+	{Path: "queues[].vm.devices", Type: "mapping", Doc: "Devices of a node, which it has for itself."},
+	{Path: "queues[].vm.devices.gpu", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes, Doc: "GPUs."},
+	{Path: "queues[].vm.devices.ib", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes, Doc: "InfiniBand adapters, or their virtual functions."},
+	{Path: "queues[].vm.devices.eth", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes, Doc: "Ethernet adapters, or their virtual functions, beside the cluster's network."},
+	{Path: "queues[].vm.devices.nvme", Type: "number", Min: 1, Max: 64, Effect: DrainsQueue, Why: newNodes, Doc: "NVMe disks."},
+	{Path: "queues[].vm.locality", Type: "choice", Values: []string{"required", defaultLocality, "any"}, Default: defaultLocality, Effect: Live,
+		Why: "holds for the nodes that come next; those there stay where they are",
+		Doc: "Whether its devices must be beside its cores, on the same memory node."},
+	{Path: "queues[].vm.gpu_direct", Type: "flag", Default: "false", Effect: DrainsQueue, Why: newNodes,
+		Doc: "Whether each GPU must share a PCIe root port with an InfiniBand adapter of the node, so that they reach each other directly."},
 
 	{Path: "storage", Type: "list", Min: 1, Max: 20, Default: "one entry, /home", Doc: "File systems that every node mounts."},
 	{Path: "storage[]", Type: "mapping", Effect: NeverChanges, Why: "nodes mount their file systems when they boot",

@@ -122,6 +122,16 @@ func Duration(text string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// MiB reads a size as a cluster file has it, such as 64GiB; it is 0 for anything else.
+func MiB(text string) int {
+	k := kinds["size"]
+	if !k.accepts(text) {
+		return 0
+	}
+	mib, _ := k.amount(text) // its form has made sure that it is one
+	return int(mib)
+}
+
 // advice is the hint with its example.
 func (k kind) advice() string {
 	if k.example == "" {

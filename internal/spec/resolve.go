@@ -7,11 +7,14 @@ import (
 
 // Defaults are what the site's catalogue says for what a file leaves out.
 type Defaults struct {
-	Project   string
-	Site      string
-	Image     string
-	Class     string // of queues
-	Metal     string // of queues whose nodes are whole machines
+	Project string
+	Site    string
+	Image   string
+	Class   string // of queues
+	Metal   string // of queues whose nodes are whole machines
+	VM      string // of queues whose nodes are virtual machines
+	// Shapes are of nodes that are virtual machines and of which a file says no more, by the classes whose nodes are.
+	Shapes    map[string]VM
 	HeadClass string
 	LeaseFor  string // "" for leases without an end
 }
@@ -43,8 +46,11 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	update.MaxUnavailable = or(update.MaxUnavailable, defaultUnavailable)
 	c.Update = &update
 	class := d.Class
-	if c.Isolation == IsolationMetal {
+	switch c.Isolation {
+	case IsolationMetal:
 		class = d.Metal
+	case IsolationVM:
+		class = d.VM
 	}
 	var head Head
 	if c.Head != nil {
@@ -62,6 +68,7 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 		q := &c.Queues[i]
 		q.Class = pick(fmt.Sprintf("queues[%d].class", i), q.Class, class)
 		q.Placement = or(q.Placement, defaultPlacement)
+		q.VM = d.shape(*q, c.Isolation)
 		if q.Nodes != nil && q.Min == nil && q.Max == nil {
 			q.Min, q.Max, q.Nodes = new(*q.Nodes), new(*q.Nodes), nil
 		}
@@ -101,6 +108,22 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 		return Cluster{}, missing
 	}
 	return readBack(c)
+}
+
+// shape is the part of a machine that nodes of a queue get; nil where none of its classes has such nodes.
+func (d Defaults) shape(q Queue, isolation string) *VM {
+	vm := q.VM
+	for _, class := range q.Classes() {
+		if shape, known := d.Shapes[class]; known && vm == nil && isolation != IsolationMetal && isolation != IsolationLocal {
+			vm = &shape
+		}
+	}
+	if vm == nil || vm.Devices == nil {
+		return vm
+	}
+	placed := *vm
+	placed.Locality = or(vm.Locality, defaultLocality)
+	return &placed
 }
 
 // readBack holds a Cluster to every rule of a file by writing it as one.

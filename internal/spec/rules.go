@@ -19,6 +19,8 @@ var rules = []rule{
 	{check: namedOnce},
 	{check: oneSite},
 	{check: plainIsFixed},
+	{check: wholeOrPart},
+	{check: nearDevices},
 }
 
 func needs(field string) map[string]any { return map[string]any{"required": []any{field}} }
@@ -126,6 +128,35 @@ func plainIsFixed(r *reader, c Cluster) {
 		if q.Max != nil && least < *q.Max {
 			r.report(CodeConflict, path, r.places[path], "a queue that grows with its jobs needs a scheduler, and this cluster has none",
 				"write nodes: N for a queue of fixed size; `muster scale` changes it")
+		}
+	}
+}
+
+// wholeOrPart refuses parts of machines where the file asks for whole ones, or for none.
+func wholeOrPart(r *reader, c Cluster) {
+	if c.Isolation != IsolationMetal && c.Isolation != IsolationLocal {
+		return
+	}
+	for i := range c.Queues {
+		if path := fmt.Sprintf("queues[%d].vm", i); r.written(path) {
+			r.report(CodeConflict, path, r.places[path], "nodes that are virtual machines exclude isolation: "+c.Isolation, "write isolation: vm, or auto")
+		}
+	}
+}
+
+// nearDevices refuses words about where devices are if there are none of them.
+func nearDevices(r *reader, c Cluster) {
+	for i, q := range c.Queues {
+		if q.VM == nil {
+			continue
+		}
+		path, none := fmt.Sprintf("queues[%d].vm", i), !r.written(fmt.Sprintf("queues[%d].vm.devices", i))
+		if at := path + ".locality"; none && r.written(at) {
+			r.report(CodeConflict, at, r.places[at], "says where devices are, and there are none", "write devices: {gpu: 1}, or leave it out")
+		}
+		at := path + ".gpu_direct"
+		if q.VM.GPUDirect && (none || q.VM.Devices == nil || q.VM.Devices.GPU == 0 || q.VM.Devices.IB == 0) {
+			r.report(CodeConflict, at, r.places[at], "joins GPUs with InfiniBand adapters, and the node does not have both", "write devices: {gpu: 1, ib: 1}, or leave it out")
 		}
 	}
 }

@@ -57,9 +57,33 @@ func (q Queue) Classes() []string { return append([]string{q.Class}, q.Or...) }
 
 // VM is the part of a machine that each node of a queue gets.
 type VM struct {
-	CPUs    int            `json:"cpus,omitempty"`
-	Memory  string         `json:"memory,omitempty"`
-	Devices map[string]int `json:"devices,omitempty"` // kind of device → how many
+	CPUs      int      `json:"cpus,omitempty"`
+	Memory    string   `json:"memory,omitempty"`
+	Devices   *Devices `json:"devices,omitempty"`
+	Locality  string   `json:"locality,omitempty"` // of the devices; empty where there are none
+	GPUDirect bool     `json:"gpu_direct,omitempty"`
+}
+
+// Devices are how many devices of each kind a node gets.
+type Devices struct {
+	GPU  int `json:"gpu,omitempty"`
+	IB   int `json:"ib,omitempty"`
+	Eth  int `json:"eth,omitempty"`
+	NVMe int `json:"nvme,omitempty"`
+}
+
+// Same says whether nodes of one shape are nodes of the other.
+func (v VM) Same(other VM) bool {
+	mine, theirs := Devices{}, Devices{}
+	if v.Devices != nil {
+		mine = *v.Devices
+	}
+	if other.Devices != nil {
+		theirs = *other.Devices
+	}
+	v.Devices, other.Devices, v.Locality, other.Locality = nil, nil, "", "" // where devices are counts for nodes to come
+	v.Memory, other.Memory = strconv.Itoa(MiB(v.Memory)), strconv.Itoa(MiB(other.Memory))
+	return v == other && mine == theirs
 }
 
 // Storage is a file system that every node mounts.
@@ -133,6 +157,7 @@ type Burst struct {
 const (
 	IsolationMetal = "metal"
 	IsolationLocal = "local"
+	IsolationVM    = "vm"
 	BootMemory     = "memory"
 	BootDisk       = "disk"
 	SchedulerSlurm = "slurm"

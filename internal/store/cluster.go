@@ -32,13 +32,15 @@ type Cluster struct {
 	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
 	Targets   map[string]int
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
-	Snapshot  string        // ID of the snapshot that it was made from; "" for most
-	Held      int64         // bytes that it held when it was paused last
-	Rollout   Rollout
-	Warned    time.Duration // how long before its end its users were last warned; 0: not yet
-	CreatedAt time.Time
-	CreatedBy string
-	HomeTerms usage.Terms // only written, by AddCluster; the meter keeps them
+	// KeepsMemory says that its nodes are to sleep while it is paused, with all that runs on them.
+	KeepsMemory bool
+	Snapshot    string // ID of the snapshot that it was made from; "" for most
+	Held        int64  // bytes that it held when it was paused last
+	Rollout     Rollout
+	Warned      time.Duration // how long before its end its users were last warned; 0: not yet
+	CreatedAt   time.Time
+	CreatedBy   string
+	HomeTerms   usage.Terms // only written, by AddCluster; the meter keeps them
 }
 
 // Receipt is the proof of a cluster's end.
@@ -46,8 +48,10 @@ type Receipt struct {
 	Machines []string `json:"machines"` // every machine that was given back
 	// Released is how each whole machine was: switched off, its disks erased and read back.
 	Released []Released `json:"released,omitempty"`
-	Seconds  float64    `json:"seconds"` // from creation to the proof
-	At       time.Time  `json:"at"`      // when nothing was left
+	// Guests are those of the machines that were parts of others. Their memory and disks went with them.
+	Guests  []GuestEnd `json:"guests,omitempty"`
+	Seconds float64    `json:"seconds"` // from creation to the proof
+	At      time.Time  `json:"at"`      // when nothing was left
 }
 
 // Released is a machine with the receipt of its release.
@@ -64,13 +68,13 @@ func (c Cluster) Wants(q spec.Queue) int {
 	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
 }
 
-const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, held, snapshot, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + lifeColumns
+const clusterColumns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + lifeColumns
 
 func scanCluster(r scanner) (Cluster, error) {
 	var c Cluster
 	var document, receipt, key, targets, good string
 	var at, created, drain, wait, starts, ends, lead, warned int64
-	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.Held, &c.Snapshot, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
 	fields = append(fields, c.Rollout.fields(&good)...)
 	if err := r.Scan(append(fields, c.fields(&at)...)...); err != nil {
 		return c, err
@@ -238,7 +242,7 @@ func (tx *Tx) WantClusterPresent(ctx context.Context, id string) error {
 }
 
 func (tx *Tx) want(ctx context.Context, id string, from, to Desired) error {
-	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, `+woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
 		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
 	}
 	return nil

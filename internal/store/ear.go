@@ -57,7 +57,7 @@ type Pulse struct {
 }
 
 // Pulses lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
-// name has no ready node again.
+// name has no ready node again. Of one that falls asleep nobody hears.
 func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([]Pulse, error) {
 	scan := func(r scanner) (Pulse, error) {
 		var p Pulse
@@ -70,7 +70,7 @@ func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([
 			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
 			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at
 		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
-		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining')
+		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining') AND n.sleeps = 0
 			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
 				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
 		place, within.Milliseconds())

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/placement"
 )
 
 // Machine is one row of the inventory with its life.
@@ -29,6 +31,10 @@ type Machine struct {
 	Failures    int  // inspections failed in a row
 	Dirty       bool // its disks may hold a tenant's data
 	Release     *Release
+	HostName    string             // of a guest
+	Holding     *placement.Holding // what a guest has of its host; nil of others, and once it has left
+	Moves       *Move              // of a guest that is on its way to another host
+	Drains      bool               // of a hypervisor: its guests are to go elsewhere, so that it can leave service
 }
 
 // Release is the receipt of the last time that a machine was given back.
@@ -40,33 +46,51 @@ type Release struct {
 	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
 }
 
-// Free says that the machine can be given away now.
-func (m Machine) Free() bool {
-	return m.Phase == Available && m.Holder == "" && m.Desired == ForService && m.Suspect == ""
+// Free says that the machine can be given away whole now.
+func (m Machine) Free() bool { return m.Well() && m.Holder == "" && !m.Hosts && m.Host == "" }
+
+// Well says that nothing speaks against giving the machine, or of a hypervisor a part of it. One that is a machine of its own
+// is in use, or about to be, while it has guests.
+func (m Machine) Well() bool {
+	fit := m.Phase == Available || m.Turned() && (m.Phase == Reserved || m.Phase == InUse)
+	return fit && m.Desired == ForService && m.Suspect == ""
 }
+
+// Turnable says that the machine becomes a hypervisor if guests are placed on it.
+func (m Machine) Turnable() bool { return m.Free() && m.Network != "" }
+
+// Turned says that the machine is a hypervisor, and a whole machine at other times.
+func (m Machine) Turned() bool { return m.Hosts && m.Network != "" }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
 	m.network, m.macs, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
 
-const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id `
+const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id
+	LEFT JOIN machine h ON h.id = m.host_id LEFT JOIN machine t ON t.id = m.to_host_id `
 
 func scanMachine(r scanner) (Machine, error) {
 	var m Machine
-	var facts, macs, power, release string
+	var facts, macs, power, release, holding, next string
+	var moves Move
 	var at, inspected, booted int64
 	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
-		&m.Network, &macs, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release}
+		&m.Network, &macs, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
+		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &m.Drains}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
 	}
 	m.PhaseAt, m.BootAt = instant(at), instant(booted)
 	m.ToInspect = m.Inspections > inspected
-	if release == "" {
-		release = "null"
-	}
+	release, holding = cmp.Or(release, "null"), cmp.Or(holding, "null")
 	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs),
-		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release))
+		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
+		json.Unmarshal([]byte(holding), &m.Holding))
+	if moves.Host != "" {
+		m.Moves = &moves
+		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Holding))
+	}
 	if err != nil {
 		return m, fmt.Errorf("row of machine %s: %w", m.Name, err)
 	}
@@ -81,9 +105,9 @@ func (tx *Tx) AddMachine(ctx context.Context, m inventory.Machine) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	_, err := tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, power, desired, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), now_ms())`,
-		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(power), string(ForService), string(Enrolled))
+	_, err := tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, power, hosts, whole, desired, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CASE WHEN CAST($8 AS BIGINT) = 0 THEN $1 END, $9, $10, now_ms(), now_ms())`,
+		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(power), flag(m.Hosts), string(ForService), string(Enrolled))
 	if taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, ErrExists)
 	}
@@ -182,9 +206,9 @@ func (tx *Tx) Machine(ctx context.Context, ref string) (Machine, error) {
 	return m, nil
 }
 
-// WantMachine changes what is wanted of a machine and wakes it.
+// WantMachine changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func (tx *Tx) WantMachine(ctx context.Context, id string, d Desired) error {
-	if _, err := tx.exec(ctx, `UPDATE machine SET desired = $1, `+woken+` WHERE id = $2`, string(d), id); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+woken+` WHERE id = $2`, string(d), id); err != nil {
 		return fmt.Errorf("want machine %s %s: %w", id, d, err)
 	}
 	return nil
@@ -206,10 +230,16 @@ func (tx *Tx) SuspectMachine(ctx context.Context, id, reason string) error {
 	return nil
 }
 
-// QuarantineMachine asks that a machine is set apart now: a node that has it is failed for that.
+// QuarantineMachine asks that a machine is set apart now: a node that has it, or has a guest on it, is failed for that.
 func (tx *Tx) QuarantineMachine(ctx context.Context, m Machine, reason string) error {
-	if m.Holder != "" {
-		tx.Wake(NodeKind, m.Holder)
+	guests, err := tx.GuestsOn(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	for _, held := range append(guests, m) {
+		if held.Holder != "" {
+			tx.Wake(NodeKind, held.Holder)
+		}
 	}
 	return tx.SuspectMachine(ctx, m.ID, reason)
 }
@@ -234,6 +264,8 @@ func (tx *Tx) ForgetMachine(ctx context.Context, id string) error {
 		`DELETE FROM nic WHERE machine_id = $1`,
 		`DELETE FROM boot WHERE machine_id = $1`,
 		`DELETE FROM pass WHERE machine_id = $1`,
+		`DELETE FROM held WHERE guest_id = $1`,
+		`DELETE FROM hosting WHERE host_id = $1`,
 		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, id); err != nil {

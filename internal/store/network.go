@@ -52,10 +52,11 @@ func (tx *Tx) Network(ctx context.Context, name string) (inventory.Network, erro
 	return n, nil
 }
 
-// NetworksOf lists the networks of the machines that a cluster's nodes are on.
+// NetworksOf lists the networks of the machines that a cluster's nodes are on, as whole ones or as guests.
 func (tx *Tx) NetworksOf(ctx context.Context, cluster string) ([]inventory.Network, error) {
 	networks, err := list(ctx, tx, scanNetwork, `SELECT description FROM network WHERE name IN (
-			SELECT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1) ORDER BY name`, cluster)
+			SELECT m.network FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id) WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL)
+		ORDER BY name`, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("list networks of cluster %s: %w", cluster, err)
 	}

@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/spec"
 	"muster/internal/usage"
 )
 
@@ -21,15 +23,18 @@ type Node struct {
 	Role       protocol.Role
 	Queue      string // "" for the head
 	Class      string
-	MachineID  string // "" once gone
-	Machine    string // name
-	Whole      bool   // that is a whole machine
+	MachineID  string   // "" once gone
+	Machine    string   // name
+	Whole      bool     // that is a whole machine
+	HostID     string   // of the guest that it lives on, kept when it is gone; "" of others
+	VM         *spec.VM // what its cluster's file asked of that guest; nil of others
 	Desired    Desired
 	Boot       int64
 	JoinedBoot int64
 	JoinedKey  string
 	Image      string    // digest that its boot uses; "" before its first boot
 	Disk       bool      // that boot's root is on the machine's disk
+	Sleeps     bool      // it is to sleep when its cluster pauses; see Asleep
 	Renew      bool      // it drains, then boots anew on its machine, with what the cluster says now
 	Test       int64     // number of the test that it is to make, of this boot's; 0: none
 	Held       bool      // Slurm gets it only when it has passed
@@ -79,7 +84,7 @@ func (o Observed) Tested(boot, number int64) *protocol.TestResult {
 
 const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine,
 	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
-	n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
+	COALESCE(n.host_id, ''), n.vm, n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.sleeps, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
 	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
@@ -92,9 +97,9 @@ const nodeTables = ` FROM node n
 func scanNode(r scanner) (Node, error) {
 	var n Node
 	var at, drain, created, seen, well, since, idle int64
-	var checks, facts, test, slurm, waiting string
+	var checks, facts, test, slurm, waiting, vm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
-		&n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
+		&n.HostID, &vm, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
 	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
 		return n, err
@@ -103,6 +108,11 @@ func scanNode(r scanner) (Node, error) {
 	n.Seen.WellAt, n.Seen.WellSince, n.Seen.IdleAt = instant(well), instant(since), instant(idle)
 	if err := json.Unmarshal([]byte(facts), &n.Seen.Facts); err != nil {
 		return n, fmt.Errorf("facts of node %s: %w", n.ID, err)
+	}
+	if vm != "" {
+		if err := json.Unmarshal([]byte(vm), &n.VM); err != nil {
+			return n, fmt.Errorf("shape of node %s: %w", n.ID, err)
+		}
 	}
 	if checks != "" {
 		if err := json.Unmarshal([]byte(checks), &n.Seen.Checks); err != nil {
@@ -129,11 +139,23 @@ func scanNode(r scanner) (Node, error) {
 }
 
 // AddNode stores a new node on its machine, in phase pending. If the machine is held by another node the transaction
-// has lost a race: on PostgreSQL Update runs it again, and it will see the machine taken.
+// has lost a race: on PostgreSQL Update runs it again, and it will see the machine taken. A hypervisor, which holds guests,
+// gets no node, and does not become one while it has a node.
 func (tx *Tx) AddNode(ctx context.Context, n Node) error {
-	_, err := tx.exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, machine, desired, created_at, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now_ms(), $10, now_ms(), now_ms())`,
-		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, n.Machine, string(Present), string(Pending))
+	vm := ""
+	if n.VM != nil {
+		text, err := json.Marshal(n.VM)
+		if err != nil {
+			return err
+		}
+		vm = string(text)
+	}
+	added, err := tx.exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id, vm, desired, created_at, phase, phase_at, wake_at)
+		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $9, now_ms(), $10, now_ms(), now_ms() FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(Present), string(Pending), n.Machine)
+	if err == nil && added == 0 {
+		err = errors.New("that machine carries no node of its own")
+	}
 	if err != nil {
 		return fmt.Errorf("add node %s on machine %s: %w", n.Name, n.Machine, err)
 	}
@@ -223,7 +245,7 @@ func (tx *Tx) LimitDrains(ctx context.Context, cluster string, drainFor time.Dur
 
 // StartBoot gives a node the number of its next boot and says what that is of, before anything of it exists.
 func (tx *Tx) StartBoot(ctx context.Context, id, image string, disk bool) error {
-	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, renew = 0, test = 0, held = 0 WHERE id = $1`, id, image, flag(disk)); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE node SET boot = boot + 1, image = $2, disk = $3, sleeps = 0, renew = 0, test = 0, held = 0 WHERE id = $1`, id, image, flag(disk)); err != nil {
 		return fmt.Errorf("start a boot of node %s: %w", id, err)
 	}
 	return nil
@@ -244,12 +266,18 @@ func (tx *Tx) UseToken(ctx context.Context, id string, boot int64, key string) (
 // LeaveMachine takes a node off its machine at its end, as part of the transaction that holds its row, and wakes the
 // machine.
 func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
-	_, err := tx.exec(ctx, `UPDATE node SET machine_id = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`, n.ID)
+	_, err := tx.exec(ctx, `UPDATE node SET machine_id = NULL, whole = NULL, phase = 'gone', phase_at = now_ms() WHERE id = $1`, n.ID)
 	if err != nil {
 		return fmt.Errorf("take node %s off machine %s: %w", n.ID, n.Machine, err)
 	}
 	if err := tx.meter(ctx, NodeKind, n.ID); err != nil {
 		return err
+	}
+	if n.HostID != "" { // whose parts nobody needs from here on: its substrate has shown that nothing of it is left
+		if err := tx.leavePart(ctx, n.MachineID); err != nil {
+			return err
+		}
+		tx.Wake(MachineKind, n.HostID)
 	}
 	return tx.wakeMachine(ctx, n.MachineID)
 }

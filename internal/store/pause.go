@@ -10,7 +10,7 @@ import (
 const UntilJobsEnd = time.Duration(-1)
 
 // PatientlyPaused is WantClusterPaused that lets jobs run on for a while before they are queued again; UntilJobsEnd for
-// as long as they take. For a cluster that pauses already it changes how long that is.
+// as long as they take. For a cluster that pauses already it changes how long that is, and memory that it keeps it gives up.
 func (tx *Tx) PatientlyPaused(ctx context.Context, id string, wait time.Duration) error {
 	if err := tx.WantClusterPaused(ctx, id); err != nil {
 		return err
@@ -19,7 +19,7 @@ func (tx *Tx) PatientlyPaused(ctx context.Context, id string, wait time.Duration
 	if wait < 0 {
 		ms = -1
 	}
-	if _, err := tx.exec(ctx, `UPDATE cluster SET pause_wait = $1, `+woken+` WHERE id = $2 AND desired = $3`, ms, id, string(ToPause)); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET pause_wait = $1, keeps_memory = 0, `+woken+` WHERE id = $2 AND desired = $3`, ms, id, string(ToPause)); err != nil {
 		return fmt.Errorf("say how cluster %s pauses: %w", id, err)
 	}
 	if wait < 0 {

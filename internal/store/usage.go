@@ -10,6 +10,9 @@ import (
 	"muster/internal/usage"
 )
 
+// asleep is the phase of a node that sleeps, as the meter sees it.
+const asleep Phase = "asleep"
+
 // stateOf is what a phase of a node is to the meter; "" when it is gone.
 func stateOf(p Phase) usage.State {
 	switch p {
@@ -23,6 +26,8 @@ func stateOf(p Phase) usage.State {
 		return usage.Releasing
 	case Gone:
 		return ""
+	case asleep:
+		return usage.Stored
 	}
 	return usage.Preparing
 }
@@ -125,7 +130,11 @@ func (tx *Tx) meter(ctx context.Context, kind Kind, id string) error {
 		n.at = instant(at)
 		return n, err
 	}
-	open, err := one(ctx, tx, scan, `SELECT `+usageColumns+`, e.phase, e.phase_at FROM usage u JOIN `+string(kind)+` e ON e.id = u.subject
+	phase := `e.phase`
+	if kind == NodeKind {
+		phase = `CASE WHEN e.phase = 'pending' AND e.sleeps = 1 THEN '` + string(asleep) + `' ELSE e.phase END`
+	}
+	open, err := one(ctx, tx, scan, `SELECT `+usageColumns+`, `+phase+`, e.phase_at FROM usage u JOIN `+string(kind)+` e ON e.id = u.subject
 		WHERE u.subject = $1 AND u.ended IS NULL`, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil // gone
@@ -253,14 +262,14 @@ type Held struct {
 	GPUs    int
 }
 
-// HeldBy lists what a project's clusters hold.
+// HeldBy lists what a project's clusters hold; nodes that sleep hold nothing.
 func (tx *Tx) HeldBy(ctx context.Context, project string) ([]Held, error) {
 	scan := func(r scanner) (h Held, err error) {
 		return h, r.Scan(&h.Cluster, &h.Queue, &h.Nodes, &h.Staying, &h.Cores, &h.GPUs)
 	}
 	held, err := list(ctx, tx, scan, `SELECT u.cluster_id, u.queue, COUNT(*), CAST(SUM(CASE WHEN n.desired = 'present' THEN 1 ELSE 0 END) AS BIGINT),
 			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)
-		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL
+		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL AND u.state <> 'stored'
 		GROUP BY u.cluster_id, u.queue ORDER BY u.cluster_id, u.queue`, project)
 	if err != nil {
 		return nil, fmt.Errorf("list what project %s holds: %w", project, err)

@@ -12,8 +12,9 @@ const networkBits = 16
 // MaxSlot is the last seat of a cluster's network.
 const MaxSlot = 1<<networkBits - 2
 
-// The seats that are not free to choose: the gateway's, and the first that nodes may have.
+// The seats that are not free to choose: nobody's, the gateway's, and the first that nodes may have.
 const (
+	NobodySlot  = 0
 	GatewaySlot = 1
 	HeadSlot    = 2
 	FirstSlot   = HeadSlot // the head is seated first

@@ -11,10 +11,20 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+
+	"muster/internal/placement"
 )
 
 // ErrStale is returned by Ensure for a boot older than one already seen for that node: the caller has been fenced out.
 var ErrStale = errors.New("an older boot of this node")
+
+// ErrRefused is returned by Ensure where the host cannot give the node what it is to hold, and will not be able to soon: the
+// node had better come elsewhere. The error's text says why.
+var ErrRefused = errors.New("refused by its host")
+
+// ErrUnderway is returned by Ensure and Remove where what was asked for goes on without the caller, who may look again later.
+// The error's text says how far it is.
+var ErrUnderway = errors.New("under way")
 
 // Ref names one boot of one node. Boot numbers of a node only grow; a Ref is never reused.
 type Ref struct {
@@ -39,6 +49,10 @@ type Node struct {
 	// KeepsState says that the node sees, at protocol.StateDir, what its cluster keeps of its head.
 	KeepsState bool
 	Disk       bool // its root is on the machine's own disk, where the machine is a whole one
+	// Holding is what it is to have of its host, where its machine is a guest, and Asked what that was chosen for: the host
+	// may give it another part, and has the last word. nil elsewhere.
+	Holding *placement.Holding
+	Asked   placement.Guest
 }
 
 // Observation is what the driver sees now. The zero value means: nothing of this node is there.
@@ -48,6 +62,8 @@ type Observation struct {
 	Boot    int64 // of what is present
 	Limits  Limits
 	Detail  string // in words, why it does not run: exit status, last console line
+	// Holding is what a guest has of its host; nil of other nodes, and of a guest that has been given nothing yet.
+	Holding *placement.Holding
 }
 
 // Limits are those in force, as a user reads them: "4096 MiB", "2 cpus", or "unlimited" where the host has no way.
@@ -77,6 +93,9 @@ type Network struct {
 	Segment int
 	// Uplinks are where the cluster's nodes on other machines are. Without any, nothing leaves the host.
 	Uplinks []Uplink
+	// Away says that the cluster's gateway, where its controllers are, is on another host: here nobody has its address, and
+	// what is for it goes out by an uplink.
+	Away bool
 }
 
 // Uplink names a bridge that a cluster's network is joined to. Clusters may share it; none sees another.

@@ -73,6 +73,7 @@ type node struct {
 	highest int64
 	present bool
 	running bool
+	asleep  bool
 	detail  string
 	of      substrate.Node // the boot that is present
 }
@@ -115,7 +116,7 @@ func (s *Substrate) ensure(ctx context.Context, held *node, n substrate.Node) (s
 	default:
 		started = true
 		held.highest = n.Boot
-		held.present, held.running, held.of, held.detail = true, false, n, "its start was not finished"
+		held.present, held.running, held.asleep, held.of, held.detail = true, false, false, n, "its start was not finished"
 	}
 	fault := s.nextFault(n.Node, started)
 	s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *Substrate) Observe(ctx context.Context, r substrate.Ref) (substrate.Obs
 	if !ok || !held.present {
 		return substrate.Observation{}, ctx.Err()
 	}
-	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail}
+	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail, Holding: held.of.Holding}
 	if held.running {
 		seen.Limits = limits(held.of)
 	}
@@ -202,7 +203,7 @@ func (s *Substrate) Remove(ctx context.Context, r substrate.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Boot == 0 || held.of.Boot <= r.Boot {
-		held.present, held.running, held.detail, held.of = false, false, "", substrate.Node{}
+		held.present, held.running, held.asleep, held.detail, held.of = false, false, false, "", substrate.Node{}
 	}
 	if r.Boot == 0 {
 		held.highest = 0

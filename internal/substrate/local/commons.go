@@ -14,6 +14,7 @@ import (
 
 	"muster/internal/netns"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 // commons is a cluster's place on disk.
@@ -24,7 +25,7 @@ func (c commons) home() string  { return filepath.Join(c.dir, "home") }
 func (c commons) state() string { return filepath.Join(c.dir, "state") }
 
 func (d *Driver) commons(cluster string) (commons, error) {
-	if err := checkID(cluster); err != nil {
+	if err := onhost.CheckID(cluster); err != nil {
 		return commons{}, err
 	}
 	return commons{cluster, filepath.Join(d.config.Dir, "clusters", cluster)}, nil
@@ -42,18 +43,18 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	if ready, err := d.hasCommons(ctx, c, n.Uplinks); err != nil || ready {
 		return err
 	}
-	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if err := makeDir(c.home(), 0o755); err != nil {
 		return fmt.Errorf("home of cluster %s: %w", cluster, err)
 	}
 	if err := makeDir(c.state(), 0o711); err != nil { // daemons of the head reach what is theirs in it
 		return fmt.Errorf("state of cluster %s: %w", cluster, err)
 	}
-	if err := c.ensureNetwork(n.Segment); err != nil {
+	if err := c.ensureNetwork(n); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)
 	}
 	if err := c.ensureUplinks(n.Uplinks); err != nil {
@@ -64,7 +65,7 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 
 // hasCommons asks under the lock that starting nodes share, so that an idle EnsureCommons does not wait for them.
 func (d *Driver) hasCommons(ctx context.Context, c commons, uplinks []substrate.Uplink) (bool, error) {
-	unlock, err := lockShared(ctx, d.lockPath("cluster", c.cluster))
+	unlock, err := onhost.Shared(ctx, d.lockPath("cluster", c.cluster))
 	if err != nil {
 		return false, err
 	}
@@ -84,8 +85,8 @@ func (c commons) ready() bool {
 	return err == nil
 }
 
-func (c commons) ensureNetwork(segment int) error {
-	complete := func(links *netlink.Handle) error { return ensureBridge(links, segment) }
+func (c commons) ensureNetwork(n substrate.Network) error {
+	complete := func(links *netlink.Handle) error { return ensureBridge(links, n) }
 	mounts, err := mountsBelow(c.netns())
 	if err != nil {
 		return err
@@ -103,13 +104,16 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if err := d.forgetNodes(cluster); err != nil {
 		return fmt.Errorf("remove cluster %s: %w", cluster, err)
+	}
+	if ports, err := c.ports(); err != nil || len(ports) > 0 { // those of guests, of whom nothing else is here
+		return errors.Join(err, fmt.Errorf("remove cluster %s: its network has nodes: ports %v", cluster, ports))
 	}
 	foreign, err := mountsBelow(c.home())
 	if err != nil {
@@ -168,16 +172,46 @@ func (d *Driver) ListCommons(context.Context) ([]string, error) {
 
 // Dial opens a TCP connection inside the cluster's network; it outlives the cluster's removal only as a dead one.
 func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
+	if err := d.Introduce(cluster, to.Addr()); err != nil {
+		return nil, err
+	}
 	c, err := d.commons(cluster)
 	if err != nil {
 		return nil, err
-	}
-	if err := withLinks(c.netns(), func(links *netlink.Handle) error { return introduce(links, to.Addr()) }); err != nil {
-		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
 	}
 	connection, err := netns.Dial(ctx, c.netns(), "tcp", to.String())
 	if err != nil {
 		return nil, fmt.Errorf("dial in the network of cluster %s: %w", cluster, err)
 	}
 	return connection, nil
+}
+
+// Introduce tells the gateway of a cluster where the node of an address is: without, it hears a node of another host and
+// cannot answer.
+func (d *Driver) Introduce(cluster string, address netip.Addr) error {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return err
+	}
+	if err := withLinks(c.netns(), func(links *netlink.Handle) error { return introduce(links, address) }); err != nil {
+		return fmt.Errorf("introduce %s in the network of cluster %s: %w", address, cluster, err)
+	}
+	return nil
+}
+
+// Listen listens for TCP connections inside the cluster's network, at the gateway's address. An error that is os.ErrNotExist
+// says that there is no network yet. Close it before the network is removed: until then that lives on, without a name.
+func (d *Driver) Listen(cluster string, port int) (net.Listener, error) {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return nil, err
+	}
+	if !c.ready() {
+		return nil, fmt.Errorf("listen in the network of cluster %s: %w", cluster, os.ErrNotExist)
+	}
+	listener, err := netns.Listen(c.netns(), "tcp", netip.AddrPortFrom(substrate.Gateway().Addr(), uint16(port)).String())
+	if err != nil {
+		return nil, fmt.Errorf("listen in the network of cluster %s: %w", cluster, err)
+	}
+	return listener, nil
 }

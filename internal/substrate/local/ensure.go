@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and
@@ -29,7 +30,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	unlockCluster, err := lockShared(ctx, d.lockPath("cluster", n.Cluster))
+	unlockCluster, err := onhost.Shared(ctx, d.lockPath("cluster", n.Cluster))
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if err := d.ensure(ctx, held, h, c, n); err != nil {
 		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
 	}
@@ -58,9 +59,9 @@ func checkNode(n substrate.Node) error {
 }
 
 // ensure runs under the node's lock, and the cluster's shared one.
-func (d *Driver) ensure(ctx context.Context, held *hold, h home, c commons, n substrate.Node) error {
+func (d *Driver) ensure(ctx context.Context, held *onhost.Hold, h home, c commons, n substrate.Node) error {
 	d.wards.collect()
-	highest, err := h.highest()
+	highest, err := onhost.Highest(h.dir)
 	if err != nil {
 		return err
 	}
@@ -71,10 +72,10 @@ func (d *Driver) ensure(ctx context.Context, held *hold, h home, c commons, n su
 	if n.Boot == highest && d.runs(b) {
 		return nil
 	}
-	if err := held.lost(); err != nil { // what is removed next could be another's work
+	if err := held.Lost(); err != nil { // what is removed next could be another's work
 		return err
 	}
-	if err := h.raise(n.Boot); err != nil {
+	if err := onhost.Raise(h.dir, n.Boot); err != nil {
 		return err
 	}
 	if err := d.removeBoots(ctx, h, n.Cluster, n.Node, n.Boot); err != nil {
@@ -99,11 +100,11 @@ func (d *Driver) runs(b boot) bool {
 		return false
 	}
 	p, ok := d.first(b)
-	return ok && p.runs()
+	return ok && p.Runs()
 }
 
 // make makes a boot from nothing, its directory first. Between two steps it asks whether the lock is still its own.
-func (d *Driver) make(ctx context.Context, held *hold, b boot, c commons, n substrate.Node) error {
+func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c commons, n substrate.Node) error {
 	if !c.ready() {
 		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
 	}
@@ -118,7 +119,7 @@ func (d *Driver) make(ctx context.Context, held *hold, b boot, c commons, n subs
 		{"bundle", func() error { return d.writeBundle(b, n, c) }},
 		{"start", func() error { return d.start(ctx, held, b) }},
 	} {
-		if err := held.lost(); err != nil {
+		if err := held.Lost(); err != nil {
 			return err
 		}
 		if err := step.do(); err != nil {
@@ -164,14 +165,14 @@ func underRun(at, path string) string {
 
 // start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
 // complaints, go to the console file.
-func (d *Driver) start(ctx context.Context, held *hold, b boot) error {
+func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot) error {
 	select {
 	case d.starts <- struct{}{}:
 		defer func() { <-d.starts }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := held.lost(); err != nil { // it may have been a long wait
+	if err := held.Lost(); err != nil { // it may have been a long wait
 		return err
 	}
 	console, err := os.OpenFile(b.path("console.log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -180,7 +181,7 @@ func (d *Driver) start(ctx context.Context, held *hold, b boot) error {
 	}
 	defer console.Close()
 	arguments := []string{"--root", filepath.Join(d.config.Dir, "runc")}
-	if d.cgroups.version == 0 {
+	if d.cgroups.Version == 0 {
 		arguments = append(arguments, "--rootless=true") // which means: go on without control groups
 	}
 	// The container's name comes last: endStarters looks for it there.
@@ -192,7 +193,7 @@ func (d *Driver) start(ctx context.Context, held *hold, b boot) error {
 		if ctx.Err() != nil {
 			err = errors.Join(ctx.Err(), err)
 		}
-		return fmt.Errorf("runc: %w: %s", err, lastLine(b.path("console.log")))
+		return fmt.Errorf("runc: %w: %s", err, onhost.LastLine(b.path("console.log")))
 	}
 	return nil
 }

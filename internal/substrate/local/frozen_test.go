@@ -15,7 +15,7 @@ func TestAFrozenNodeEndsAndDoesNothingMore(t *testing.T) {
 	check(t, err)
 	eventually(t, "it is ready", func() bool { _, err := os.Stat(filepath.Join(c.home(), "ready")); return err == nil })
 	frozen := false
-	for _, dir := range w.cgroups.dirs(b.name) {
+	for _, dir := range w.cgroups.Dirs(b.name) {
 		for file, text := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} {
 			if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
 				frozen = os.WriteFile(filepath.Join(dir, file), []byte(text), 0) == nil || frozen

@@ -15,6 +15,7 @@ import (
 
 	"muster/internal/netns"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 	"muster/internal/substrate/substratetest"
 )
 
@@ -147,15 +148,15 @@ func (w world) crash(t *testing.T, r substrate.Ref) {
 	if !ok {
 		t.Fatalf("%v has no first process", r)
 	}
-	check(t, unix.Kill(p.pid, unix.SIGKILL))
-	eventually(t, "the first process ends", func() bool { return !p.runs() })
+	check(t, unix.Kill(p.PID, unix.SIGKILL))
+	eventually(t, "the first process ends", func() bool { return !p.Runs() })
 }
 
 // halfMake goes as far as the root and stops.
 func (w world) halfMake(t *testing.T, n substrate.Node) {
 	t.Helper()
 	b := w.bootOf(t, n.Ref)
-	check(t, b.raise(n.Boot))
+	check(t, onhost.Raise(b.home.dir, n.Boot))
 	c, err := w.commons(n.Cluster)
 	check(t, err)
 	for _, dir := range []string{"root", "upper", "work", "run"} {
@@ -180,7 +181,7 @@ func (w world) leftovers(t testing.TB) []string {
 		}
 		return err
 	}))
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + w.cgroups.prefix + "*")
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + w.cgroups.Path("*"))
 	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, loop := range loops {
 		if text, _ := os.ReadFile(loop); strings.HasSuffix(strings.TrimSpace(string(text)), "/image.sqfs") &&

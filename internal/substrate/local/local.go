@@ -23,7 +23,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,14 +32,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 // Config is what a Driver needs. Paths are absolute.
@@ -71,7 +69,7 @@ type Config struct {
 type Driver struct {
 	config  Config
 	runc    string
-	cgroups cgroups
+	cgroups onhost.Cgroups
 	starts  chan struct{} // room for a bounded number of runc at a time
 	wards   *wards
 }
@@ -96,24 +94,52 @@ func New(config Config) (*Driver, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	config.Grace = min(config.Grace, 2*time.Second)
-	for _, dir := range []string{"", "locks", "images", "clusters", "snapshots", "nodes", "runc"} {
-		if err := os.MkdirAll(filepath.Join(config.Dir, dir), 0o700); err != nil {
-			return nil, fmt.Errorf("state directory: %w", err)
-		}
+	if err := config.makeDirs(); err != nil {
+		return nil, err
 	}
 	sum := sha256.Sum256([]byte(config.Dir))
-	held, err := lockExclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
+	held, err := onhost.Exclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
 	if err != nil {
 		return nil, err
 	}
-	cgroups, err := detectCgroups("muster-" + hex.EncodeToString(sum[:4]))
-	held.release()
+	cgroups, err := onhost.DetectCgroups("muster-" + hex.EncodeToString(sum[:4]))
+	held.Release()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("runc needs control groups, read-only at least: %w", err)
 	}
 	config.Log.Debug("local substrate", "dir", config.Dir, "cgroups", cgroups.String())
 	// Twice the cores keep them busy while one start waits for the kernel; more only makes every start slower.
 	return &Driver{config, runc, cgroups, make(chan struct{}, 2*runtime.NumCPU()), newWards()}, nil
+}
+
+// Cables are the networks of clusters on a host whose nodes are another driver's.
+type Cables interface {
+	EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error
+	RemoveCommons(ctx context.Context, cluster string) error
+	ListCommons(ctx context.Context) ([]string, error)
+	PlugPort(ctx context.Context, n substrate.Node, from string) error
+	DropPort(ctx context.Context, cluster, node string) error
+}
+
+// NewCables makes a driver over dir that makes networks and no nodes, so it needs neither runc nor images.
+func NewCables(dir string) (Cables, error) {
+	config := Config{Dir: dir}
+	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
+		return nil, fmt.Errorf("state directory must be a clean absolute path, not %q", dir)
+	}
+	if err := config.makeDirs(); err != nil {
+		return nil, err
+	}
+	return &Driver{config: config}, nil
+}
+
+func (c Config) makeDirs() error {
+	for _, dir := range []string{"", "locks", "images", "clusters", "snapshots", "nodes", "runc"} {
+		if err := os.MkdirAll(filepath.Join(c.Dir, dir), 0o700); err != nil {
+			return fmt.Errorf("state directory: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c Config) check() error {
@@ -139,61 +165,18 @@ type home struct {
 }
 
 func (d *Driver) home(r substrate.Ref) (home, error) {
-	for _, id := range []string{r.Cluster, r.Node} {
-		if err := checkID(id); err != nil {
-			return home{}, err
-		}
-	}
-	key := r.Cluster + "." + r.Node
-	return home{key, filepath.Join(d.config.Dir, "nodes", key)}, nil
-}
-
-// checkID keeps IDs to what is safe as a file name, as a container's name and in the separator-joined key.
-func checkID(id string) error {
-	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`, id); !ok {
-		return fmt.Errorf("%q is no ID: letters, digits, - and _ only", id)
-	}
-	return nil
+	key, err := onhost.Key(r)
+	return home{key, filepath.Join(d.config.Dir, "nodes", key)}, err
 }
 
 // boots lists what is present, oldest first.
 func (h home) boots() ([]boot, error) {
-	entries, err := os.ReadDir(h.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
+	numbers, err := onhost.Boots(h.dir)
 	var found []boot
-	for _, entry := range entries {
-		if number, err := strconv.ParseInt(entry.Name(), 10, 64); err == nil && entry.IsDir() {
-			found = append(found, h.boot(number))
-		}
+	for _, number := range numbers {
+		found = append(found, h.boot(number))
 	}
-	slices.SortFunc(found, func(a, b boot) int { return cmp.Compare(a.number, b.number) })
-	return found, nil
-}
-
-// highest reads the highest boot ever asked for, 0 if none was.
-func (h home) highest() (int64, error) {
-	text, err := os.ReadFile(filepath.Join(h.dir, "boot"))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-}
-
-// raise records a boot as asked for; it makes the node's directory.
-func (h home) raise(number int64) error {
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
-		return err
-	}
-	next := filepath.Join(h.dir, "boot.next")
-	if err := os.WriteFile(next, []byte(strconv.FormatInt(number, 10)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, filepath.Join(h.dir, "boot"))
+	return found, err
 }
 
 func (h home) boot(number int64) boot {
@@ -218,6 +201,6 @@ func (d *Driver) lockPath(kind, name string) string {
 }
 
 // lockNode is held around all that changes a node.
-func (d *Driver) lockNode(ctx context.Context, h home) (*hold, error) {
-	return lockExclusive(ctx, d.lockPath("node", h.key))
+func (d *Driver) lockNode(ctx context.Context, h home) (*onhost.Hold, error) {
+	return onhost.Exclusive(ctx, d.lockPath("node", h.key))
 }

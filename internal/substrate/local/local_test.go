@@ -3,7 +3,6 @@ package local
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -147,7 +146,7 @@ func TestOnlyANodeThatServesHomeMayOpenFilesByHandle(t *testing.T) {
 		n := node("c1", number, 1, "")
 		n.ServesHome = serves
 		p, _ := w.first(w.up(t, n))
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 		check(t, err)
 		var bounding uint64
 		_, rest, _ := strings.Cut(string(status), "CapBnd:")
@@ -162,7 +161,7 @@ func TestOnlyANodeThatServesHomeMayOpenFilesByHandle(t *testing.T) {
 
 func TestTheMemoryLimitEndsTheNode(t *testing.T) {
 	w := open(t, site(t))
-	if !w.cgroups.memory {
+	if !w.cgroups.Memory {
 		t.Skip("skipped: this host cannot limit memory")
 	}
 	n := node("c1", 1, 1, "sleep 0.3; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
@@ -180,7 +179,7 @@ func TestTheMemoryLimitEndsTheNode(t *testing.T) {
 
 func TestTheCPULimitIsInForceWhereItIsLess(t *testing.T) {
 	w := open(t, site(t))
-	if !w.cgroups.cpu {
+	if !w.cgroups.CPU {
 		t.Skip("skipped: this host cannot limit CPUs")
 	}
 	n := node("c1", 1, 1, "")
@@ -198,11 +197,11 @@ func TestTheCPULimitIsInForceWhereItIsLess(t *testing.T) {
 
 func TestANodeThatOnlyForksLeavesProcessNumbersToTheHost(t *testing.T) {
 	w := open(t, site(t))
-	if !w.cgroups.pids {
+	if !w.cgroups.Pids {
 		t.Skip("skipped: this host cannot limit processes")
 	}
 	b := w.up(t, node("c1", 1, 1, ""))
-	if got, want := w.cgroups.read(b.name, "pids.max"), fmt.Sprint(mostPids()); got != want {
+	if got, want := w.cgroups.Read(b.name, "pids.max"), fmt.Sprint(mostPids()); got != want {
 		t.Errorf("pids.max is %q, want %s", got, want)
 	}
 }
@@ -217,7 +216,7 @@ func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
 	w.crash(t, n.Ref)
 	w.wards.collect()
 	check(t, unmountBelow(t.Context(), w.config.Dir))
-	check(t, w.cgroups.remove(t.Context(), b.name))
+	check(t, w.cgroups.Remove(t.Context(), b.name))
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Present || seen.Running {
 		t.Errorf("observed %+v, %v", seen, err)
 	}
@@ -418,44 +417,6 @@ func TestAKilledControllerLeavesNothingThatRemoveDoesNotFind(t *testing.T) {
 	}
 	check(t, w.RemoveCommons(t.Context(), "c1"))
 	w.wantNothingLeft(t)
-}
-
-func TestInspectReadsThisHost(t *testing.T) {
-	facts, err := (&Driver{}).Inspect(t.Context(), "here")
-	if err != nil || facts.Machine != "here" || facts.Threads < 1 || facts.Cores < 1 || facts.MemoryMiB < 1 || facts.Kernel == "" ||
-		len(facts.NUMA) < 1 || len(facts.NUMA[0].CPUs) < 1 {
-		t.Errorf("facts %+v, %v", facts, err)
-	}
-	text, _ := json.Marshal(facts)
-	t.Logf("%s", text)
-}
-
-func TestInspectUnderstandsTwoSocketsWithHyperthreads(t *testing.T) {
-	root := t.TempDir()
-	write := func(path, text string) {
-		check(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755))
-		check(t, os.WriteFile(filepath.Join(root, path), []byte(text), 0o644))
-	}
-	var cpuinfo strings.Builder
-	for cpu := range 8 {
-		fmt.Fprintf(&cpuinfo, "processor\t: %d\nmodel name\t: EPYC\nphysical id\t: %d\ncore id\t\t: %d\n\n", cpu, cpu/2%2, cpu%2)
-	}
-	write("proc/cpuinfo", cpuinfo.String())
-	write("proc/meminfo", "MemTotal:       16777216 kB\n")
-	write("proc/sys/kernel/hostname", "h1\n")
-	write("proc/sys/kernel/osrelease", "6.1\n")
-	write("sys/devices/system/node/node0/cpulist", "0-1,4-5\n")
-	write("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       8388608 kB\n")
-	write("sys/devices/system/node/node1/cpulist", "2-3,6-7\n")
-	write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:       8388608 kB\n")
-	got, err := inspect(root)
-	want := HostFacts{
-		Hostname: "h1", Arch: got.Arch, Kernel: "6.1", CPUModel: "EPYC", Sockets: 2, Cores: 4, Threads: 8, MemoryMiB: 16384,
-		NUMA: []HostNUMA{{0, []int{0, 1, 4, 5}, 8192}, {1, []int{2, 3, 6, 7}, 8192}},
-	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Error(err, diff)
-	}
 }
 
 func BenchmarkEnsure(b *testing.B) {

@@ -1,13 +1,16 @@
 package local
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -15,6 +18,7 @@ import (
 
 	"muster/internal/netns"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 const bridgeName = "br0"
@@ -53,11 +57,18 @@ func up(links *netlink.Handle, name string) error {
 
 // ensureBridge makes the current namespace a cluster's network; it keeps what is there. Uplinks come later, and with the
 // spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
-func ensureBridge(links *netlink.Handle, segment int) error {
+func ensureBridge(links *netlink.Handle, n substrate.Network) error {
 	if err := quiet(); err != nil {
 		return err
 	}
-	address, mac := substrate.Gateway(), substrate.MAC(segment, substrate.GatewaySlot)
+	// A new namespace forwards packets if the host does, and would send one node's to another as if from the gateway.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0); err != nil {
+		return err
+	}
+	mac := substrate.MAC(n.Segment, substrate.GatewaySlot)
+	if n.Away { // frames for the gateway are for others
+		mac = substrate.MAC(n.Segment, substrate.NobodySlot)
+	}
 	_, err := links.LinkByName(bridgeName)
 	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
 		attributes := netlink.NewLinkAttrs()
@@ -71,8 +82,10 @@ func ensureBridge(links *netlink.Handle, segment int) error {
 	if err != nil {
 		return err
 	}
-	if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
-		return fmt.Errorf("address of the bridge: %w", err)
+	if !n.Away {
+		if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(substrate.Gateway())}); err != nil {
+			return fmt.Errorf("address of the bridge: %w", err)
+		}
 	}
 	if err := links.LinkSetARPOff(bridge); err != nil { // see introduce
 		return fmt.Errorf("switch ARP off: %w", err)
@@ -100,18 +113,26 @@ func introduce(links *netlink.Handle, address netip.Addr) error {
 
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
 func plug(cluster, own string, n substrate.Node) error {
-	port := portName(n.Node)
+	port := PortName(n.Node)
 	if err := netns.New(own, func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }); err != nil {
 		return err
 	}
+	return fence(cluster, n, nil)
+}
+
+// fence makes the node's port one of the cluster's bridge, with these flags (IFLA_BRPORT_…) beside the usual ones. It goes
+// up last.
+func fence(cluster string, n substrate.Node, more map[int]bool) error {
+	// The bridge knows where the node is, and sends it what is for it alone: no broadcast, hence no ARP.
+	flags := map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false, nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false}
+	maps.Copy(flags, more)
+	port := PortName(n.Node)
 	return withLinks(cluster, func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err != nil {
 			return err
 		}
-		// The bridge knows where the node is, and sends it what is for it alone: no broadcast, hence no ARP.
-		if err := enslave(links, port, bridge, map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false,
-			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false}); err != nil {
+		if err := enslave(links, port, bridge, flags); err != nil {
 			return err
 		}
 		link, err := links.LinkByName(port)
@@ -124,6 +145,59 @@ func plug(cluster, own string, n substrate.Node) error {
 		}
 		return introduce(links, n.Address.Addr()) // a node that asks whether its gateway is there wants an answer
 	})
+}
+
+// PlugPort moves an interface that is called PortName from another network namespace into the node's cluster and makes it
+// the node's port of the bridge: the NIC of a guest, whose kernel is its own and may send whatever it likes. It is let
+// through with the node's MAC as sender and no other (ip-link(8), "locked"). It may be called again.
+func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) error {
+	c, err := d.commons(n.Cluster)
+	if err != nil {
+		return err
+	}
+	unlock, err := onhost.Shared(ctx, d.lockPath("cluster", n.Cluster))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !c.ready() {
+		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
+	}
+	if err := c.bring(PortName(n.Node), from); err != nil {
+		return fmt.Errorf("bring port %s into the cluster's network: %w", PortName(n.Node), err)
+	}
+	return fence(c.netns(), n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true})
+}
+
+// bring moves an interface into the cluster's network, where it has nothing to say of its own.
+func (c commons) bring(name, from string) error {
+	to, err := os.Open(c.netns())
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if err := withLinks(from, func(links *netlink.Handle) error {
+		link, err := links.LinkByName(name)
+		if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
+			return nil // it was brought before, or is missed below
+		}
+		if err != nil {
+			return err
+		}
+		return links.LinkSetNsFd(link, int(to.Fd()))
+	}); err != nil {
+		return err
+	}
+	return netns.Do(c.netns(), func() error { return silence(name) })
+}
+
+// DropPort takes a node's port away, if it is there.
+func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
+	c, err := d.commons(cluster)
+	if err != nil {
+		return err
+	}
+	return c.dropLink(PortName(node))
 }
 
 // addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
@@ -158,10 +232,30 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 	return nil
 }
 
-// portName fits the kernel's 15 characters.
-func portName(node string) string {
+const portPrefix = "v-"
+
+// ports are the nodes' on the cluster's bridge.
+func (c commons) ports() ([]string, error) {
+	var ports []string
+	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+		all, err := links.LinkList()
+		for _, link := range all {
+			if name := link.Attrs().Name; strings.HasPrefix(name, portPrefix) {
+				ports = append(ports, name)
+			}
+		}
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // and so is no network
+	}
+	return ports, err
+}
+
+// PortName is what a node's port of its cluster's bridge is called, within the kernel's 15 characters.
+func PortName(node string) string {
 	sum := sha256.Sum256([]byte(node))
-	return "v-" + hex.EncodeToString(sum[:6])
+	return portPrefix + hex.EncodeToString(sum[:6])
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

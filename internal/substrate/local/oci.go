@@ -6,9 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 // The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and
@@ -111,14 +114,14 @@ func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
 		Linux: ociLinux{
 			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
 				{Type: "network", Path: b.path("netns")}},
-			Resources: d.cgroups.resources(n.CPUs, n.MemoryMiB, runtime.NumCPU()),
+			Resources: resources(d.cgroups, n.CPUs, n.MemoryMiB, runtime.NumCPU()),
 			MaskedPaths: []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}
-	if d.cgroups.version != 0 {
-		spec.Linux.CgroupsPath = d.cgroups.path(b.name)
+	if d.cgroups.Version != 0 {
+		spec.Linux.CgroupsPath = d.cgroups.Path(b.name)
 	}
 	return spec
 }
@@ -158,7 +161,7 @@ func (d *Driver) mounts(b boot, c commons, n substrate.Node) []ociMount {
 	if n.KeepsState {
 		mounts = append(mounts, ociMount{protocol.StateDir, "bind", c.state(), []string{"bind", "nosuid", "nodev", "noexec"}})
 	}
-	if d.cgroups.version != 0 {
+	if d.cgroups.Version != 0 {
 		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup", []string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
 	}
 	return mounts
@@ -183,4 +186,34 @@ func makeDir(path string, mode os.FileMode) error {
 		return err
 	}
 	return os.Chmod(path, mode)
+}
+
+// resources are the limits to be asked of runc for a node: those the host can set and the node does not exceed anyway.
+func resources(c onhost.Cgroups, cpus, memoryMiB, hostCPUs int) ociResources {
+	asked := ociResources{Devices: []ociDevice{{Allow: false, Access: "rwm"}}}
+	if c.Memory && memoryMiB > 0 {
+		limit := int64(memoryMiB) << 20
+		asked.Memory = &ociMemory{Limit: limit}
+		if c.Swap {
+			asked.Memory.Swap = limit // memory and swap together: no swap
+		}
+	}
+	if c.CPU && cpus > 0 && cpus < hostCPUs {
+		const period = 100_000 // µs
+		asked.CPU = &ociCPU{Quota: int64(cpus) * period, Period: period}
+	}
+	if c.Pids {
+		asked.Pids = &ociPids{Limit: mostPids()}
+	}
+	return asked
+}
+
+// mostPids keeps a node that does nothing but fork from taking every process number the host has.
+func mostPids() int64 {
+	text, _ := os.ReadFile("/proc/sys/kernel/pid_max") // no number if it cannot be read
+	all, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		all = 32768
+	}
+	return all / 4
 }

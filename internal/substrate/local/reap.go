@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/substrate/onhost"
 )
 
 // wards are the first processes that this Driver started. No other process than this one can be the parent that has to
@@ -14,12 +16,12 @@ import (
 // is the one thing that is rightly kept in memory.
 type wards struct {
 	mu   sync.Mutex
-	boot map[process]boot
+	boot map[onhost.Process]boot
 }
 
-func newWards() *wards { return &wards{boot: map[process]boot{}} }
+func newWards() *wards { return &wards{boot: map[onhost.Process]boot{}} }
 
-func (w *wards) add(p process, b boot) {
+func (w *wards) add(p onhost.Process, b boot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.boot[p] = b
@@ -30,10 +32,10 @@ func (w *wards) add(p process, b boot) {
 func (w *wards) collect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.boot, func(p process, b boot) bool {
-		state := p.state()
+	maps.DeleteFunc(w.boot, func(p onhost.Process, b boot) bool {
+		state := p.State()
 		if state == 'Z' {
-			p.collect(b)
+			collect(p, b)
 		}
 		return state == 'Z' || state == 0
 	})
@@ -41,10 +43,10 @@ func (w *wards) collect() {
 
 // collect expects a dead process, which keeps its pid until its parent asks: the pid means no other one. If it is not
 // our child, the kernel says so and nothing happens.
-func (p process) collect(b boot) {
+func collect(p onhost.Process, b boot) {
 	var status unix.WaitStatus
-	pid, err := unix.Wait4(p.pid, &status, unix.WNOHANG, nil)
-	if err != nil || pid != p.pid {
+	pid, err := unix.Wait4(p.PID, &status, unix.WNOHANG, nil)
+	if err != nil || pid != p.PID {
 		return
 	}
 	text := "exit status " + strconv.Itoa(status.ExitStatus())

@@ -21,7 +21,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if err := d.removeBoots(ctx, h, r.Cluster, r.Node, r.Boot); err != nil {
 		return fmt.Errorf("remove node %s: %w", r.Node, err)
 	}
@@ -65,10 +65,10 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string)
 	}
 	// The kernel would remove the port too when the node's namespace ends, but some time later, and a new port of the same
 	// name would then fail.
-	if err := c.dropLink(portName(node)); err != nil {
+	if err := c.dropLink(PortName(node)); err != nil {
 		return fmt.Errorf("network port: %w", err)
 	}
-	if err := d.cgroups.remove(ctx, b.name); err != nil {
+	if err := d.cgroups.Remove(ctx, b.name); err != nil {
 		return err
 	}
 	if err := unmountBelow(ctx, b.dir); err != nil {
@@ -86,14 +86,14 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string)
 // left looks once more for what would be lost from sight with the directory.
 func (d *Driver) left(b boot) error {
 	var left []error
-	pids, err := d.cgroups.processes(b.name)
+	pids, err := d.cgroups.Processes(b.name)
 	if err != nil {
 		left = append(left, err)
 	}
 	if len(pids) > 0 {
 		left = append(left, fmt.Errorf("processes are left: %v", pids))
 	}
-	for _, dir := range d.cgroups.dirs(b.name) {
+	for _, dir := range d.cgroups.Dirs(b.name) {
 		if _, err := os.Stat(dir); err == nil {
 			left = append(left, fmt.Errorf("control group is left: %s", dir))
 		}

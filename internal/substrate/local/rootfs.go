@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/substrate/onhost"
 )
 
 // mountRoot mounts the node's root: the image below, a fresh upper layer of this boot above.
@@ -24,11 +26,11 @@ func (d *Driver) mountRoot(ctx context.Context, b boot, digest string) error {
 		return err
 	}
 	// Held until the overlay uses the image: from then on the kernel's table of mounts says that it is in use.
-	held, err := lockExclusive(ctx, d.lockPath("image", name))
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	lower := filepath.Join(d.config.Dir, "images", name)
 	if err := mountImage(squashfs, lower); err != nil {
 		return fmt.Errorf("image %s: %w", digest, err)
@@ -135,11 +137,11 @@ func (d *Driver) releaseImages(ctx context.Context) error {
 }
 
 func (d *Driver) releaseImage(ctx context.Context, name, image string) error {
-	held, err := lockExclusive(ctx, d.lockPath("image", name))
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if used, err := isLower(image); err != nil || used {
 		return err
 	}
@@ -200,7 +202,7 @@ func unmountBelow(ctx context.Context, path string) error {
 		return err
 	}
 	for i := len(mounts) - 1; i >= 0; i-- {
-		err := until(ctx, 2*time.Second, func() (bool, error) {
+		err := onhost.Until(ctx, 2*time.Second, func() (bool, error) {
 			err := unix.Unmount(mounts[i], unix.UMOUNT_NOFOLLOW)
 			return err == nil || errors.Is(err, unix.EINVAL), err
 		})

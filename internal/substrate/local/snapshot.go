@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/substrate"
+	"muster/internal/substrate/onhost"
 )
 
 // snapshot is a snapshot's place on disk. What is under another name than its own is being made, or being removed.
@@ -22,7 +23,7 @@ func (s snapshot) part() string { return s.dir + ".part" }
 func (s snapshot) gone() string { return s.dir + ".gone" }
 
 func (d *Driver) snapshot(id string) (snapshot, error) {
-	if err := checkID(id); err != nil {
+	if err := onhost.CheckID(id); err != nil {
 		return snapshot{}, err
 	}
 	return snapshot{filepath.Join(d.config.Dir, "snapshots", id)}, nil
@@ -39,11 +40,11 @@ func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int
 	if err != nil {
 		return 0, err
 	}
-	held, err := lockExclusive(ctx, d.lockPath("snapshot", id))
+	held, err := onhost.Exclusive(ctx, d.lockPath("snapshot", id))
 	if err != nil {
 		return 0, err
 	}
-	defer held.release()
+	defer held.Release()
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		if err := d.save(ctx, c, s, progress); err != nil {
 			return 0, fmt.Errorf("save cluster %s: %w", cluster, err)
@@ -81,16 +82,16 @@ func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(
 	if err != nil {
 		return err
 	}
-	unlock, err := lockShared(ctx, d.lockPath("snapshot", id))
+	unlock, err := onhost.Shared(ctx, d.lockPath("snapshot", id))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	held, err := lockExclusive(ctx, d.lockPath("cluster", cluster))
+	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -190,11 +191,11 @@ func (d *Driver) Drop(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	held, err := lockExclusive(ctx, d.lockPath("snapshot", id))
+	held, err := onhost.Exclusive(ctx, d.lockPath("snapshot", id))
 	if err != nil {
 		return err
 	}
-	defer held.release()
+	defer held.Release()
 	if err := os.RemoveAll(s.gone()); err != nil {
 		return err
 	}

@@ -102,9 +102,11 @@ func (c commons) addUplink(u substrate.Uplink) error {
 		if err := silence(port); err != nil {
 			return err
 		}
-		// Broadcasts of the machines there are none of the cluster's business. Here, and only here, the bridge learns
-		// which of the cluster's nodes are behind the cable.
-		return enslave(links, port, bridge, map[int]bool{nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false})
+		// Broadcasts of the machines there are none of the cluster's business, and nothing goes from one cluster's cable to
+		// another's. Here, and only here, the bridge learns which of the cluster's nodes are behind the cable.
+		return enslave(links, port, bridge, map[int]bool{
+			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false, nl.IFLA_BRPORT_ISOLATED: true,
+		})
 	}); err != nil {
 		return err
 	}

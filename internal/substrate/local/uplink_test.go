@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os/exec"
 	"path/filepath"
@@ -80,10 +81,16 @@ func serve(t *testing.T, path, words string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	answer(t, listener, words)
+}
+
+// answer says the words to whoever connects, until the test ends.
+func answer(t *testing.T, l net.Listener, words string) {
+	t.Helper()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
-			connection, err := listener.Accept()
+			connection, err := l.Accept()
 			if err != nil {
 				return
 			}

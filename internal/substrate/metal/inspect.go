@@ -51,6 +51,40 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 	return Progress{Findings: b.Findings}, nil
 }
 
+// Host takes a machine's boot as a hypervisor as far as it goes without waiting; call again until its agent has come. That
+// the machine holds guests is not this driver's business.
+func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
+	m, err := d.config.Ledger.Machine(ctx, i.Machine.Name)
+	if err != nil {
+		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
+	}
+	i.File.Duty = protocol.Host
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File})
+	if err != nil {
+		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
+	}
+	p := Progress{Doing: describe(b)}
+	if b.Step == protocol.StepProblem {
+		p.Stuck = b.Detail
+	}
+	return p, nil
+}
+
+// EndHost switches off a machine that was a hypervisor; it was seen off when this returns.
+func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
+	b, err := d.config.Ledger.BootOn(ctx, machine.ID)
+	if errors.Is(err, ErrNone) {
+		return nil
+	}
+	if err == nil {
+		err = d.end(ctx, b, math.MaxInt64)
+	}
+	if err != nil {
+		return fmt.Errorf("switch off hypervisor %s: %w", machine.Name, err)
+	}
+	return nil
+}
+
 // describe says what a boot is at, for a person.
 func describe(b Boot) string {
 	switch {

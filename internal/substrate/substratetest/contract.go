@@ -21,6 +21,7 @@ type Harness struct {
 	Substrate substrate.Substrate
 	Commons   substrate.Commons // nil: the driver's nodes have no commons of its own
 	Keep      substrate.Keep    // nil: nothing outlives the driver's nodes
+	Sleeper   substrate.Sleeper // nil: the driver's nodes do not sleep
 	Image     string            // a digest that nodes can boot
 	BootFile  []byte            // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
@@ -74,6 +75,10 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 		{"Remove with boot 0 forgets the boots", removeForgets},
 	} {
 		run(part.name, part.run)
+	}
+	if harness(t).Sleeper != nil {
+		run("a node sleeps and wakes", sleepsAndWakes)
+		run("what is not there neither sleeps nor wakes", whatIsNotThere)
 	}
 	if harness(t).Commons == nil {
 		return

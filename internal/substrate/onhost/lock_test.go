@@ -1,4 +1,4 @@
-package local
+package onhost
 
 import (
 	"context"
@@ -23,15 +23,14 @@ func TestAStoppedHolderForfeitsItsLock(t *testing.T) {
 			t.Fatal(err)
 		} else if file == nil {
 			break // it has the lock
-		} else {
-			os.Remove(path)
+		} else { // the file stays: a holder that has opened it would have the lock of one that nobody sees
 			file.Close()
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	short, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	if _, err := lockExclusive(short, path); err == nil {
+	if _, err := Exclusive(short, path); err == nil {
 		t.Fatal("the lock of a running process was taken")
 	}
 	if err := holder.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -39,37 +38,37 @@ func TestAStoppedHolderForfeitsItsLock(t *testing.T) {
 	}
 	long, cancel := context.WithTimeout(t.Context(), 20*patience)
 	defer cancel()
-	held, err := lockExclusive(long, path)
+	held, err := Exclusive(long, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.release()
-	if err := held.lost(); err != nil {
+	defer held.Release()
+	if err := held.Lost(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestOneWhoLostTheLockIsToldAndTakesNothingWithIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := lockExclusive(t.Context(), path)
+	first, err := Exclusive(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil { // as takeForfeited does
 		t.Fatal(err)
 	}
-	second, err := lockExclusive(t.Context(), path)
+	second, err := Exclusive(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.lost() == nil || second.lost() != nil {
-		t.Error(first.lost(), second.lost())
+	if first.Lost() == nil || second.Lost() != nil {
+		t.Error(first.Lost(), second.Lost())
 	}
-	first.release()
-	if err := second.lost(); err != nil {
+	first.Release()
+	if err := second.Lost(); err != nil {
 		t.Error("the loser took the winner's lock away:", err)
 	}
-	second.release()
+	second.Release()
 }
 
 func TestHoldersAreReadFromTheKernelsTable(t *testing.T) {

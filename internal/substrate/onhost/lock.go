@@ -1,4 +1,4 @@
-package local
+package onhost
 
 import (
 	"context"
@@ -10,43 +10,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold is an exclusive lock that is held.
-type hold struct {
+// Hold is an exclusive lock that is held.
+type Hold struct {
 	file *os.File
 	path string
 }
 
-// release gives it back. The file is removed while it is still held: whoever waits for it sees that it is no longer the
+// Release gives it back. The file is removed while it is still held: whoever waits for it sees that it is no longer the
 // one at path, and starts over.
-func (h *hold) release() {
+func (h *Hold) Release() {
 	if isAt(h.file, h.path) {
 		os.Remove(h.path)
 	}
 	h.file.Close()
 }
 
-// lost is an error once the lock has been forfeited to another process, which happens to one that was stopped. Ask
+// Lost is an error once the lock has been forfeited to another process, which happens to one that was stopped. Ask
 // before each step that the other may have taken over.
-func (h *hold) lost() error {
+func (h *Hold) Lost() error {
 	if !isAt(h.file, h.path) {
 		return fmt.Errorf("another process has taken over the lock %s: this one had stopped", h.path)
 	}
 	return nil
 }
 
-// lockExclusive holds a file's flock for the caller alone; it blocks until it has it or ctx ends. The kernel gives the
+// Exclusive holds a file's flock for the caller alone; it blocks until it has it or ctx ends. The kernel gives the
 // lock back when its holder dies; a holder that is stopped forfeits it.
-func lockExclusive(ctx context.Context, path string) (*hold, error) {
+func Exclusive(ctx context.Context, path string) (*Hold, error) {
 	file, err := lock(ctx, path, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
-	return &hold{file, path}, nil
+	return &Hold{file, path}, nil
 }
 
-// lockShared holds it together with other sharers. The file stays, for the next exclusive holder to remove: another
+// Shared holds it together with other sharers. The file stays, for the next exclusive holder to remove: another
 // sharer may be holding it.
-func lockShared(ctx context.Context, path string) (unlock func(), err error) {
+func Shared(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := lock(ctx, path, unix.LOCK_SH)
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until asks done again and again until it says yes, fails, or ctx or the time within ends.
-func until(ctx context.Context, within time.Duration, done func() (bool, error)) error {
+// Until asks done again and again until it says yes, fails, or ctx or the time within ends.
+func Until(ctx context.Context, within time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	const shortest, longest = 200 * time.Microsecond, 20 * time.Millisecond

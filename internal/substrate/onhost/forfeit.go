@@ -1,4 +1,4 @@
-package local
+package onhost
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // takeForfeited removes the lock file at path if all who hold it are stopped (SIGSTOP, a debugger): then the file that
-// others make in its place is free. A stopped process that goes on finds out by hold.lost.
+// others make in its place is free. A stopped process that goes on finds out by Hold.Lost.
 func takeForfeited(path string) error {
 	// One at a time, so that nobody removes the file that another has just made in place of the forfeited one.
 	guard, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY, 0)

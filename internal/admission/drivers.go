@@ -1,0 +1,52 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+)
+
+// drivable refuses an image that lacks the drivers of devices which the plan's nodes are to have.
+func (a *Admission) drivable(p *Plan) error {
+	for _, placed := range p.Add {
+		if err := a.drives(p.image, placed.Role, placed.Class, placed.Machine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drives refuses an image that lacks the driver of a device that a node was asked for with: a guest's devices, and a whole
+// machine's of the kinds that its class selects by. What a machine has besides may go without a driver.
+func (a *Admission) drives(image Image, role protocol.Role, class string, m inventory.Machine) error {
+	if role != protocol.Compute || m.Substrate == "local" || image.Drivers == nil {
+		return nil
+	}
+	asked, _ := a.Catalogue.Find(class)
+	var needed []string
+	var reason string
+	for _, d := range m.Facts.Devices {
+		driver := inventory.DriverOf(d)
+		if driver == "" || m.Host == "" && (d.Parent != "" || !asked.AsksFor(d.Kind)) {
+			continue
+		}
+		needed = append(needed, driver)
+		if reason == "" && !slices.Contains(image.Drivers, driver) {
+			reason = fmt.Sprintf("image %s does not carry the driver %s, which the %s of machine %s needs: %s", image.Name, driver, d.Kind, m.Name,
+				strings.TrimSpace(d.Vendor+":"+d.ID+" "+d.Name))
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	slices.Sort(needed)
+	needed = slices.Compact(needed)
+	hint := fmt.Sprintf("no image here carries %s; a recipe names drivers that it brings under `drivers`", strings.Join(needed, " and "))
+	if others := a.Images.With(needed); len(others) > 0 {
+		hint = "these would do: " + strings.Join(others, ", ")
+	}
+	return refuse(Invalid, "image-without-driver", "image", reason, hint)
+}

@@ -1,0 +1,410 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// GuestsSubstrate is that of guests and of the hypervisors of the controllers' own hosts.
+const GuestsSubstrate = "vm"
+
+// shunFor is how long a cluster's nodes stay away from a host on which one of them has failed, if there are others.
+const shunFor = 10 * time.Minute
+
+// room is a hypervisor as admission sees it: what it has, and what its guests hold.
+type room struct {
+	machine store.Machine
+	placement.Room
+}
+
+// rooms are the machines on which guests can be placed now: hypervisors, and free whole machines, which become hypervisors by
+// that, if there is an image that makes them so.
+func (a *Admission) rooms(machines []store.Machine, arch string) []room {
+	_, missing := a.Images.Image(inventory.HypervisorImage)
+	held := map[string][]placement.Holding{}
+	for _, m := range machines {
+		if m.Holding != nil {
+			held[m.Host] = append(held[m.Host], *m.Holding)
+		}
+		if m.Moves != nil {
+			held[m.Moves.Host] = append(held[m.Moves.Host], m.Moves.Holding)
+		}
+	}
+	var all []room
+	for _, m := range machines {
+		holds := m.Hosts && m.Well() || m.Turnable() && missing == nil
+		if holds && (arch == "" || m.Facts.Arch == arch) {
+			cores, memory := m.Facts.Kept()
+			all = append(all, room{m, placement.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID], Lost: m.Facts.Lost()}})
+		}
+	}
+	return all
+}
+
+// guestOf is what a member asks of its host, if its class is of hypervisors.
+func guestOf(m member, class inventory.Class) placement.Guest {
+	return Asked(*cmp.Or(m.vm, &spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}), max(class.Overcommit, 1))
+}
+
+// Asked is what a guest of some size asks of its host, if so many may share its cores.
+func Asked(vm spec.VM, share int) placement.Guest {
+	g := placement.Guest{
+		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: placement.Locality(cmp.Or(vm.Locality, string(placement.Preferred))), GPUDirect: vm.GPUDirect,
+		Share: share,
+	}
+	if d := vm.Devices; d != nil {
+		g.Devices = map[string]int{"gpu": d.GPU, "hca": d.IB, "nic": d.Eth, "nvme": d.NVMe}
+		maps.DeleteFunc(g.Devices, func(_ string, n int) bool { return n == 0 })
+	}
+	return g
+}
+
+// guestShortage says that the hypervisors of a class cannot take all guests that are asked of it.
+type guestShortage struct {
+	class string
+	lacks int
+	*placement.GuestShortage
+}
+
+// placeGuests finds a host for every member whose class is of hypervisors, and what it has of it: which are the places in
+// placed of those. The error is a *guestShortage.
+func (a *Admission) placeGuests(members []member, which []int, machines []store.Machine, isolation, arch string, placed []Placed) error {
+	names, whole := map[string]bool{}, map[string]bool{} // machines chosen whole for others of the same plan
+	for _, m := range machines {
+		names[m.Name] = true
+	}
+	for _, p := range placed {
+		whole[p.Machine.ID] = true
+	}
+	all := slices.DeleteFunc(a.rooms(machines, arch), func(r room) bool { return whole[r.machine.ID] })
+	for len(which) > 0 {
+		first := members[which[0]]
+		n := 1
+		for n < len(which) && first.wakes == nil && members[which[n]].wakes == nil && members[which[n]].Class == first.Class && members[which[n]].path == first.path {
+			n++
+		}
+		class, _ := a.classOf(first, isolation)
+		var hosts []placement.Host
+		var of []int // its place in all
+		for i, r := range all {
+			if class.Has(r.machine.Machine) && (first.wakes == nil || r.machine.ID == first.wakes.HostID) {
+				hosts, of = append(hosts, placement.Host{Name: r.machine.Name, Room: r.Room}), append(of, i)
+			}
+		}
+		g := guestOf(first, class)
+		found, err := spread(g, n, hosts)
+		var short *placement.GuestShortage
+		if errors.As(err, &short) && first.wakes != nil {
+			return first.noBed(machines, hosts, short)
+		}
+		if errors.As(err, &short) {
+			return &guestShortage{first.Class, n - len(found), short}
+		}
+		if err != nil {
+			return err
+		}
+		for k, f := range found {
+			r := &all[of[f.Host]]
+			m := members[which[k]]
+			guest := newGuest(r.machine, f.Holding, g, names)
+			if m.wakes != nil {
+				guest.ID, guest.Name, guest.Holding.Guest = m.wakes.MachineID, m.wakes.Machine, m.wakes.Machine
+			}
+			r.Held = append(r.Held, guest.Holding)
+			placed[which[k]] = Placed{wakes: m.wakes, Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: guest.Machine, guest: &guest, vm: m.vm}
+		}
+		which = which[n:]
+	}
+	return nil
+}
+
+// spread gives guests their hosts. Those that may share cores do so only where no core is free any more.
+func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Placed, error) {
+	alone := g
+	alone.Share = 1
+	placed, err := placement.PlaceGuests(alone, n, hosts)
+	if err == nil || g.Share == 1 {
+		return share(placed, g.Share), err
+	}
+	for _, p := range share(placed, g.Share) {
+		held := &hosts[p.Host].Room.Held
+		*held = append(slices.Clone(*held), p.Holding)
+	}
+	rest, err := placement.PlaceGuests(g, n-len(placed), hosts)
+	var short *placement.GuestShortage
+	if errors.As(err, &short) { // says how it is with all of them
+		short.Asked, short.Fit = n, len(placed)+short.Fit
+	}
+	return append(placed, rest...), err
+}
+
+// share lets as many guests have the cores of what was placed.
+func share(placed []placement.Placed, guests int) []placement.Placed {
+	for i := range placed {
+		placed[i].Holding.Share = guests
+	}
+	return placed
+}
+
+// newGuest is a guest that is to be, under the host's name and the lowest number that is free.
+func newGuest(host store.Machine, h placement.Holding, asked placement.Guest, names map[string]bool) store.Guest {
+	name := ""
+	for number := 1; name == "" || names[name]; number++ {
+		name = fmt.Sprintf("%s-g%d", host.Name, number)
+	}
+	names[name] = true
+	h.Guest = name
+	facts := PartFacts(host.Facts, h, asked.CPUs, asked.MemoryMiB)
+	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: GuestsSubstrate, Host: host.ID, Facts: facts}, Holding: h}
+}
+
+// PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
+func PartFacts(host inventory.Facts, h placement.Holding, cpus, memoryMiB int) inventory.Facts {
+	facts := inventory.Facts{Host: host.Host, Arch: host.Arch, CPUModel: host.CPUModel, CPUs: cpus, MemoryMiB: memoryMiB}
+	next := 0
+	for i, cell := range h.Cells {
+		facts.Cores += len(cell.Cores)
+		numbers := make([]int, len(cell.Cores)*cpus/max(1, coresOf(h)))
+		for j := range numbers {
+			numbers[j] = next
+			next++
+		}
+		facts.NUMA = append(facts.NUMA, inventory.NUMANode{ID: i, CPUs: inventory.CPUList(numbers), MemoryMiB: cell.MemoryMiB})
+	}
+	for _, d := range host.Devices {
+		if slices.Contains(h.Devices, d.PCI) {
+			facts.Devices = append(facts.Devices, inventory.Device{Kind: d.Kind, PCI: d.PCI, Vendor: d.Vendor, ID: d.ID, Name: d.Name, NUMA: -1, Parent: d.Parent})
+		}
+	}
+	return facts
+}
+
+func coresOf(h placement.Holding) int {
+	n := 0
+	for _, cell := range h.Cells {
+		n += len(cell.Cores)
+	}
+	return n
+}
+
+// partWords says what a guest is: "part of box-hv: 2 CPUs, 2048 MiB, 0000:41:00.0".
+func (p Placed) partWords() string {
+	f := p.Machine.Facts
+	words := fmt.Sprintf("a guest with %s, %d MiB", count(f.CPUs, "CPU"), f.MemoryMiB)
+	for _, d := range f.Devices {
+		words += fmt.Sprintf(", %s %s", d.Kind, d.PCI)
+	}
+	return words
+}
+
+// chooseAway is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
+func (a *Admission) chooseAway(missing []member, machines []store.Machine, shunned map[string]bool, isolation string) ([]Placed, error) {
+	if len(shunned) > 0 {
+		others := slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return shunned[m.ID] })
+		placed, err := a.choose(missing, others, isolation, "", true)
+		if refusal, err := asRefusal(err); refusal == nil {
+			return placed, err
+		}
+	}
+	return a.choose(missing, machines, isolation, "", true)
+}
+
+// shapes are the sizes of guests of which a file says nothing, by class.
+func (a *Admission) shapes() map[string]spec.VM {
+	shapes := map[string]spec.VM{}
+	for _, class := range a.Catalogue.Classes {
+		if class.Hypervisor {
+			shapes[class.Name] = spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}
+		}
+	}
+	return shapes
+}
+
+// refuseGuests explains why hypervisors cannot carry what is asked of their class.
+func (a *Admission) refuseGuests(short *guestShortage, members []member, machines []store.Machine) *Refusal {
+	class, _ := a.Catalogue.Find(short.class)
+	path, there, whole, aside := "", 0, 0, map[string]int{}
+	for _, m := range members {
+		if m.Class == short.class {
+			path = m.path
+		}
+	}
+	for _, m := range machines {
+		if !class.Has(m.Machine) || m.Host != "" {
+			continue
+		}
+		if !m.Hosts && m.Network != "" {
+			whole++
+		}
+		if m.Hosts || m.Network != "" {
+			there++
+			if !m.Well() || m.Holder != "" {
+				aside[availability(m)]++
+			}
+		}
+	}
+	if _, missing := a.Images.Image(inventory.HypervisorImage); missing != nil && whole > 0 {
+		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, and its machines cannot become hypervisors without the image %s", short.class, short.Asked, inventory.HypervisorImage),
+			"`muster images build "+inventory.HypervisorImage+"` makes it")
+	}
+	if there == 0 {
+		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, and no machine of it holds guests", short.class, short.Asked),
+			"`muster serve --local-hypervisor` makes the controller's host one")
+	}
+	text := fmt.Sprintf("class %s: %s", short.class, short.GuestShortage)
+	if len(short.Reasons) == 0 { // none of them can be asked now; what follows says why
+		text = fmt.Sprintf("class %s: %d asked, %d fit", short.class, short.Asked, short.Fit)
+	}
+	for _, state := range slices.Sorted(maps.Keys(aside)) {
+		text += fmt.Sprintf(", %s %s", count(aside[state], "host"), state)
+	}
+	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows what hosts hold")
+}
+
+// wouldTurn says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
+// whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be gone.
+func wouldTurn(err error, placed []Placed, members []member, machines []store.Machine) error {
+	if refusal, _ := asRefusal(err); refusal == nil {
+		return err
+	}
+	for i, p := range placed {
+		if p.guest != nil && slices.ContainsFunc(machines, func(m store.Machine) bool { return m.ID == p.guest.Host && m.Turnable() }) {
+			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: no free machine becomes a hypervisor while machines are reserved for a time to come, and those that are one have no room", p.Class),
+				"`muster calendar` shows who has reserved machines")
+		}
+	}
+	return err
+}
+
+// partly says that a member can only be a guest: of it nothing is promised for a time to come.
+func (a *Admission) partly(m member) bool {
+	for _, name := range m.classes() {
+		if class, _ := a.Catalogue.Find(name); !class.Hypervisor {
+			return false
+		}
+	}
+	return true
+}
+
+// knownParts checks that the classes of a file and its isolation agree about whether nodes are machines or parts of them.
+func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
+	var hypervisors, others []string
+	for _, class := range a.Catalogue.Classes {
+		if class.Hypervisor {
+			hypervisors = append(hypervisors, class.Name)
+		} else {
+			others = append(others, class.Name)
+		}
+	}
+	known := "there is none; the site file says hypervisor: true of such a class"
+	if len(hypervisors) > 0 {
+		known = "there are " + strings.Join(hypervisors, ", ")
+	}
+	var ds spec.Diagnostics
+	wrong := func(path, text, hint string) {
+		ds = append(ds, spec.Diagnostic{Code: "wrong-class", Path: path, Text: text, Hint: hint})
+	}
+	if slices.Contains(hypervisors, c.Head.Class) {
+		wrong("head.class", fmt.Sprintf("class %s makes virtual machines, and a head keeps its cluster's files, which would go with one", c.Head.Class), "write head: {class: "+a.Catalogue.Head+"}")
+	}
+	for i, q := range c.Queues {
+		parts := 0
+		for j, name := range q.Classes() {
+			path := fmt.Sprintf("queues[%d].class", i)
+			if j > 0 {
+				path = fmt.Sprintf("queues[%d].or[%d]", i, j-1)
+			}
+			hypervisor := slices.Contains(hypervisors, name)
+			if hypervisor {
+				parts++
+			}
+			switch {
+			case c.Isolation == spec.IsolationVM && slices.Contains(others, name):
+				wrong(path, fmt.Sprintf("class %s is of whole machines, and isolation is vm", name), "of classes of virtual machines "+known)
+			case hypervisor && (c.Isolation == spec.IsolationMetal || c.Isolation == spec.IsolationLocal):
+				wrong(path, fmt.Sprintf("class %s makes virtual machines, and isolation is %s", name, c.Isolation), "write isolation: auto, or another class")
+			}
+		}
+		if q.VM != nil && parts == 0 && c.Isolation != spec.IsolationVM {
+			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class), "of classes of virtual machines "+known)
+		}
+	}
+	return ds
+}
+
+// Roomy are the machines of a class that hold guests, or can, and that have room for one more guest of its usual size, by ID.
+func (a *Admission) Roomy(class inventory.Class, machines []store.Machine) map[string]bool {
+	roomy := map[string]bool{}
+	for _, r := range a.rooms(machines, "") {
+		if !class.Has(r.machine.Machine) {
+			continue
+		}
+		if _, err := placement.Hold(r.Room, guestOf(member{}, class)); err == nil {
+			roomy[r.machine.ID] = true
+		}
+	}
+	return roomy
+}
+
+// Share is what a hypervisor's guests hold of it.
+type Share struct {
+	Guests    int
+	Cores     int // held by any guest, once each
+	OfCores   int // that guests can have
+	MemoryMiB int
+	OfMiB     int
+	Devices   map[string]int // by kind
+	OfDevices map[string]int
+}
+
+// ShareOf counts what is held of a host by its guests, which are among the machines.
+func ShareOf(host store.Machine, machines []store.Machine) Share {
+	s := Share{Devices: map[string]int{}, OfDevices: map[string]int{}}
+	kept, keptMiB := host.Facts.Kept()
+	s.OfCores = len(host.Facts.Layout) - len(kept)
+	for _, n := range host.Facts.NUMA {
+		s.OfMiB += n.MemoryMiB - keptMiB[n.ID]
+	}
+	kinds := map[string]string{}
+	for _, d := range host.Facts.Devices {
+		kinds[d.PCI] = d.Kind
+		if d.Host == "" && d.Group != "" && d.Kind != "bridge" && d.Kind != "other" {
+			s.OfDevices[d.Kind]++
+		}
+	}
+	cores := map[int]bool{}
+	for _, m := range machines {
+		h := m.Holding
+		switch {
+		case m.Moves != nil && m.Moves.Host == host.ID: // it comes
+			h = &m.Moves.Holding
+		case m.Host != host.ID:
+			continue
+		}
+		s.Guests++
+		if h == nil {
+			continue
+		}
+		for _, cell := range h.Cells {
+			s.MemoryMiB += cell.MemoryMiB
+			for _, core := range cell.Cores {
+				cores[core] = true
+			}
+		}
+		for _, pci := range h.Devices {
+			s.Devices[kinds[pci]]++
+		}
+	}
+	s.Cores = len(cores)
+	return s
+}

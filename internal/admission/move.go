@@ -1,0 +1,65 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/store"
+)
+
+// Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there while
+// it runs, that is a hypervisor already which reaches names, and where the guest sees the same machine; a nil reaches says
+// that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it, call it in the transaction that does.
+func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, reaches func(host string) bool) (g store.Guest, why string, err error) {
+	if err := tx.LockDesk(ctx); err != nil {
+		return g, "", err
+	}
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return g, "", err
+	}
+	here := map[string]store.Machine{}
+	for _, m := range machines {
+		here[m.ID] = m
+	}
+	guest, host := here[n.MachineID], here[n.HostID]
+	class, known := a.Catalogue.Find(n.Class)
+	if guest.Holding == nil || !known {
+		return g, "its class " + n.Class + " is no more", nil
+	}
+	asked := guestOf(member{vm: n.VM}, class)
+	var hosts []placement.Host
+	var of []store.Machine
+	others := 0
+	for _, r := range a.rooms(machines, "") {
+		if r.machine.ID == host.ID || !class.Has(r.machine.Machine) || reaches != nil && !(r.machine.Hosts && reaches(r.machine.Name)) {
+			continue
+		}
+		others++
+		at := []placement.Host{{Name: r.machine.Name, Room: r.Room}}
+		placed, err := spread(asked, 1, at)
+		if reaches != nil && err == nil && placed[0].Holding.View(r.Facts) != guest.Holding.View(host.Facts) {
+			continue // whatever is best for it there
+		}
+		hosts, of = append(hosts, at[0]), append(of, r.machine)
+	}
+	if others > 0 && len(hosts) == 0 {
+		return g, fmt.Sprintf("on no other host of class %s would it see the same processors and memory", class.Name), nil
+	}
+	placed, err := spread(asked, 1, hosts)
+	var short *placement.GuestShortage
+	if errors.As(err, &short) {
+		return g, fmt.Sprintf("no other host of class %s can take it: %s", class.Name, short), nil
+	}
+	if err != nil {
+		return g, "", err
+	}
+	to := of[placed[0].Host]
+	holding := placed[0].Holding
+	holding.Guest = guest.Name
+	facts := PartFacts(to.Facts, holding, asked.CPUs, asked.MemoryMiB)
+	return store.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Holding: holding}, "", nil
+}

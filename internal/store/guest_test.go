@@ -1,0 +1,269 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+func addHost(t *testing.T, s *store.Store, id string) {
+	t.Helper()
+	update(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return tx.AddMachine(ctx, inventory.Machine{ID: id, Name: id, Substrate: "vm", Hosts: true})
+	})
+}
+
+// guest holds cores and devices of a host.
+func guest(name, host string, share int, cores []int, devices ...string) store.Guest {
+	return store.Guest{
+		Machine: inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: host, Facts: inventory.Facts{CPUs: len(cores)}},
+		Holding: placement.Holding{Guest: name, Share: share, Cells: []placement.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
+	}
+}
+
+// withheld is a guest that is given nothing and keeps a device from others.
+func withheld(name, device string) store.Guest {
+	g := guest(name, "hv", 1, nil)
+	g.Holding.Withheld = []string{device}
+	return g
+}
+
+// admit makes a guest with its node.
+func admit(ctx context.Context, tx *store.Tx, g store.Guest, slot int) error {
+	if err := tx.AddGuest(ctx, g, "for a test"); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("n%d", slot)
+	if err := tx.AddSeat(ctx, "c1", store.Seat{Name: name, Slot: slot}); err != nil {
+		return err
+	}
+	return tx.AddNode(ctx, store.Node{ID: "node-" + g.Name, Cluster: "c1", Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: g.ID, Machine: g.Name,
+		VM: &spec.VM{CPUs: g.Facts.CPUs, Memory: "1GiB"}})
+}
+
+func TestAGuestIsAMachineWithAHost(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addCluster(t, s, "c1", "hello")
+		g := guest("hv-g1", "hv", 1, []int{2, 3}, "0000:41:00.0")
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return admit(ctx, tx, g, 3) })
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			m, err := tx.Machine(ctx, "hv-g1")
+			if err != nil || m.Phase != store.Reserved || m.Host != "hv" || m.HostName != "hv" || m.Hosts || m.HolderName != "hello/n3" || m.Free() {
+				t.Errorf("guest %+v: %v", m, err)
+			}
+			if m.Holding == nil || !cmp.Equal(*m.Holding, g.Holding) {
+				t.Errorf("holds %+v, want %+v", m.Holding, g.Holding)
+			}
+			host, err := tx.Machine(ctx, "hv")
+			if err != nil || !host.Hosts || host.Host != "" || host.Holding != nil || host.Free() {
+				t.Errorf("host %+v: %v", host, err)
+			}
+			n, err := tx.Node(ctx, "node-hv-g1")
+			if err != nil || n.HostID != "hv" || n.VM == nil || n.VM.CPUs != 2 || n.Whole {
+				t.Errorf("node %+v: %v", n, err)
+			}
+			clusters, err := tx.WithGuests(ctx)
+			if err != nil || !slices.Equal(clusters, []string{"c1"}) {
+				t.Errorf("clusters with guests %v: %v", clusters, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestWhatOneGuestHoldsNoOtherGets(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addHost(t, s, "other")
+		addCluster(t, s, "c1", "hello")
+		add := func(g store.Guest) error {
+			return s.Update(t.Context(), func(tx *store.Tx) error { return tx.AddGuest(t.Context(), g, "for a test") })
+		}
+		for _, c := range []struct {
+			what string
+			g    store.Guest
+			fits bool
+		}{
+			{"a free part", guest("a", "hv", 1, []int{0, 1}, "0000:41:00.0"), true},
+			{"a core that is held", guest("b", "hv", 1, []int{1, 2}), false},
+			{"a device that is held", guest("c", "hv", 1, []int{3}, "0000:41:00.0"), false},
+			{"a device that is withheld", withheld("j", "0000:41:00.1"), true},
+			{"the same for somebody", guest("k", "hv", 1, []int{6}, "0000:41:00.1"), false},
+			{"the same of another host", guest("d", "other", 1, []int{0, 1}, "0000:41:00.0"), true},
+			{"a core for two", guest("e", "hv", 2, []int{4}), true},
+			{"its other half", guest("f", "hv", 2, []int{4}), true},
+			{"a third half", guest("g", "hv", 2, []int{4}), false},
+			{"a shared core for itself", guest("h", "hv", 1, []int{4}), false},
+			{"a part of a guest", guest("i", "id-a", 1, []int{0}), false},
+		} {
+			if err := add(c.g); (err == nil) != c.fits {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		}
+	})
+}
+
+func TestAHypervisorCarriesNoNode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addCluster(t, s, "c1", "hello")
+		err := s.Update(t.Context(), func(tx *store.Tx) error { return addNode(t.Context(), tx, "n1", "c1", "n1", 3, "hv") })
+		if err == nil || !strings.Contains(err.Error(), "carries no node") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOfGuestsThatRaceForTheLastPartOneHasIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addCluster(t, s, "c1", "hello")
+		const racers = 6
+		results := make([]error, racers)
+		var all sync.WaitGroup
+		for i := range racers {
+			all.Go(func() {
+				g := guest(fmt.Sprintf("g%d", i), "hv", 1, []int{i}, "0000:41:00.0") // a core each, and the only device
+				results[i] = s.Update(t.Context(), func(tx *store.Tx) error { return admit(t.Context(), tx, g, i+3) })
+			})
+		}
+		all.Wait()
+		won := 0
+		for _, err := range results {
+			if err == nil {
+				won++
+			}
+		}
+		if won != 1 {
+			t.Errorf("%d of %d have it: %v", won, racers, results)
+		}
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			guests, err := tx.GuestsOn(ctx, "hv")
+			if err != nil || len(guests) != 1 {
+				t.Errorf("guests %v: %v", guests, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestANodeThatLeavesGivesItsPartBack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addCluster(t, s, "c1", "hello")
+		first, second := guest("g1", "hv", 1, []int{0}, "0000:41:00.0"), guest("g2", "hv", 1, []int{0}, "0000:41:00.0")
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return admit(ctx, tx, first, 3) })
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, "node-g1")
+			if err != nil {
+				return err
+			}
+			return tx.LeaveMachine(ctx, n)
+		})
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return admit(ctx, tx, second, 4) })
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			m, err := tx.Machine(ctx, "g1")
+			if err != nil || m.Holding != nil {
+				t.Errorf("it still holds %v: %v", m.Holding, err)
+			}
+			now, err := tx.GuestsIn(ctx, "c1")
+			if err != nil || len(now) != 1 || now["id-g2"].HostName != "hv" || now["id-g2"].Holding == nil {
+				t.Errorf("the cluster has %v: %v", now, err)
+			}
+			ends, err := tx.GuestsOf(ctx, "c1")
+			if err != nil || !slices.Equal(ends, []store.GuestEnd{{Guest: "g1", Host: "hv"}, {Guest: "g2", Host: "hv"}}) {
+				t.Errorf("the cluster had %v: %v", ends, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestAHostThatFailedAGuestIsShunnedForAWhileByItsCluster(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		addCluster(t, s, "c1", "hello")
+		addCluster(t, s, "c2", "other")
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return admit(ctx, tx, guest("g1", "hv", 1, []int{0}), 3)
+		})
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.NoteFailure(ctx, "node-g1") })
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			for cluster, want := range map[string]bool{"c1": true, "c2": false} {
+				if shunned, err := tx.Shunned(ctx, cluster, 1<<40); err != nil || shunned["hv"] != want {
+					t.Errorf("cluster %s shuns %v: %v", cluster, shunned, err)
+				}
+			}
+			if shunned, err := tx.Shunned(ctx, "c1", -1<<40); err != nil || len(shunned) > 0 {
+				t.Errorf("long after: %v: %v", shunned, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestAGuestThatGetsAnotherPartLeavesTheFirst(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addHost(t, s, "hv")
+		for _, g := range []store.Guest{guest("a", "hv", 1, []int{0, 1}, "0000:41:00.0"), guest("b", "hv", 2, []int{4}), withheld("c", "0000:41:00.1")} {
+			update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.AddGuest(ctx, g, "for a test") })
+		}
+		holder := func(g store.Guest) (name string) {
+			view(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
+				name, err = tx.Holder(ctx, g)
+				return err
+			})
+			return name
+		}
+		for _, c := range []struct {
+			what string
+			part store.Guest
+			want string
+		}{
+			{"its own", guest("a", "hv", 1, []int{0, 1}, "0000:41:00.0"), ""},
+			{"cores that are free", guest("a", "hv", 1, []int{2, 3}), ""},
+			{"the other half of a core", guest("a", "hv", 2, []int{4}), ""},
+			{"a core of another's for itself", guest("a", "hv", 1, []int{3, 4}), "b"},
+			{"a device that is withheld", guest("a", "hv", 1, []int{2}, "0000:41:00.1"), "c"},
+		} {
+			if got := holder(c.part); got != c.want {
+				t.Errorf("%s: is %q's, want %q", c.what, got, c.want)
+			}
+		}
+		moved := guest("a", "hv", 1, []int{2, 3})
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.TakePart(ctx, moved) })
+		if got := holder(guest("d", "hv", 1, []int{0, 1}, "0000:41:00.0")); got != "" {
+			t.Errorf("what it left is still %q's", got)
+		}
+		if got := holder(guest("d", "hv", 1, []int{3})); got != "a" {
+			t.Errorf("what it has is %q's", got)
+		}
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			m, err := tx.Machine(ctx, "a")
+			if err == nil && !cmp.Equal(*m.Holding, moved.Holding) {
+				t.Errorf("it holds %+v", m.Holding)
+			}
+			return err
+		})
+	})
+}

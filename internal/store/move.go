@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"muster/internal/placement"
+)
+
+// Move is where a guest is on its way to.
+type Move struct {
+	Host     string // ID
+	HostName string
+	Holding  placement.Holding
+}
+
+// StartMove takes a part of another host for a guest, beside the one that it has: g is the guest as it is to be there.
+func (tx *Tx) StartMove(ctx context.Context, g Guest) error {
+	if err := tx.takeRows(ctx, g); err != nil {
+		return err
+	}
+	holding, err := json.Marshal(g.Holding)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2 WHERE id = $3`, g.Machine.Host, string(holding), g.ID); err != nil {
+		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
+	}
+	return nil
+}
+
+// EndMove makes a guest one of the host that it has moved to: all that it held of its old one is free.
+func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
+	for _, statement := range []string{
+		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_holding = '' WHERE id = $1`,
+		`UPDATE node SET host_id = $2 WHERE machine_id = $1`,
+	} {
+		if _, err := tx.exec(ctx, statement, g.ID, g.Machine.Host); err != nil {
+			return fmt.Errorf("note that guest %s has moved: %w", g.Name, err)
+		}
+	}
+	return tx.TakePart(ctx, g)
+}
+
+// CallOffMove gives back what a guest was to have of the host that it does not move to.
+func (tx *Tx) CallOffMove(ctx context.Context, guest string) error {
+	for _, statement := range []string{
+		`DELETE FROM held WHERE guest_id = $1 AND host_id = (SELECT to_host_id FROM machine WHERE id = $1)`,
+		`UPDATE machine SET to_host_id = NULL, to_holding = '' WHERE id = $1`,
+	} {
+		if _, err := tx.exec(ctx, statement, guest); err != nil {
+			return fmt.Errorf("call the move of guest %s off: %w", guest, err)
+		}
+	}
+	return nil
+}
+
+// DrainMachine asks that a hypervisor leaves service and that its guests go elsewhere, and wakes their nodes.
+func (tx *Tx) DrainMachine(ctx context.Context, id string) error {
+	if err := tx.WantMachine(ctx, id, ForMaintenance); err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE machine SET drains = 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("drain machine %s: %w", id, err)
+	}
+	guests, err := tx.GuestsOn(ctx, id)
+	for _, g := range guests {
+		if g.Holder != "" {
+			tx.Wake(NodeKind, g.Holder)
+		}
+	}
+	return err
+}
