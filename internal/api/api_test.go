@@ -31,6 +31,8 @@ type noImages struct{}
 
 func (noImages) List() ([]images.Image, error) { return nil, nil }
 
+func (noImages) With([]string) []string { return nil }
+
 func (noImages) Image(name string) (admission.Image, error) {
 	if name != "debian12-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)

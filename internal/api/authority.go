@@ -26,7 +26,7 @@ func actions() map[string]access.Action {
 		access.Keep:   {"add-key", "delete-key", "add-token", "delete-token"},
 		access.Browse: {"list-classes", "list-images", "get-calendar", "list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events", "get-usage", "list-centres", "get-centre"},
 		access.Survey: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people", "get-centre-authority"},
-		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine",
+		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine",
 			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
 			"add-centre", "change-centre", "remove-centre"},
 		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},

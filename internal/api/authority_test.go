@@ -82,7 +82,7 @@ var wanted = map[answers][]string{
 		"list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events", "get-login", "log-in",
 		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
-		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "quarantine-machine", "put-network", "remove-network",
+		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine", "put-network", "remove-network",
 		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
 		"add-centre", "change-centre", "remove-centre", "get-centre-authority"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},

@@ -20,7 +20,7 @@ type Class struct {
 	Select   []string `json:"select" doc:"conditions on a machine's facts; all must hold"`
 	Price    string   `json:"price,omitempty" doc:"per node and hour"`
 	Machines int      `json:"machines"`
-	Free     int      `json:"free"`
+	Free     int      `json:"free" doc:"of hypervisors: those with room for one more node of the usual size"`
 	Default  string   `json:"default,omitempty" doc:"what it is the default of: queues, head"`
 }
 
@@ -32,6 +32,7 @@ type Image struct {
 	Size    int64     `json:"size" doc:"bytes"`
 	Created time.Time `json:"created"`
 	Summary string    `json:"summary,omitempty"`
+	Drivers []string  `json:"drivers" doc:"of GPUs and HCAs, that it carries"`
 }
 
 // Site is what the controller says of itself.
@@ -82,10 +83,14 @@ func (a *API) listClasses(ctx context.Context, in *Page) (*listOutput[Class], er
 			for _, condition := range class.Select {
 				view.Select = append(view.Select, condition.String())
 			}
+			roomy := map[string]bool{}
+			if class.Hypervisor {
+				roomy = a.Admission.Roomy(class, machines)
+			}
 			for _, m := range machines {
-				if class.Has(m.Machine) {
+				if class.Has(m.Machine) && m.Host == "" && (m.Hosts == class.Hypervisor || m.Network != "") { // what boots by itself may be either
 					view.Machines++
-					if m.Free() {
+					if !class.Hypervisor && m.Free() || roomy[m.ID] {
 						view.Free++
 					}
 				}
@@ -117,7 +122,7 @@ func (a *API) listImages(_ context.Context, in *Page) (*listOutput[Image], error
 	cut := pageOf(*in, all, key)
 	out := &listOutput[Image]{List[Image]{Items: []Image{}, Next: cut.Next}}
 	for _, m := range cut.Items {
-		out.Body.Items = append(out.Body.Items, Image{m.Name, m.Digest, m.Arch, m.Size, m.Created, m.Summary})
+		out.Body.Items = append(out.Body.Items, Image{m.Name, m.Digest, m.Arch, m.Size, m.Created, m.Summary, some(m.Carries)})
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,6 +34,7 @@ func (a *API) registerMachines(api huma.API) {
 		{"maintain", "Take a machine out of service as soon as it is free", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
 			return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
 		}},
+		{"drain", "Take a hypervisor out of service and have its guests go to other hosts", drain},
 		{"free", "Put a machine back into service, after an inspection", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
 			if m.Phase == store.Maintenance || m.Phase == store.Quarantined { // else it never left
 				if err := tx.AskInspection(ctx, m.ID); err != nil {
@@ -42,7 +44,7 @@ func (a *API) registerMachines(api huma.API) {
 			return tx.WantMachine(ctx, m.ID, store.ForService)
 		}},
 	} {
-		huma.Register(api, op(verb.name+"-machine", http.MethodPost, "/v1/machines/{machine}/"+verb.name, verb.summary, 404), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
+		huma.Register(api, op(verb.name+"-machine", http.MethodPost, "/v1/machines/{machine}/"+verb.name, verb.summary, 404, 409), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
 			return a.onMachine(ctx, in.Machine, verb.name, verb.act)
 		})
 	}
@@ -64,8 +66,11 @@ func (a *API) listMachines(ctx context.Context, in *Page) (*listOutput[Machine],
 		}
 		cut := pageOf(*in, machines, func(m store.Machine) string { return m.Name })
 		out.Body = List[Machine]{Items: []Machine{}, Next: cut.Next}
+		guests := byHost(machines)
 		for _, m := range cut.Items {
-			out.Body.Items = append(out.Body.Items, a.machineView(m))
+			view := a.machineView(m)
+			view.Hosts = shareView(m, guests[m.ID])
+			out.Body.Items = append(out.Body.Items, view)
 		}
 		return nil
 	})
@@ -76,10 +81,24 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 	out := &machineOutput{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		m, err := tx.Machine(ctx, in.Machine)
+		if err != nil {
+			return err
+		}
+		guests, err := tx.GuestsOn(ctx, m.ID)
 		out.Body = a.machineView(m)
+		out.Body.Hosts = shareView(m, guests)
 		return err
 	})
 	return out, a.tell(err, nil)
+}
+
+// drain is for hypervisors: a machine that carries a node of its own has nothing that could go elsewhere.
+func drain(ctx context.Context, tx *store.Tx, m store.Machine) error {
+	if !m.Hosts {
+		return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s holds no guests that could move", m.Name),
+			fmt.Sprintf("`muster machines maintain %s` takes it out of service when its node has gone; `muster machines quarantine %s` replaces the node now", m.Name, m.Name))
+	}
+	return tx.DrainMachine(ctx, m.ID)
 }
 
 type quarantine struct {
@@ -105,6 +124,9 @@ func (a *API) onMachine(ctx context.Context, name, verb string, act func(context
 		m, err := tx.Machine(ctx, name)
 		if err != nil {
 			return err
+		}
+		if m.Host != "" && verb != "quarantine" {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName), "do it to "+m.HostName+", or to the cluster")
 		}
 		if err := act(ctx, tx, m); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 const (
 	onJobsRequeue = "requeue"
 	onJobsWait    = "wait"
+	onJobsKeep    = "keep"
 )
 
 func (a *API) registerPause(api huma.API) {
@@ -29,7 +30,7 @@ func (a *API) registerPause(api huma.API) {
 type pauseInput struct {
 	ClusterRef
 	Request
-	OnJobs string `query:"on_jobs" enum:"requeue,wait" doc:"running jobs are queued again at once, or waited for, for drain_timeout at most. Left out: wait if there is a drain_timeout, else requeue"`
+	OnJobs string `query:"on_jobs" enum:"requeue,wait,keep" doc:"running jobs are queued again at once, or waited for, for drain_timeout at most, or kept in their nodes' memory on disk, where all nodes are virtual machines that can be. For a paused cluster, requeue gives up memory that it keeps. Left out: wait if there is a drain_timeout, else requeue"`
 }
 
 // patience is how long jobs may run on.
@@ -40,6 +41,8 @@ func (in *pauseInput) patience() (time.Duration, error) {
 		return 0, err
 	case in.OnJobs == onJobsRequeue && drainFor > 0:
 		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout: jobs that are queued again at once are not waited for", "leave drain_timeout out, or say on_jobs=wait")
+	case in.OnJobs == onJobsKeep && drainFor > 0:
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout: jobs that are kept are not waited for", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsWait && drainFor == 0:
 		return store.UntilJobsEnd, nil
 	}
@@ -57,8 +60,12 @@ func (a *API) pauseCluster(ctx context.Context, in *pauseInput) (*answerOutput, 
 		if c.Desired == store.ToDelete {
 			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
 		}
-		if c.Phase == store.Paused && c.Desired == store.ToPause {
+		keep := in.OnJobs == onJobsKeep
+		if c.Phase == store.Paused && c.Desired == store.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
 			return plan, nil, nil
+		}
+		if keep && c.Desired == store.ToPause && !c.KeepsMemory {
+			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s pauses already, and its jobs are not kept", c.Name), "")
 		}
 		refused, err := a.Admission.Unpausable(ctx, tx, c)
 		if err != nil {
@@ -74,12 +81,17 @@ func (a *API) pauseCluster(ctx context.Context, in *pauseInput) (*answerOutput, 
 		return plan, func() error {
 			text := "pause, jobs are queued again, by "
 			switch {
+			case keep:
+				text = "pause, jobs are kept in memory, by "
 			case wait == store.UntilJobsEnd:
 				text = "pause when its jobs have ended, by "
 			case wait > 0:
 				text = fmt.Sprintf("pause, jobs have %s to end, by ", wait)
 			}
 			tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text + identityOf(ctx)})
+			if keep {
+				return tx.PauseKeepingMemory(ctx, c.ID)
+			}
 			return tx.PatientlyPaused(ctx, c.ID, wait)
 		}, err
 	})

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/placement"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
@@ -49,6 +51,7 @@ type Node struct {
 	Queue   string              `json:"queue,omitempty"`
 	Class   string              `json:"class"`
 	Machine string              `json:"machine"`
+	Part    *Part               `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
 	Address string              `json:"address" doc:"on the cluster's own network"`
 	Phase   store.Phase         `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
 	Reason  string              `json:"reason,omitempty"`
@@ -74,6 +77,29 @@ type Machine struct {
 	Node      string          `json:"node,omitempty" doc:"cluster/node that has it"`
 	Classes   []string        `json:"classes"`
 	Facts     inventory.Facts `json:"facts"`
+	Drains    bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
+	Hosts     *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
+	Part      *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+}
+
+// Hosting is what the guests of a hypervisor hold, of what guests can have.
+type Hosting struct {
+	Guests      []string       `json:"guests"`
+	Cores       int            `json:"cores" doc:"held by at least one guest"`
+	OfCores     int            `json:"of_cores"`
+	MemoryMiB   int            `json:"memory_mib"`
+	OfMemoryMiB int            `json:"of_memory_mib"`
+	Devices     map[string]int `json:"devices,omitempty" doc:"by kind"`
+	OfDevices   map[string]int `json:"of_devices,omitempty" doc:"by kind"`
+}
+
+// Part is what a guest holds of its host.
+type Part struct {
+	Host    string           `json:"host"`
+	Cells   []placement.Cell `json:"cells" doc:"by memory node of the host"`
+	Devices []string         `json:"devices,omitempty" doc:"PCI addresses on the host"`
+	Share   int              `json:"share" doc:"guests that may have its cores, itself included"`
+	MovesTo string           `json:"moves_to,omitempty" doc:"the host that it is on its way to"`
 }
 
 // Operation is an accepted change on its way. It is done when the cluster has reached its generation, or is paused, or is
@@ -144,9 +170,16 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	if err != nil {
 		return view, err
 	}
+	guests := map[string]store.Machine{}
+	if slices.ContainsFunc(nodes, func(n store.Node) bool { return n.HostID != "" }) {
+		if guests, err = tx.GuestsIn(ctx, c.ID); err != nil {
+			return view, err
+		}
+	}
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, Node{
-			ID: n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Address: substrate.Address(n.Slot).Addr().String(),
+			Part: partView(guests[n.MachineID]),
+			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Address: substrate.Address(n.Slot).Addr().String(),
 			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
 		})
 	}
@@ -156,8 +189,52 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	return view, a.money(ctx, tx, &view)
 }
 
+// partView is what a guest holds of its host; nil if the machine is none.
+func partView(m store.Machine) *Part {
+	if m.Host == "" {
+		return nil
+	}
+	p := &Part{Host: m.HostName, Cells: []placement.Cell{}, Share: 1}
+	if h := m.Holding; h != nil {
+		p.Cells, p.Devices, p.Share = h.Cells, h.Devices, h.Share
+	}
+	if m.Moves != nil {
+		p.MovesTo = m.Moves.HostName
+	}
+	return p
+}
+
+// shareView is what is held of a machine by guests, which are among those given; nil if it holds none.
+func shareView(m store.Machine, guests []store.Machine) *Hosting {
+	if !m.Hosts {
+		return nil
+	}
+	s := admission.ShareOf(m, guests)
+	view := &Hosting{Guests: []string{}, Cores: s.Cores, OfCores: s.OfCores, MemoryMiB: s.MemoryMiB, OfMemoryMiB: s.OfMiB, Devices: s.Devices, OfDevices: s.OfDevices}
+	for _, g := range guests {
+		if g.Host == m.ID {
+			view.Guests = append(view.Guests, g.Name)
+		}
+	}
+	return view
+}
+
+// byHost are the guests among machines by their hosts' IDs, those included that are on their way there.
+func byHost(machines []store.Machine) map[string][]store.Machine {
+	guests := map[string][]store.Machine{}
+	for _, m := range machines {
+		if m.Host != "" {
+			guests[m.Host] = append(guests[m.Host], m)
+		}
+		if m.Moves != nil {
+			guests[m.Moves.Host] = append(guests[m.Moves.Host], m)
+		}
+	}
+	return guests
+}
+
 func (a *API) machineView(m store.Machine) Machine {
-	view := Machine{Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, Power: m.Power.Control, Release: m.Release, Desired: m.Desired, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
+	view := Machine{Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, Power: m.Power.Control, Release: m.Release, Desired: m.Desired, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Has(m.Machine) {
 			view.Classes = append(view.Classes, class.Name)

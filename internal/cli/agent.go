@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) agent() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:    "agent",
 		Hidden: true, // nobody types it
 		Short:  "Run as the first process of a node",
@@ -20,6 +20,29 @@ is 3 when the controller has refused this boot for good.`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
 			err := agent.Run(ctx, agent.Options{Console: a.err})
+			if err == nil {
+				return nil
+			}
+			a.complain(err.Error())
+			return exitCode(agent.ExitStatus(err))
+		}),
+	}
+	c.AddCommand(a.agentHost())
+	return c
+}
+
+func (a *app) agentHost() *cobra.Command {
+	return &cobra.Command{
+		Use:    "host",
+		Hidden: true,
+		Short:  "Hold the guests of a hypervisor",
+		Long: `Hold the guests of a machine that is a hypervisor: make those run that the controller wants, and report what is true. The
+machine's first process starts it, and starts it again when it has ended; guests run on meanwhile. The exit code is 3 when the
+controller has refused this boot for good.`,
+		Example: `  muster agent host`,
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ []string) error {
+			err := agent.Host(ctx, agent.HostOptions{Console: a.err})
 			if err == nil {
 				return nil
 			}

@@ -68,6 +68,8 @@ func verbs() []verb {
 		{"quota", forClusters, (*app).quota},
 		{"calendar", forClusters, (*app).calendar},
 
+		{"gpus", forClusters, (*app).gpus},
+
 		{"validate", forFiles, (*app).validate},
 		{"expand", forFiles, (*app).expand},
 		{"spec", forFiles, (*app).spec},

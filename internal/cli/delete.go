@@ -44,6 +44,9 @@ func (a *app) printReceipt(c api.Cluster) {
 		t.row("cost", coins(c.Cost))
 	}
 	t.row("proved at", c.Receipt.At.Format(time.RFC3339))
+	for _, g := range c.Receipt.Guests {
+		t.row("guest "+g.Guest, "its memory and disks went with it; its part of "+g.Host+" is free again")
+	}
 	for _, r := range c.Receipt.Released {
 		t.row("machine "+r.Machine, "power "+r.Release.Power)
 		for _, d := range r.Release.Disks {

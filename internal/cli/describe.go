@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,11 @@ func (a *app) printCluster(c api.Cluster) {
 	if len(c.Nodes) > 0 {
 		fmt.Fprintln(a.out)
 		a.printNodes(c)
+	}
+	a.printAccelerators(c.Nodes)
+	if slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Part != nil }) {
+		fmt.Fprintln(a.out)
+		a.printGuests(c.Nodes)
 	}
 	if len(c.Apps) > 0 {
 		fmt.Fprintln(a.out)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +35,9 @@ func (a *app) imagesList() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	return listing(a, c, "/v1/images", func(list []api.Image) {
-		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "SUMMARY")
+		t := newTable("NAME", "DIGEST", "ARCH", "SIZE", "CREATED", "DRIVERS", "SUMMARY")
 		for _, i := range list {
-			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), i.Summary)
+			t.row(i.Name, shortDigest(i.Digest), i.Arch, bytesSize(i.Size), i.Created.Format("2006-01-02"), strings.Join(i.Drivers, ","), i.Summary)
 		}
 		t.print(a.out)
 	})

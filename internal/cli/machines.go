@@ -22,7 +22,7 @@ inspected again. One that fails goes into quarantine, says why, and comes back b
 		Example: `  muster machines add --local 4 --wait
   muster machines list
   muster machines maintain local-3`,
-	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesQuarantine(), a.machinesFree(), a.machinesRemove())
+	}, a.machinesList(), a.machinesGet(), a.machinesHealth(), a.machinesAdd(), a.machinesImport(), a.machinesUnknown(), a.machinesInspect(), a.machinesMaintain(), a.machinesDrain(), a.machinesQuarantine(), a.machinesFree(), a.machinesRemove())
 }
 
 func (a *app) machinesList() *cobra.Command {
@@ -47,6 +47,12 @@ func (a *app) printMachines(machines []api.Machine) {
 	for _, m := range machines {
 		if m.Desired != store.ForService && m.Phase != store.Maintenance {
 			m.Reason = "is to leave service; " + m.Reason
+		}
+		if m.Hosts != nil && (m.Phase == store.Available || m.Phase == store.InUse && len(m.Hosts.Guests) > 0) {
+			m.Reason = shareWords(*m.Hosts)
+		}
+		if m.Part != nil {
+			m.Name = "  " + m.Name // below its host, whose name begins its own
 		}
 		t.row(m.Name, m.Substrate, a.phase(m.Phase), age(m.Since), m.Node, cpus(m), memory(m), strings.Join(m.Classes, ","), m.Reason)
 	}
@@ -104,16 +110,20 @@ func (a *app) printMachine(m api.Machine) {
 	add("arch", m.Facts.Arch)
 	add("cpu", m.Facts.CPUModel)
 	add("cpus", cpus(m))
-	if m.Facts.Cores > 0 {
-		add("cores", strconv.Itoa(m.Facts.Cores))
-	}
 	add("memory", memory(m))
 	add("kernel", m.Facts.Kernel)
-	for _, n := range m.Facts.NUMA {
-		add("numa "+strconv.Itoa(n.ID), fmt.Sprintf("cpus %s, %s", n.CPUs, bytesSize(int64(n.MemoryMiB)<<20)))
-	}
+	addTopology(add, m.Facts)
 	a.addParts(add, m)
+	if m.Hosts != nil {
+		add("held", shareWords(*m.Hosts))
+		add("guests", strings.Join(m.Hosts.Guests, ", "))
+	}
+	if m.Part != nil {
+		add("host machine", m.Part.Host)
+		add("holds", partWords(*m.Part))
+	}
 	t.print(a.out)
+	a.printDevices(m.Facts)
 }
 
 // addParts tells what a whole machine is made of, and how it was given back the last time.
@@ -136,9 +146,6 @@ func (a *app) addParts(add func(name, value string), m api.Machine) {
 			}
 		}
 		add("nic "+n.Name, strings.Join(strings.Fields(n.MAC+" "+n.Driver+" "+link), " "))
-	}
-	for _, d := range f.Devices {
-		add(d.Kind+" "+d.PCI, strings.TrimSpace(d.Vendor+":"+d.ID+" "+d.Name))
 	}
 	if f.TriadGBs > 0 {
 		add("memory bandwidth", fmt.Sprintf("%.1f GB/s (STREAM triad)", f.TriadGBs))

@@ -17,22 +17,27 @@ its nodes' names and addresses, and its head's SSH host key stay until it is res
 
 Running batch jobs are queued again and start from their beginning when the cluster is back; interactive ones end. An image
 with a program /etc/muster/checkpoint gets to save their work first. With --on-jobs wait no new job starts and the
-cluster pauses when the running ones have ended, or when --drain-timeout is over.`,
+cluster pauses when the running ones have ended, or when --drain-timeout is over.
+
+With --on-jobs keep a cluster of virtual machines sleeps: what its nodes have in memory goes to their hosts' disks, and
+running jobs go on where they were when it is back. If a node cannot sleep, an event says why, and the jobs are queued
+again. A cluster that sleeps can be resumed on the same hosts only; --on-jobs requeue gives its memory up.`,
 		Example: `  muster pause hello --wait
   muster pause cfd --on-jobs wait
-  muster pause cfd --drain-timeout 30m`,
+  muster pause cfd --drain-timeout 30m
+  muster pause cfd --on-jobs keep`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	onJobs := c.Flags().String("on-jobs", "", "`WHAT` becomes of running jobs: requeue them at once, or wait for them (default: wait if there is a --drain-timeout, else requeue)")
+	onJobs := c.Flags().String("on-jobs", "", "`WHAT` becomes of running jobs: requeue them at once, wait for them, or keep them in memory (default: wait if there is a --drain-timeout, else requeue)")
 	drain := new(drainTimeout)
 	drain.flag(c, "the `TIME` that running jobs may take to end, such as 30m; then they are queued again (default: no limit with --on-jobs wait)")
 	flags := &changing{waiting: waitFlags(c, "its machines are back in the pool"), output: formatFlag(c)}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch *onJobs {
-		case "", "requeue", "wait":
+		case "", "requeue", "wait", "keep":
 		default:
-			return usage("--on-jobs is requeue or wait, not %q", *onJobs)
+			return usage("--on-jobs is requeue, wait or keep, not %q", *onJobs)
 		}
 		controller, err := a.connect()
 		if err != nil {

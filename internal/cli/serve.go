@@ -26,6 +26,7 @@ arguments of a process.`,
 		Example: `  muster serve
   muster serve --data /srv/muster --listen 0.0.0.0:7420
   muster serve --web 127.0.0.1:7443
+  muster serve --local-hypervisor
   MUSTER_DB=postgres://muster:secret@db/muster muster serve --config site.yaml`,
 		Args: cobra.NoArgs,
 	}
@@ -40,6 +41,9 @@ arguments of a process.`,
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
 	metrics := c.Flags().String("metrics", "", "an `ADDRESS` of its own for /metrics, /healthz and /readyz, without a token (default: with one, at the API's)")
 	traces := c.Flags().String("traces", "", "where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
+	hypervisor := c.Flags().Bool("local-hypervisor", false, "this host holds virtual machines: enrol it once as a machine of class vm")
+	divide := c.Flags().StringToInt("divide", nil, "the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
+	c.Flags().Lookup("divide").DefValue = "" // nobody needs to read that an empty list is the default
 	web := webFlags(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		log, err := newLogger(a.err, *logFormat, level)
@@ -58,7 +62,7 @@ arguments of a process.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return controller.Run(ctx, controller.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name,
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
 			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
 		})
 	})

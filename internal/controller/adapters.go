@@ -1,10 +1,10 @@
 package controller
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,8 +15,8 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/images"
+	"muster/internal/hardware"
 	"muster/internal/inventory"
-	"muster/internal/substrate/local"
 )
 
 func tlsListener(l net.Listener, c *tls.Config) net.Listener { return tls.NewListener(l, c) }
@@ -27,7 +27,7 @@ type imageFinder struct{ store *images.Store }
 func (f imageFinder) Image(name string) (admission.Image, error) {
 	image, err := f.store.Get(name)
 	if err == nil {
-		return admission.Image{Name: image.Name, Digest: image.Digest, Arch: image.Arch, Boots: image.Kernel != nil}, nil
+		return admission.Image{Name: image.Name, Digest: image.Digest, Arch: image.Arch, Boots: image.Kernel != nil, Drivers: image.Carries}, nil
 	}
 	all, listed := f.store.List()
 	if listed != nil {
@@ -43,6 +43,21 @@ func (f imageFinder) Image(name string) (admission.Image, error) {
 		there = "there are " + strings.Join(names, ", ")
 	}
 	return admission.Image{}, fmt.Errorf("there is no image %q; %s", name, there)
+}
+
+// With names the images that carry all of these drivers; the newest of a name counts.
+func (f imageFinder) With(drivers []string) []string {
+	all, _ := f.store.List() // a damaged image is none that would do
+	var names []string
+	seen := map[string]bool{}
+	for _, image := range all {
+		lacks := slices.ContainsFunc(drivers, func(d string) bool { return !slices.Contains(image.Carries, d) })
+		if !seen[image.Name] && !lacks {
+			names = append(names, image.Name)
+		}
+		seen[image.Name] = true
+	}
+	return names
 }
 
 func (f imageFinder) squashfs(digest string) (string, error) {
@@ -67,46 +82,34 @@ func findImage(store *images.Store, digest string) (images.Image, error) {
 // several machines on one host.
 const defaultMemory = 4096 // MiB
 
-// inspectLocal finds what a part of this host is.
-func inspectLocal(ctx context.Context, driver *local.Driver, m inventory.Machine) (inventory.Facts, error) {
-	host, err := driver.Inspect(ctx, m.Name)
+// inspectHost finds what this host is.
+func inspectHost() (inventory.Facts, error) {
+	facts := hardware.Read("/")
+	if facts.MemoryMiB == 0 {
+		return facts, errors.New("inspect this host: /proc/meminfo tells of no memory; is /proc mounted?")
+	}
+	name, err := os.Hostname()
+	facts.Host = name
+	return facts, err
+}
+
+// inspectLocal finds what a part of this host is. No core and no device is its own.
+func inspectLocal(m inventory.Machine) (inventory.Facts, error) {
+	host, err := inspectHost()
 	if err != nil {
 		return inventory.Facts{}, err
 	}
-	facts := inventory.Facts{
-		Host: host.Hostname, Arch: host.Arch, CPUModel: host.CPUModel, Kernel: host.Kernel,
-		CPUs: host.Threads, Cores: host.Cores, MemoryMiB: min(defaultMemory, host.MemoryMiB),
-	}
-	for _, n := range host.NUMA {
-		facts.NUMA = append(facts.NUMA, inventory.NUMANode{ID: n.ID, CPUs: cpuList(n.CPUs), MemoryMiB: n.MemoryMiB})
-	}
+	facts := host
+	facts.Layout, facts.Devices = nil, nil
+	facts.MemoryMiB = min(defaultMemory, host.MemoryMiB)
 	// What the enrolment asked for stays, within what there is.
 	if m.Facts.CPUs > 0 {
-		facts.CPUs = min(m.Facts.CPUs, host.Threads)
+		facts.CPUs = min(m.Facts.CPUs, host.CPUs)
 	}
 	if m.Facts.MemoryMiB > 0 {
 		facts.MemoryMiB = min(m.Facts.MemoryMiB, host.MemoryMiB)
 	}
 	return facts, nil
-}
-
-// cpuList writes CPUs as Linux does: "0-3,8".
-func cpuList(cpus []int) string {
-	cpus = slices.Sorted(slices.Values(cpus))
-	var parts []string
-	for i := 0; i < len(cpus); {
-		j := i
-		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
-			j++
-		}
-		if j == i {
-			parts = append(parts, fmt.Sprint(cpus[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", cpus[i], cpus[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // blobOf describes a file by its content.

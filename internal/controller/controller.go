@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,8 @@ import (
 	"muster/internal/centre"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
+	"muster/internal/environment/initramfs"
+	"muster/internal/hypervisor/devices"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/login"
@@ -50,6 +53,10 @@ type Config struct {
 	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready   func(url string) // called once, when requests are answered
 	Web     Web              // the door for web apps
+	// LocalHypervisor says that this host holds guests.
+	LocalHypervisor bool
+	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
+	Divide map[string]int
 }
 
 // admin is the administrator, whose token lies in the data directory.
@@ -73,6 +80,8 @@ type controller struct {
 	authority *identity.Authority
 	images    *images.Store
 	local     *local.Driver
+	guests    lifecycle.Ground
+	devices   *devices.Driver // nil: this host holds no guests
 	admission *admission.Admission
 	listener  net.Listener // for users
 	ssh       net.Listener // for users; nil: none
@@ -172,6 +181,10 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	k.local, err = local.New(local.Config{
 		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
 	})
+	if err != nil {
+		return err
+	}
+	k.guests, err = k.openGuests(sync.OnceValues(initramfs.Archive))
 	return err
 }
 
@@ -205,15 +218,20 @@ func (k *controller) run(ctx context.Context) error {
 		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {
-				Substrate: k.local, Inspector: localInspector{k.local}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
+				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
 			},
-			"metal": {Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits()},
+			admission.GuestsSubstrate: k.guests,
+			"metal": {
+				Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits(),
+				Keeper: hypervisorKeeper{machines, k.db, k.authority, k.images},
+			},
 		},
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry = k.telemetry
 	engine := lifecycle.New(k.owner, world, k.Log)
 	yard := newYard(k, watch)
+	watch.Images = yard.files
 	about := k.about(engine, yard)
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
@@ -239,6 +257,13 @@ func (k *controller) run(ctx context.Context) error {
 		return err
 	}
 
+	if k.LocalHypervisor {
+		k.divideDevices(ctx) // before it is inspected
+		if err := k.enrolHypervisor(ctx); err != nil {
+			_ = agents.Close()
+			return err
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
 	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
@@ -250,6 +275,10 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })
+	group.Go(func() error { return k.serveGuests(ctx, watch) })
+	if k.devices != nil {
+		group.Go(func() error { return k.mendDevices(ctx) })
+	}
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.web) })
@@ -275,6 +304,7 @@ func (k *controller) metalLimits() lifecycle.Limits {
 	if boot := k.admission.Catalogue.BootWithin; boot > 0 {
 		limits.Boot, limits.Inspection = boot, boot
 	}
+	limits.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, limits.Idle)
 	return limits
 }
 

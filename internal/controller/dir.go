@@ -22,6 +22,7 @@ import (
 //	site              which store this directory belongs to
 //	images/           environment images by name and digest
 //	local/            state of the nodes on this host
+//	guests/           state of the virtual machines of this host
 //	sockets/          where agents on this host reach the controllers
 //	power.d/          a site's own programs that switch machines
 //	recordings/       what terminals showed, of projects that keep that
@@ -32,6 +33,7 @@ func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 func (d dir) database() string        { return d.path("muster.db") }
 func (d dir) images() string          { return d.path("images") }
 func (d dir) local() string           { return d.path("local") }
+func (d dir) guests() string          { return d.path("guests") }
 func (d dir) sockets() string         { return d.path("sockets") }
 func (d dir) commands() string        { return d.path("power.d") }
 func (d dir) recordings() string      { return d.path("recordings") }

@@ -12,7 +12,6 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
-	"muster/internal/substrate/local"
 	"muster/internal/substrate/metal"
 )
 
@@ -60,10 +59,10 @@ func (i metalInspector) Rest(ctx context.Context, m inventory.Machine) (string, 
 }
 
 // localInspector looks at the machines of this host.
-type localInspector struct{ local *local.Driver }
+type localInspector struct{}
 
-func (i localInspector) Inspect(ctx context.Context, in lifecycle.Inspection) (lifecycle.Inspected, error) {
-	facts, err := inspectLocal(ctx, i.local, in.Machine)
+func (localInspector) Inspect(_ context.Context, in lifecycle.Inspection) (lifecycle.Inspected, error) {
+	facts, err := inspectLocal(in.Machine)
 	if err != nil {
 		return lifecycle.Inspected{Stuck: "inspection: " + err.Error()}, nil
 	}

@@ -30,12 +30,12 @@ func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
 // holds says that the node's test may refuse it, so that it stays out of Slurm until it has passed. A head is never
 // refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
 func (w World) holds(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate == "local")
+	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate != "metal")
 }
 
 // judged says that what the node measures may be held against it. That a hypervisor is below shows only from inside.
 func (w World) judged(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate == "local" || n.Seen.Facts.Virtual)
+	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate != "metal" || n.Seen.Facts.Virtual)
 }
 
 // nodeTest sees what the node has measured, and then that Slurm can use it: a tenant's job may run from here on.

@@ -245,6 +245,9 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 			return err
 		}
 		receipt := store.Receipt{Machines: machines, Seconds: seconds, At: c.now}
+		if receipt.Guests, err = tx.GuestsOf(ctx, c.ID); err != nil {
+			return err
+		}
 		for _, name := range machines {
 			m, err := tx.Machine(ctx, name)
 			if errors.Is(err, store.ErrNotFound) {

@@ -32,6 +32,8 @@ type stage struct {
 
 type oneImage struct{}
 
+func (oneImage) With([]string) []string { return nil }
+
 func (oneImage) Image(name string) (admission.Image, error) {
 	if name != "debian12-hpc" {
 		return admission.Image{}, errors.New("there is no image " + name)
@@ -154,7 +156,7 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	if s.mute != nil && s.mute(n) {
 		return nil
 	}
-	if runs && n.Phase == store.Booting {
+	if woken := n.Phase == store.Joining && n.Seen.Boot != n.Boot; runs && (n.Phase == store.Booting || woken) {
 		if _, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil {
 			return err
 		}

@@ -23,6 +23,8 @@ type machineView struct {
 	store.Machine
 	boot   *store.Boot // of its inspection; nil if nothing tells
 	slow   int         // times in a row that it was refused for being slow
+	guests int         // that it holds
+	host   hostView    // of a hypervisor that is a machine of its own
 	holder string      // that had it last: "cluster/node"
 	now    time.Time
 }
@@ -38,21 +40,21 @@ func (w World) machines() chart[machineView] {
 	return chart[machineView]{
 		db:   w.DB,
 		of:   store.MachineKind,
-		load: loadMachine,
+		load: w.loadMachine,
 		phases: map[store.Phase]phase[machineView]{
 			store.Enrolled:    {handle: machineEnrolled},
 			store.Inspecting:  {handle: w.machineInspect, deadline: w.inspectionDeadline, late: w.machineSilent},
 			store.Available:   {handle: w.machineAvailable},
-			store.Reserved:    {handle: machineReserved},
-			store.InUse:       {handle: machineInUse},
-			store.Releasing:   {handle: machineReleasing},
+			store.Reserved:    {handle: w.machineReserved},
+			store.InUse:       {handle: w.machineInUse},
+			store.Releasing:   {handle: w.machineReleasing},
 			store.Maintenance: {handle: machineMaintained},
 			store.Quarantined: {handle: w.machineQuarantined},
 		},
 	}
 }
 
-func loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
+func (w World) loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
 	var m machineView
 	var err error
 	if m.Machine, err = tx.Machine(ctx, id); err != nil {
@@ -66,6 +68,18 @@ func loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, sub
 			return m, subject{}, err
 		}
 		if m.holder, err = tx.LastHolder(ctx, m.Name); err != nil {
+			return m, subject{}, err
+		}
+	}
+	if m.Hosts {
+		guests, err := tx.GuestsOn(ctx, id)
+		if err != nil {
+			return m, subject{}, err
+		}
+		m.guests = len(guests)
+	}
+	if m.Turned() {
+		if m.host, err = w.loadHost(ctx, tx, m.Machine); err != nil {
 			return m, subject{}, err
 		}
 	}
@@ -95,7 +109,7 @@ func machineEnrolled(_ context.Context, m machineView) Outcome {
 // machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
 func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
 	inspector := w.Grounds[m.Substrate].Inspector
-	if m.Desired == store.ForRemoval && !m.Dirty {
+	if m.Desired == store.ForRemoval && !m.Dirty && m.guests == 0 {
 		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
 			return retry(err)
 		}
@@ -204,10 +218,16 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 		return removal(m)
 	case m.Suspect != "":
 		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+	case m.Desired == store.ForMaintenance && m.guests > 0:
+		return m.awaitGuests()
 	case m.Desired == store.ForMaintenance:
 		return advance(store.Maintenance, "taken out of service")
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
+	case m.Turned() && m.guests > 0:
+		return m.becomeHost()
+	case m.Turned():
+		return m.turnBack()
 	}
 	ground := w.Grounds[m.Substrate]
 	did, err := ground.Inspector.Rest(ctx, m.Machine.Machine)
@@ -224,8 +244,10 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 	return o
 }
 
-func machineReserved(_ context.Context, m machineView) Outcome {
+func (w World) machineReserved(ctx context.Context, m machineView) Outcome {
 	switch {
+	case m.Turned():
+		return w.hostStarts(ctx, m)
 	case m.Holder == "":
 		return advance(store.Releasing, "given back before its node began")
 	case m.HolderBoot > 0:
@@ -234,7 +256,10 @@ func machineReserved(_ context.Context, m machineView) Outcome {
 	return waitFor(machineLooks, "%s has not begun", m.HolderName)
 }
 
-func machineInUse(_ context.Context, m machineView) Outcome {
+func (w World) machineInUse(ctx context.Context, m machineView) Outcome {
+	if m.Turned() {
+		return w.hostWorks(ctx, m)
+	}
 	if m.Holder == "" {
 		return advance(store.Releasing, "its node is gone")
 	}
@@ -243,8 +268,13 @@ func machineInUse(_ context.Context, m machineView) Outcome {
 
 // machineReleasing: its node left it only after the substrate had shown that nothing of it remained. What is left to
 // prove is that the machine is healthy.
-func machineReleasing(_ context.Context, m machineView) Outcome {
-	if m.Suspect != "" {
+func (w World) machineReleasing(ctx context.Context, m machineView) Outcome {
+	switch {
+	case m.Turned():
+		return w.hostEnds(ctx, m)
+	case m.Host != "":
+		return guestGone(m)
+	case m.Suspect != "":
 		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
 	}
 	return m.inspect("is inspected before it is used again")
@@ -285,11 +315,23 @@ func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
 }
 
 func removal(m machineView) Outcome {
+	if m.guests > 0 {
+		return m.awaitGuests()
+	}
 	text := "has left the inventory"
 	if m.Dirty {
 		text += "; its disks could not be erased and may hold data of " + cmp.Or(m.holder, "a tenant")
 	}
-	o := advance(store.Removed, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, m.ID) })
+	return m.leaveInventory("%s", text)
+}
+
+// awaitGuests is for a hypervisor that is to leave service: those who are there may stay until their nodes go.
+func (m machineView) awaitGuests() Outcome {
+	return waitFor(machineLooks, "waits until its guests, %d now, have gone", m.guests)
+}
+
+func (m machineView) leaveInventory(format string, args ...any) Outcome {
+	o := advance(store.Removed, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, m.ID) })
 	o.asleep = true
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/store"
@@ -27,15 +28,23 @@ type nodeView struct {
 	store.Node
 	cluster  store.Cluster
 	machine  store.Machine
+	host     store.Machine       // of a guest
+	emulated bool                // its host, which is a machine of its own, can only emulate guests
 	networks []inventory.Network // of the cluster's machines
-	machines bool                // the site has networks with machines, so the cluster may get some
+	beyond   bool                // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
 	onItsWay *store.Boot         // how far the machine is with this boot; nil if nothing tells
 	listened time.Time           // since then the agents of its place are heard without a gap
 	now      time.Time
 }
 
 // ground is what carries the node.
-func (w World) ground(n nodeView) Ground { return w.Grounds[n.machine.Substrate] }
+func (w World) ground(n nodeView) Ground {
+	ground := w.Grounds[n.machine.Substrate]
+	if n.emulated {
+		ground.Limits = ground.Emulated
+	}
+	return ground
+}
 
 // within is a phase's deadline, of the limits of the node's ground.
 func (w World) within(limit func(Limits) time.Duration) func(nodeView) time.Time {
@@ -44,6 +53,9 @@ func (w World) within(limit func(Limits) time.Duration) func(nodeView) time.Time
 
 // bootDeadline counts from the last sign of life: what moves may be slow.
 func (w World) bootDeadline(n nodeView) time.Time {
+	if n.Sleeps { // to read its memory again takes as long as it is large
+		return n.PhaseAt.Add(w.ground(n).Limits.Move)
+	}
 	since := n.PhaseAt
 	if n.onItsWay != nil && n.onItsWay.HeardAt.After(since) {
 		since = n.onItsWay.HeardAt
@@ -65,12 +77,12 @@ func (w World) nodes() chart[nodeView] {
 		of:   store.NodeKind,
 		load: loadNode,
 		phases: map[store.Phase]phase[nodeView]{
-			store.Pending:   {handle: nodePending},
+			store.Pending:   {handle: w.nodePending},
 			store.Attaching: {handle: w.nodeAttach, deadline: w.within(func(l Limits) time.Duration { return l.Attach }), late: w.nodeAttachLate},
 			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
 			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
 			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
-			store.Ready:     {handle: w.alive(w.nodeReady)},
+			store.Ready:     {handle: w.orSleeps(w.alive(w.nodeReady))},
 			store.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
 			store.Failed:    {handle: w.nodeFailed},
 			store.Releasing: {handle: w.nodeRelease},
@@ -92,14 +104,24 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 			return n, subject{}, err
 		}
 	}
+	if n.machine.Host != "" {
+		if n.host, err = tx.Machine(ctx, n.machine.Host); err != nil {
+			return n, subject{}, err
+		}
+	}
+	if n.host.Turned() {
+		seen, err := tx.HostSeen(ctx, n.host.ID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return n, subject{}, err
+		}
+		n.emulated = seen.Report != nil && seen.Report.Emulates
+	}
 	if n.networks, err = tx.NetworksOf(ctx, n.Cluster); err != nil {
 		return n, subject{}, err
 	}
-	site, err := tx.Networks(ctx)
-	if err != nil {
+	if n.beyond, err = tx.Beyond(ctx); err != nil {
 		return n, subject{}, err
 	}
-	n.machines = len(site) > 0
 	if n.machine.Network != "" {
 		boot, err := tx.BootOf(ctx, id)
 		if err == nil && boot.Number == n.Boot {
@@ -148,16 +170,29 @@ func (n nodeView) late(what string, limit time.Duration) Outcome {
 	return n.fail("%s within %s", what, limit).because(CauseDeadline)
 }
 
-func nodePending(_ context.Context, n nodeView) Outcome {
+func (w World) nodePending(ctx context.Context, n nodeView) Outcome {
+	sleepers, err := w.awaitsSleepers(ctx, n)
 	switch {
+	case err != nil:
+		return retry(err)
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
+	case n.Asleep():
+		return n.nodeAsleep()
+	case sleepers:
+		return waitFor(nodeLooks, "waits until its cluster's nodes are awake")
 	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
 		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
-	case n.machine.Suspect != "":
-		return n.fail("machine %s is set apart: %s", n.machine.Name, n.machine.Suspect).because(CauseMachine)
+	case n.apart() != "":
+		return n.fail("%s", n.apart()).because(CauseMachine)
 	case n.awaitsFiles():
 		return waitFor(nodeLooks, "waits for its cluster's files")
+	}
+	switch waits, fails := n.awaitsHost(); {
+	case fails != "":
+		return n.fail("%s", fails).because(CauseMachine)
+	case waits != "":
+		return waitFor(nodeLooks, "%s", waits)
 	}
 	return n.next(store.Attaching, "on machine %s", n.machine.Name)
 }
@@ -171,11 +206,7 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 			return o
 		}
 	}
-	network := substrate.Network{Segment: n.cluster.Segment}
-	for _, on := range n.networks {
-		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
-	}
-	if err := w.Commons.EnsureCommons(ctx, n.Cluster, network); err != nil {
+	if err := w.Commons.EnsureCommons(ctx, n.Cluster, n.network()); err != nil {
 		return retry(err)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
@@ -195,10 +226,21 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	})
 }
 
+// network is its cluster's.
+func (n nodeView) network() substrate.Network {
+	network := substrate.Network{Segment: n.cluster.Segment}
+	for _, on := range n.networks {
+		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
+	}
+	return network
+}
+
 func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
+	case n.Sleeps:
+		return w.wakeUp(ctx, n)
 	case n.JoinedBoot == n.Boot:
 		return n.next(store.Joining, "its agent is here")
 	}
@@ -210,8 +252,13 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	err = w.ground(n).Substrate.Ensure(ctx, description)
-	if errors.Is(err, substrate.ErrStale) {
+	switch {
+	case errors.Is(err, substrate.ErrStale):
 		return waitFor(nodeLooks, "a later boot is there")
+	case errors.Is(err, substrate.ErrUnderway):
+		return waitFor(nodeLooks, "%s", err)
+	case errors.Is(err, substrate.ErrRefused):
+		return n.fail("%s: %v", n.host.Name, err).because(CauseMachine)
 	}
 	if err != nil {
 		return retry(err)
@@ -219,7 +266,14 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {
 		return waitFor(nodeLooks, "machine %s %s", n.machine.Name, n.onItsWay.Detail)
 	}
-	return waitFor(nodeLooks, "waits for its agent")
+	if n.machine.Host == "" {
+		return waitFor(nodeLooks, "waits for its agent")
+	}
+	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	if err != nil {
+		return retry(err)
+	}
+	return w.settlePart(ctx, n, seen, waitFor(nodeLooks, "waits for its agent"))
 }
 
 // describe is all that the substrate needs for this boot.
@@ -237,12 +291,19 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 			}
 		}
 	}
+	if n.machine.Host != "" {
+		n.attachGuest(&file)
+	}
 	text, err := json.Marshal(file)
-	return substrate.Node{
+	described := substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.machines, KeepsState: n.Role == protocol.Head,
-	}, err
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Holding: n.machine.Holding,
+	}
+	if n.machine.Holding != nil && n.VM != nil {
+		described.Asked = admission.Asked(*n.VM, n.machine.Holding.Share)
+	}
+	return described, err
 }
 
 func (w World) nodeAttachLate(n nodeView) Outcome {
@@ -252,6 +313,9 @@ func (w World) nodeAttachLate(n nodeView) Outcome {
 func (w World) nodeBootLate(n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
+	}
+	if n.Sleeps {
+		return n.late("it did not wake", w.ground(n).Limits.Move)
 	}
 	what := "its agent did not answer"
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {
@@ -320,6 +384,8 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.cluster.Desired == store.ToDelete:
 		return n.next(store.Releasing, "its cluster is deleted")
+	case n.machine.Moves != nil: // until that has come to its end, nobody knows where it is
+		return w.move(ctx, n)
 	case n.Desired == store.Absent && n.Role == protocol.Compute:
 		return n.inform(store.Draining, "%s", n.says("no new jobs; running ones may end", "leaves the host file"))
 	case n.Desired == store.Absent && n.cluster.Desired == store.ToPause:
@@ -340,8 +406,10 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 		return n.bootAnew("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
 		return n.fail("it stopped by itself: %s", brief(seen.Detail)).because(CauseStopped)
+	case n.host.Drains:
+		return w.leaveHost(ctx, n)
 	}
-	return waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
+	return w.settlePart(ctx, n, seen, waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
 }
 
 // bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
@@ -431,6 +499,9 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 		return o
 	}
 	return w.leave(n, "removed after its failure: "+n.Reason).with(func(ctx context.Context, tx *store.Tx) error {
+		if n.machine.Host != "" {
+			return n.blameHost(ctx, tx)
+		}
 		return tx.SuspectMachine(ctx, n.MachineID, fmt.Sprintf("node %s/%s: %s", n.cluster.Name, n.Name, n.Reason))
 	})
 }
@@ -451,8 +522,19 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 // removed ends the node's boots up to a number, all with 0, and proves it.
 func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bool) {
 	ref := n.ref()
+	if to := n.machine.Moves; to != nil {
+		mover, err := w.mover(n)
+		if err == nil {
+			err = mover.Forget(ctx, ref, to.HostName)
+		}
+		if err != nil {
+			return retry(err), false
+		}
+	}
 	ref.Boot = upTo
-	if err := w.ground(n).Substrate.Remove(ctx, ref); err != nil {
+	if err := w.ground(n).Substrate.Remove(ctx, ref); errors.Is(err, substrate.ErrUnderway) {
+		return waitFor(nodeLooks, "%s", err), false
+	} else if err != nil {
 		return retry(err), false
 	}
 	seen, err := w.ground(n).Substrate.Observe(ctx, ref)

@@ -12,14 +12,18 @@ import (
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
 // done; the compute nodes drain and go; slurmctld stops and saves its state; the head goes. What stays is in the commons
-// and in rows: /home, the head's state, seats, keys, segment. Each step is read off the nodes' rows, so that any
+// and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read off the nodes' rows, so that any
 // controller goes on where another one stopped.
 
 // toPause begins a pause, or says why there can be none: then the cluster stays as it is.
 func (w World) toPause(ctx context.Context, c clusterView) Outcome {
 	var refused error
+	var awake, yet string // why its nodes cannot sleep, if they are to: never, or not yet
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
 		refused, err = w.Admission.Unpausable(ctx, tx, c.Cluster)
+		if err == nil && c.KeepsMemory {
+			awake, yet, err = w.cannotSleep(ctx, tx, c)
+		}
 		return err
 	})
 	switch {
@@ -27,8 +31,24 @@ func (w World) toPause(ctx context.Context, c clusterView) Outcome {
 		return retry(err)
 	case refused != nil:
 		return waitFor(6*clusterLooks, "cannot pause: %s", refused)
+	case yet != "" && c.Phase != store.Paused:
+		return waitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
 	}
-	return advance(store.Pausing, "gives %s back", nodes(len(c.nodes))).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, c.ID) })
+	text := "gives " + nodes(len(c.nodes)) + " back"
+	if c.KeepsMemory && awake == "" {
+		text += ", which sleep"
+	}
+	outcome := advance(store.Pausing, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, c.ID) })
+	if awake == "" {
+		return outcome
+	}
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
+		tx.Log(store.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
+		if _, err := tx.LimitDrains(ctx, c.ID, store.AtOnce); err != nil {
+			return err
+		}
+		return tx.KeepMemory(ctx, c.ID, false)
+	})
 }
 
 // clusterPausing takes the pause a step further.
@@ -45,6 +65,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 		switch {
 		case n.Role == protocol.Head:
 			head = &n
+		case n.Asleep() && c.KeepsMemory && n.Desired == store.Present:
 		case n.Desired == store.Present:
 			staying = append(staying, n)
 		default:
@@ -53,6 +74,8 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	}
 	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its Slurm
 	switch {
+	case c.KeepsMemory && (head != nil || len(staying) > 0):
+		return c.lull(head, staying)
 	case len(staying) > 0 && serves && !c.checkpointed(*head):
 		return waitFor(clusterLooks, "lets jobs save their work")
 	case len(staying) > 0:
@@ -71,10 +94,18 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 		return retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
 	}
 	outcome := advance(store.Paused, "all machines are back; holds %s of /home and state", size(held))
+	if sleepers := c.asleep(); sleepers > 0 {
+		outcome.text += fmt.Sprintf(", and the memory of %s", nodes(sleepers))
+	}
 	outcome.asleep = true
 	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.SayShort(ctx, c.Cluster, ""); err != nil { // it lacks nothing any more
 			return err
+		}
+		for _, n := range c.nodes { // which were to wake, if it was paused anew before they did
+			if err := tx.FellAsleep(ctx, n); err != nil {
+				return err
+			}
 		}
 		return tx.SetHeld(ctx, c.ID, held)
 	})
@@ -134,7 +165,7 @@ func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
 		return c.toDelete()
 	case c.Desired == store.Present:
 		return advance(store.Resuming, "starts %s", nodes(len(c.nodes)))
-	case len(c.nodes) > 0:
+	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
 		return w.toPause(ctx, c)
 	}
 	return rest()
@@ -144,7 +175,7 @@ func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
 func (w World) headHalts(n nodeView) Outcome {
 	limit := w.ground(n).Limits.Halt
 	for _, check := range n.Seen.Checks {
-		if n.Seen.Boot == n.Boot && check.Name == string(protocol.PauseHalt) {
+		if n.Seen.Boot == n.Boot && (check.Name == string(protocol.PauseHalt) || check.Name == string(protocol.PauseSleep)) {
 			return n.drained(check.Text)
 		}
 	}

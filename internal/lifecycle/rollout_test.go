@@ -21,6 +21,8 @@ import (
 // shelf has images by name, and their digests: "old" is "sha256:old".
 type shelf struct{ names []string }
 
+func (shelf) With([]string) []string { return nil }
+
 func (s shelf) Image(ref string) (admission.Image, error) {
 	name, digest, exact := strings.Cut(ref, "@")
 	if !slices.Contains(s.names, name) || exact && digest != "sha256:"+name {

@@ -28,8 +28,8 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 		if n.cluster.Desired == store.ToDelete {
 			return handle(ctx, n)
 		}
-		if n.machine.Suspect != "" {
-			return n.fail("machine %s is set apart: %s", n.machine.Name, n.machine.Suspect).because(CauseMachine)
+		if apart := n.apart(); apart != "" {
+			return n.fail("%s", apart).because(CauseMachine)
 		}
 		limit := w.ground(n).Limits.Silence
 		why, left, err := w.lost(ctx, n, limit)
@@ -136,11 +136,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// crowd is how many nodes of a place are lost, or about to be, or have just failed, at one moment.
+// crowd is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
 type crowd struct {
 	place     string
-	lost, of  int // by name
-	failed    int // of the lost
+	hosts     bool // hypervisors are among them
+	lost, of  int  // by name
+	failed    int  // of the lost
 	mayBeLost int
 }
 
@@ -148,7 +149,11 @@ type crowd struct {
 func (c crowd) many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
 
 func (c crowd) String() string {
-	return fmt.Sprintf("%d of %d nodes %s are lost at once", c.lost, c.of, at(c.place))
+	who := "nodes"
+	if c.hosts {
+		who = "nodes and hypervisors"
+	}
+	return fmt.Sprintf("%d of %d %s %s are lost at once", c.lost, c.of, who, at(c.place))
 }
 
 // at names a place.
@@ -203,6 +208,18 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits Lim
 			lost[who] = true
 		}
 	}
+	hosts, err := tx.HostPulses(ctx, place)
+	if err != nil {
+		return c, err
+	}
+	for name, spoke := range hosts { // no cluster is called so
+		who := "hypervisor " + name
+		all[who] = true
+		if now.Sub(later(spoke, listened)) >= limits.Silence/2 {
+			lost[who] = true
+		}
+	}
+	c.hosts = len(hosts) > 0
 	c.lost, c.of, c.failed = len(lost), len(all), len(failed)
 	c.mayBeLost = max(believed, int(math.Ceil(limits.Together*float64(c.of))))
 	return c, nil

@@ -137,10 +137,18 @@ type (
 	}
 )
 
+// failure is an error that is to be counted as one.
+func failure(err error) error {
+	if errors.Is(err, substrate.ErrUnderway) {
+		return nil
+	}
+	return err
+}
+
 func (s watchedSubstrate) Ensure(ctx context.Context, n substrate.Node) error {
 	ended := s.tell.Call(ctx, s.name, "ensure")
 	err := s.Substrate.Ensure(ctx, n)
-	ended(err)
+	ended(failure(err))
 	return err
 }
 
@@ -154,7 +162,7 @@ func (s watchedSubstrate) Observe(ctx context.Context, r substrate.Ref) (substra
 func (s watchedSubstrate) Remove(ctx context.Context, r substrate.Ref) error {
 	ended := s.tell.Call(ctx, s.name, "remove")
 	err := s.Substrate.Remove(ctx, r)
-	ended(err)
+	ended(failure(err))
 	return err
 }
 

@@ -44,9 +44,13 @@ type Inspected struct {
 // Ground is what carries nodes on machines of one substrate.
 type Ground struct {
 	Substrate substrate.Substrate
+	Mover     substrate.Mover   // nil: nodes stay where they are
+	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
 	Inspector Inspector
+	Keeper    Keeper   // makes its machines hypervisors; nil: they are none
 	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
 	Limits    Limits
+	Emulated  Limits // of guests whose host, a machine of its own, can only emulate them
 }
 
 // World is what handlers act on.
@@ -74,9 +78,11 @@ type Limits struct {
 	Forget     time.Duration // how long a released node may stand in Slurm's list
 	Halt       time.Duration // for slurmctld to stop before a pause
 	KillGrace  time.Duration // for jobs that are ended at the drain's limit
+	Move       time.Duration // of a guest to another host, while it runs, or of its memory to disk and back
 	Inspection time.Duration // between two signs of life of an inspection
 	Quarantine time.Duration // then a machine is inspected again by itself; doubles with every failure in a row
 	Rest       time.Duration // between two looks at a free machine
+	Idle       time.Duration // a hypervisor without guests, before it is a whole machine again
 }
 
 // LocalLimits are those of nodes on this host.
@@ -94,7 +100,19 @@ func MetalLimits() Limits {
 		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
 		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
 		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
+		Idle: 10 * time.Minute,
 	}
+}
+
+// GuestLimits are those of virtual machines, which boot a kernel as whole ones do, without firmware that thinks. Where the
+// host can only emulate them they are many times slower, and may say nothing for a while because they compute.
+func GuestLimits(emulated bool) Limits {
+	l := MetalLimits()
+	l.Boot, l.Inspection, l.Quarantine, l.Move = 3*time.Minute, 2*time.Minute, 30*time.Second, 30*time.Minute
+	if emulated {
+		l.Boot, l.Join, l.Test, l.Silence = 10*time.Minute, 10*time.Minute, 10*time.Minute, 3*time.Minute
+	}
+	return l
 }
 
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two
@@ -153,7 +171,7 @@ func (w World) sweep(ctx context.Context, log *slog.Logger) error {
 			continue
 		}
 		log.Warn("remove a node that nobody wants", "node", ref.Node, "boot", ref.Boot)
-		if err := driver.Remove(ctx, ref); err != nil {
+		if err := driver.Remove(ctx, ref); failure(err) != nil {
 			log.Error("cannot remove it", "node", ref.Node, "error", err)
 		}
 	}

@@ -20,6 +20,7 @@ type board struct {
 	mu        sync.Mutex
 	revisions map[string]int64 // by cluster
 	own       map[string]int64 // what nodes that are tested were told alone, by node
+	hosts     map[string]int64 // what hypervisors elsewhere are to hold, by machine
 	news      chan struct{}    // closed and replaced when a revision changes
 }
 
@@ -43,10 +44,13 @@ func (b *board) run(ctx context.Context, log *slog.Logger) error {
 }
 
 func (b *board) refresh(ctx context.Context) error {
-	var now, own map[string]int64
+	var now, own, hosts map[string]int64
 	err := b.db.View(ctx, func(tx *store.Tx) (err error) {
 		if now, err = tx.Revisions(ctx); err == nil {
 			own, err = tx.OwnNews(ctx)
+		}
+		if err == nil {
+			hosts, err = tx.Hostings(ctx)
 		}
 		return err
 	})
@@ -55,8 +59,8 @@ func (b *board) refresh(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !maps.Equal(now, b.revisions) || !maps.Equal(own, b.own) {
-		b.revisions, b.own = now, own
+	if !maps.Equal(now, b.revisions) || !maps.Equal(own, b.own) || !maps.Equal(hosts, b.hosts) {
+		b.revisions, b.own, b.hosts = now, own, hosts
 		close(b.news)
 		b.news = make(chan struct{})
 	}
@@ -66,11 +70,21 @@ func (b *board) refresh(ctx context.Context) error {
 // wait returns when there is news for a node that knows this much of its cluster and of itself, or false when ctx ends
 // before.
 func (b *board) wait(ctx context.Context, node store.Node, revision int64) bool {
+	return b.until(ctx, func() bool { return b.revisions[node.Cluster] > revision || b.own[node.ID] > node.News })
+}
+
+// waitHost is wait for a hypervisor that knows a revision of what it is to hold.
+func (b *board) waitHost(ctx context.Context, host string, revision int64) bool {
+	return b.until(ctx, func() bool { return b.hosts[host] > revision })
+}
+
+// until returns when something holds of the board, or false when ctx ends before.
+func (b *board) until(ctx context.Context, holds func() bool) bool {
 	for {
 		b.mu.Lock()
-		has, own, news := b.revisions[node.Cluster], b.own[node.ID], b.news
+		is, news := holds(), b.news
 		b.mu.Unlock()
-		if has > revision || own > node.News {
+		if is {
 			return true
 		}
 		select {

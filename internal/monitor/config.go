@@ -66,7 +66,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		}
 		c = protocol.Config{
 			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
-			Self:       peer(cluster, self, sizes[self.MachineID], now),
+			Self:       peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			Plain:      cluster.Spec.Plain(),
 			SharedCPUs: sizes[self.MachineID].Substrate == "local",
@@ -77,10 +77,11 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			c.MungeKey = nil // nobody there needs it
 		}
 		for _, n := range nodes {
-			c.ExportHome = c.ExportHome || self.Role == protocol.Head && sizes[n.MachineID].Substrate == "metal"
+			elsewhere := n.MachineID != "" && sizes[n.MachineID].Substrate != "local"
+			c.ExportHome = c.ExportHome || self.Role == protocol.Head && elsewhere
 			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: Slurm is to forget it
 			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
-				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], now))
+				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
 			}
 		}
 		c.Test = testOf(self, nodes, c.SharedCPUs)
@@ -124,11 +125,11 @@ func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.Use
 	return users, nil
 }
 
-func peer(c store.Cluster, n store.Node, m store.Machine, now time.Time) protocol.Peer {
+func peer(c store.Cluster, n store.Node, m, host store.Machine, now time.Time) protocol.Peer {
 	draining := n.Desired == store.Absent || n.Renew && n.Role == protocol.Compute
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
-		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB,
+		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB, GPUs: gpusOf(m, host),
 		Ready: n.Phase == store.Ready && !draining,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}
@@ -141,8 +142,12 @@ func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
 		return protocol.PauseHalt
 	case n.Role != protocol.Head || c.Phase != store.Pausing:
 		return ""
+	case n.Desired == store.Absent && c.KeepsMemory:
+		return protocol.PauseSleep
 	case n.Desired == store.Absent:
 		return protocol.PauseHalt
+	case c.KeepsMemory: // what jobs have done is in it
+		return ""
 	}
 	return protocol.PauseCheckpoint
 }

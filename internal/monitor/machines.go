@@ -12,6 +12,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // testsWithin bounds the health tests of an inspection.
@@ -27,6 +28,28 @@ func place(r *http.Request) (netip.Addr, bool) {
 	return at.Addr().Unmap(), true
 }
 
+// withinKey is the context's key for the cluster in whose network a call came in.
+type withinKey struct{}
+
+// within is that cluster; "" for a call that came in elsewhere.
+func within(r *http.Request) string {
+	cluster, _ := r.Context().Value(withinKey{}).(string)
+	return cluster
+}
+
+// fromNode checks that a call for a node comes from its machine: a guest's over its cluster's network, from its own
+// address there.
+func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) error {
+	if n.HostID == "" {
+		return from(ctx, tx, n.MachineID, r)
+	}
+	at, remote := place(r)
+	if !remote || within(r) != n.Cluster || at != substrate.Address(n.Slot).Addr() {
+		return fmt.Errorf("%w: it came from the wrong place", errRefused)
+	}
+	return nil
+}
+
 // from checks that a call for a machine comes from that machine.
 func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) error {
 	m, err := tx.Machine(ctx, machine)
@@ -34,7 +57,7 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 		return err
 	}
 	at, remote := place(r)
-	if remote != (m.Network != "") {
+	if remote != (m.Network != "") || within(r) != "" {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}
 	if !remote {
@@ -52,9 +75,14 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 	return fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, at)
 }
 
-// admitInspection lets the agent of an inspection in, once a boot.
-func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identity.Agent, fingerprint string, r *http.Request) error {
+// admitInspection lets the agent of a machine's own boot in, for an inspection or as a hypervisor: once by the boot's token,
+// later by its certificate.
+func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
 	if err := from(ctx, tx, who.Node, r); err != nil {
+		return err
+	}
+	if renewal {
+		_, err := ownBoot(ctx, tx, who)
 		return err
 	}
 	used, err := tx.UseInspectionToken(ctx, who.Node, who.Boot, fingerprint)
@@ -68,14 +96,20 @@ func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identit
 func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var what protocol.Inspection
 	err := m.db.View(r.Context(), func(tx *store.Tx) error {
-		boot, err := tx.BootOf(r.Context(), who.Node)
-		if err == nil && (boot.Number != who.Boot || boot.Ending) {
-			err = errRefused
-		}
+		boot, err := ownBoot(r.Context(), tx, who)
 		what = protocol.Inspection{Erase: boot.Erase, Within: testsWithin}
 		return err
 	})
 	m.answer(w, r, what, err)
+}
+
+// ownBoot is the boot of a machine for its own sake, if it is the one that its agent is of and goes on.
+func ownBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot, error) {
+	boot, err := tx.BootOf(ctx, who.Node)
+	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending) {
+		err = errRefused
+	}
+	return boot, err
 }
 
 // findings writes down what an inspection says.

@@ -37,6 +37,7 @@ type Monitor struct {
 	board     *board
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
+	Images    Images               // that guests elsewhere boot
 }
 
 // New makes a Monitor of the controller that owner names; Run must run for its long polls to hear of news, and Listen for its
@@ -56,7 +57,18 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
 	mux.HandleFunc("POST /agent/v1/findings", m.known(m.findings))
+	mux.HandleFunc("GET "+protocol.HostingPath, m.known(m.hosting))
+	mux.HandleFunc("POST "+protocol.HostedPath, m.known(m.hosted))
 	return m.counted(mux)
+}
+
+// HandlerWithin answers the agents of one cluster's guests. It must be served like Handler, and in that cluster's network
+// alone: all clusters have the same addresses, so that nothing else tells whose network a call came from.
+func (m *Monitor) HandlerWithin(cluster string) http.Handler {
+	all := m.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), withinKey{}, cluster)))
+	})
 }
 
 // errRefused is for an agent that must end: it belongs to a boot that nobody wants any more.
@@ -95,7 +107,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 	err = m.db.Update(ctx, func(tx *store.Tx) error {
 		node, err := tx.Node(ctx, who.Node)
 		if errors.Is(err, store.ErrNotFound) {
-			return m.admitInspection(ctx, tx, who, fingerprint, r)
+			return m.admitInspection(ctx, tx, who, fingerprint, renewal, r)
 		}
 		if err != nil {
 			return err
@@ -129,7 +141,7 @@ func (m *Monitor) admitNode(ctx context.Context, tx *store.Tx, node store.Node, 
 	if node.Phase == store.Gone || node.Boot != who.Boot {
 		return errRefused
 	}
-	if err := from(ctx, tx, node.MachineID, r); err != nil {
+	if err := fromNode(ctx, tx, node, r); err != nil {
 		return err
 	}
 	if renewal {

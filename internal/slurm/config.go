@@ -78,6 +78,8 @@ PropagateResourceLimitsExcept=MEMLOCK
 # Cores are given out, memory is not counted.
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+# What a node may have besides, whether any has one now or not: slurmctld reads this when it starts.
+GresTypes=gpu
 # Jobs of a lost node start again elsewhere.
 JobRequeue=1
 # A batch job starts at once instead of up to 3 s later.
@@ -108,13 +110,16 @@ func RenderCgroup() string {
 }
 
 // NodeConf is slurmd's --conf of a dynamic node. Zero CPUs or memory are left to slurmd to find out.
-func NodeConf(p protocol.Peer) string {
+func NodeConf(p protocol.Peer, gpus []GPU) string {
 	var words []string
 	if p.CPUs > 0 {
 		words = append(words, fmt.Sprintf("CPUs=%d", p.CPUs))
 	}
 	if p.MemoryMiB > 0 {
 		words = append(words, fmt.Sprintf("RealMemory=%d", p.MemoryMiB))
+	}
+	if len(gpus) > 0 {
+		words = append(words, "Gres="+nodeGPUs(gpus))
 	}
 	if p.Queue != "" {
 		words = append(words, "Feature="+p.Queue)

@@ -41,13 +41,15 @@ func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 	for _, c := range []struct {
 		peer protocol.Peer
+		gpus []GPU
 		want string
 	}{
-		{protocol.Peer{CPUs: 2, MemoryMiB: 4000, Queue: "cpu"}, "CPUs=2 RealMemory=4000 Feature=cpu"},
-		{protocol.Peer{Queue: "cpu"}, "Feature=cpu"},
-		{protocol.Peer{}, ""},
+		{protocol.Peer{CPUs: 2, MemoryMiB: 4000, Queue: "cpu"}, nil, "CPUs=2 RealMemory=4000 Feature=cpu"},
+		{protocol.Peer{Queue: "cpu"}, []GPU{{Model: "NVIDIA A40"}, {}, {Model: "NVIDIA A40"}}, "Gres=gpu:a40:2,gpu:1 Feature=cpu"},
+		{protocol.Peer{Queue: "cpu"}, nil, "Feature=cpu"},
+		{protocol.Peer{}, nil, ""},
 	} {
-		if got := NodeConf(c.peer); got != c.want {
+		if got := NodeConf(c.peer, c.gpus); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.peer, got, c.want)
 		}
 	}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/api"
+)
+
+// printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.
+func (a *app) printAccelerators(nodes []api.Node) {
+	gpus := newTable("NODE", "GPU", "ADDRESS", "DEVICE", "MEMORY", "CPUS", "DRIVER", "MODEL")
+	ports := newTable("NODE", "PORT", "STATE", "RATE", "LAYER", "LID", "GUID", "PARTITIONS")
+	for _, n := range nodes {
+		for i, g := range n.Facts.GPUs {
+			memory := ""
+			if g.MemoryMiB > 0 {
+				memory = bytesSize(int64(g.MemoryMiB) << 20)
+			}
+			gpus.row(n.Name, fmt.Sprintf("gpu%d", i), g.Address, cmp.Or(g.Device, "none"), memory, g.CPUs, driverWords(g), cmp.Or(g.Model, g.PCI))
+		}
+		for _, p := range n.Facts.Ports {
+			lid := ""
+			if p.LID > 0 {
+				lid = fmt.Sprint(p.LID)
+			}
+			ports.row(n.Name, fmt.Sprintf("%s/%d", p.Device, p.Port), p.State+", "+p.Link, p.Rate, p.Layer, lid, p.GUID, strings.Join(p.PKeys, ","))
+		}
+	}
+	for _, t := range []*table{gpus, ports} {
+		if len(t.rows) > 0 {
+			fmt.Fprintln(a.out)
+			t.print(a.out)
+		}
+	}
+}
+
+func driverWords(g protocol.GPUFacts) string {
+	if g.Lacks != "" {
+		return "the image lacks " + g.Lacks
+	}
+	return strings.TrimSpace(cmp.Or(g.Driver, "none") + " " + g.Version)
+}

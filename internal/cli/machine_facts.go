@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/internal/inventory"
+)
+
+// addTopology tells how a machine's cores and memory lie: what an operator asks who wants to know which virtual machines
+// fit on it.
+func addTopology(add func(name, value string), f inventory.Facts) {
+	if f.Cores > 0 {
+		add("cores", coresText(f))
+	}
+	caches := map[int]int{} // cores by last-level cache
+	for _, c := range f.Layout {
+		caches[c.Cache]++
+	}
+	switch len(caches) {
+	case 0:
+	case 1:
+		add("caches", "one of the last level for all cores")
+	default:
+		add("caches", fmt.Sprintf("%d of the last level, %s", len(caches), sharedText(caches)))
+	}
+	for _, n := range f.NUMA {
+		add("numa "+strconv.Itoa(n.ID), numaText(n))
+	}
+	if len(f.NUMA) > 1 {
+		for i, n := range f.NUMA {
+			add(map[bool]string{true: "distances"}[i == 0], fmt.Sprintf("%d: %s", n.ID, strings.Trim(fmt.Sprint(n.Distances), "[]")))
+		}
+	}
+	if len(f.Devices) > 0 && len(f.Layout) > 0 && !slices.ContainsFunc(f.Devices, func(d inventory.Device) bool { return d.Group != "" }) {
+		add("iommu", "off: no device can be given to a virtual machine")
+	}
+}
+
+// coresText is "64 on 2 sockets, 2 threads each".
+func coresText(f inventory.Facts) string {
+	text := strconv.Itoa(f.Cores)
+	if f.Sockets > 1 {
+		text += fmt.Sprintf(" on %d sockets", f.Sockets)
+	}
+	switch threads := f.Threads(); {
+	case threads == 1:
+	case threads*f.Cores == f.CPUs:
+		text += fmt.Sprintf(", %d threads each", threads)
+	default: // some were switched off
+		text += fmt.Sprintf(", up to %d threads each", threads)
+	}
+	return text
+}
+
+// sharedText is how many cores share each of some caches.
+func sharedText(caches map[int]int) string {
+	least, most := 0, 0
+	for _, cores := range caches {
+		if least == 0 || cores < least {
+			least = cores
+		}
+		most = max(most, cores)
+	}
+	switch {
+	case most == 1:
+		return "one for each core"
+	case least == most:
+		return fmt.Sprintf("each for %d cores", most)
+	}
+	return fmt.Sprintf("each for %d to %d cores", least, most)
+}
+
+// numaText is "cpus 0-7,64-71, 64 GiB, huge pages: 24 of 1.0 GiB (8 free)".
+func numaText(n inventory.NUMANode) string {
+	parts := []string{"cpus " + n.CPUs}
+	if n.CPUs == "" {
+		parts[0] = "no cpus"
+	}
+	parts = append(parts, bytesSize(int64(n.MemoryMiB)<<20))
+	var pools []string
+	for _, p := range n.HugePages {
+		pools = append(pools, fmt.Sprintf("%d of %s (%d free)", p.Total, bytesSize(int64(p.KiB)<<10), p.Free))
+	}
+	if len(pools) > 0 {
+		parts = append(parts, "huge pages: "+strings.Join(pools, " and "))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printDevices lists a machine's devices. Virtual functions are counted on the adapter's line. Devices whose groups are the
+// same can be given away only together; those below the same port reach each other without the processor.
+func (a *app) printDevices(f inventory.Facts) {
+	virtual := map[string]int{}
+	for _, d := range f.Devices {
+		virtual[d.Parent]++
+	}
+	numbered := map[string]string{} // GPUs are called by their numbers, as in "r1n1/gpu0"
+	for i, d := range f.GPUs() {
+		numbered[d.PCI] = fmt.Sprintf("gpu%d", i)
+	}
+	t := newTable("DEVICE", "PCI", "NUMA", "GROUP", "BELOW", "DRIVER", "VFS", "NAME", "THE MACHINE'S OWN")
+	for _, d := range f.Devices {
+		if d.Parent != "" {
+			continue
+		}
+		below, numa, functions := "", "", ""
+		if len(d.Path) > 0 {
+			below = d.Path[0]
+		}
+		if d.NUMA >= 0 {
+			numa = strconv.Itoa(d.NUMA)
+		}
+		if d.VFs > 0 {
+			functions = fmt.Sprintf("%d of %d", virtual[d.PCI], d.VFs)
+		}
+		name := strings.TrimSpace(d.Name)
+		if name == "" {
+			name = d.Vendor + ":" + d.ID
+		}
+		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, functions, name, d.Host)
+	}
+	if len(t.rows) > 0 {
+		fmt.Fprintln(a.out)
+		t.print(a.out)
+	}
+}

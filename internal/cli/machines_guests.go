@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"muster/internal/api"
+	"muster/internal/inventory"
+)
+
+// shareWords says what of a hypervisor is held: "12 of 64 cores, 96.0 GiB of 480 GiB, 3 guests, gpu 2 of 8".
+func shareWords(s api.Hosting) string {
+	words := []string{
+		fmt.Sprintf("%d of %d cores", s.Cores, s.OfCores),
+		fmt.Sprintf("%s of %s", bytesSize(int64(s.MemoryMiB)<<20), bytesSize(int64(s.OfMemoryMiB)<<20)),
+		plural(len(s.Guests), "guest"),
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.OfDevices)) {
+		words = append(words, fmt.Sprintf("%s %d of %d", kind, s.Devices[kind], s.OfDevices[kind]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// partWords says what a guest has of its host: "node 0: cores 2-5, 16.0 GiB; 0000:41:00.0".
+func partWords(p api.Part) string {
+	var words []string
+	for _, cell := range p.Cells {
+		cores := inventory.CPUList(cell.Cores)
+		if strings.ContainsAny(cores, ",-") {
+			cores = "cores " + cores
+		} else {
+			cores = "core " + cores
+		}
+		words = append(words, fmt.Sprintf("memory node %d: %s, %s", cell.NUMA, cores, bytesSize(int64(cell.MemoryMiB)<<20)))
+	}
+	words = append(words, p.Devices...)
+	if p.Share > 1 {
+		words = append(words, fmt.Sprintf("cores shared by up to %d guests", p.Share))
+	}
+	if p.MovesTo != "" {
+		words = append(words, "moves to "+p.MovesTo)
+	}
+	return strings.Join(words, "; ")
+}
+
+// printGuests says of a cluster's nodes that are virtual machines where they are.
+func (a *app) printGuests(nodes []api.Node) {
+	t := newTable("NODE", "HOST", "HOLDS")
+	for _, n := range nodes {
+		if n.Part != nil {
+			t.row(n.Name, n.Part.Host, partWords(*n.Part))
+		}
+	}
+	t.print(a.out)
+}

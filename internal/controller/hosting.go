@@ -1,0 +1,249 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/environment/images"
+	"muster/internal/inventory"
+	"muster/internal/store"
+	"muster/internal/substrate"
+	"muster/internal/substrate/metal"
+	"muster/internal/substrate/remote"
+)
+
+// hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.
+const hypervisorPatience = 2 * time.Second
+
+// guestRoutes is the substrate of all guests: those on this host, and those on machines of their own.
+type guestRoutes struct {
+	db        *store.Store
+	here      substrate.Substrate
+	elsewhere substrate.Substrate
+	introduce func(cluster string, address netip.Addr) error // at the cluster's gateway, here
+}
+
+// of finds who carries, or carried, a node's guest.
+func (g guestRoutes) of(ctx context.Context, node string) (s substrate.Substrate, err error) {
+	s = g.here
+	err = g.db.View(ctx, func(tx *store.Tx) error {
+		elsewhere, err := tx.Elsewhere(ctx, node)
+		if elsewhere {
+			s = g.elsewhere
+		}
+		return err
+	})
+	return s, err
+}
+
+func (g guestRoutes) Ensure(ctx context.Context, n substrate.Node) error {
+	s, err := g.of(ctx, n.Node)
+	if err == nil && s == g.elsewhere { // its agent will call over an uplink, and wants an answer
+		err = g.introduce(n.Cluster, n.Address.Addr())
+	}
+	if err != nil {
+		return err
+	}
+	return s.Ensure(ctx, n)
+}
+
+func (g guestRoutes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+	s, err := g.of(ctx, r.Node)
+	if err != nil {
+		return substrate.Observation{}, err
+	}
+	return s.Observe(ctx, r)
+}
+
+func (g guestRoutes) Remove(ctx context.Context, r substrate.Ref) error {
+	s, err := g.of(ctx, r.Node)
+	if err != nil {
+		return err
+	}
+	return s.Remove(ctx, r)
+}
+
+func (g guestRoutes) List(ctx context.Context) ([]substrate.Ref, error) {
+	here, err := g.here.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere, err := g.elsewhere.List(ctx)
+	return append(here, elsewhere...), err
+}
+
+// hostingLedger is the store as the driver of guests elsewhere asks for it.
+type hostingLedger struct{ db *store.Store }
+
+func (l hostingLedger) Changed() <-chan struct{} { return l.db.Changed() }
+
+func (l hostingLedger) Look(ctx context.Context, node string) (e remote.Entry, err error) {
+	err = l.db.View(ctx, func(tx *store.Tx) error {
+		e, _, err = entryOf(ctx, tx, node)
+		return err
+	})
+	return e, err
+}
+
+// entryOf finds a node's entry and the ID of its host.
+func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, host string, err error) {
+	g, err := tx.HostedNode(ctx, node)
+	if errors.Is(err, store.ErrNotFound) {
+		return e, "", remote.ErrNone
+	}
+	if err != nil {
+		return e, "", err
+	}
+	e = remote.Entry{
+		Node: substrate.Ref{Cluster: g.Guest.Cluster, Node: node, Boot: g.Guest.Boot}, Host: g.HostName, Wanted: g.Wanted, Try: g.Guest.Try,
+	}
+	seen, err := tx.HostSeen(ctx, g.HostID)
+	if errors.Is(err, store.ErrNotFound) {
+		e.Off = true
+		return e, g.HostID, nil
+	}
+	if err != nil {
+		return e, "", err
+	}
+	if e.Silent, err = silentFor(ctx, tx, g.HostID, seen); err != nil || seen.Report == nil {
+		return e, g.HostID, err
+	}
+	e.Current = seen.Report.Revision >= g.Since
+	for _, s := range seen.Report.Guests {
+		if s.Node != node {
+			continue
+		}
+		if s.Boot == e.Node.Boot {
+			e.State = s
+		}
+		if s.Present && (!e.Seen.Present || s.Boot > e.Seen.Boot) {
+			e.Seen = s
+		}
+	}
+	return e, g.HostID, nil
+}
+
+// silentFor is how long nothing was heard of a hypervisor that could have been heard.
+func silentFor(ctx context.Context, tx *store.Tx, host string, seen store.HostSeen) (time.Duration, error) {
+	m, err := tx.Machine(ctx, host)
+	if err != nil {
+		return 0, err
+	}
+	listened, err := tx.ListenedSince(ctx, m.Network)
+	if err != nil {
+		return 0, err
+	}
+	now, err := tx.Now(ctx)
+	if listened.After(seen.At) {
+		seen.At = listened
+	}
+	return now.Sub(seen.At), err
+}
+
+func (l hostingLedger) Want(ctx context.Context, n substrate.Node, keep func(remote.Entry) (bool, error)) error {
+	g, err := remote.Guest(n)
+	if err != nil {
+		return err
+	}
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		m, err := tx.Machine(ctx, n.Machine)
+		if err != nil {
+			return err
+		}
+		e, _, err := entryOf(ctx, tx, n.Node)
+		if err != nil && !errors.Is(err, remote.ErrNone) {
+			return err
+		}
+		kept, err := keep(e)
+		if err != nil || kept {
+			return err
+		}
+		g.Try = e.Try + 1
+		return tx.HoldGuest(ctx, m.Host, g)
+	})
+}
+
+func (l hostingLedger) Unwant(ctx context.Context, node string, upTo int64) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		e, host, err := entryOf(ctx, tx, node)
+		if err != nil || !e.Wanted || e.Node.Boot > upTo {
+			return err
+		}
+		return tx.LetGuestGo(ctx, host, node)
+	})
+}
+
+func (l hostingLedger) Forget(ctx context.Context, node string) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetHosted(ctx, node) })
+}
+
+// Guests believes of each host what it says of its own. What else it has nobody needs to have removed: a host does that itself.
+func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
+	there := map[substrate.Ref]bool{}
+	err := l.db.View(ctx, func(tx *store.Tx) error {
+		all, err := tx.EveryHosted(ctx)
+		if err != nil {
+			return err
+		}
+		own := map[string]store.Hosted{}
+		for _, g := range all {
+			own[g.Guest.Node] = g
+			if g.Wanted {
+				there[substrate.Ref{Cluster: g.Guest.Cluster, Node: g.Guest.Node, Boot: g.Guest.Boot}] = true
+			}
+		}
+		seen, err := tx.HostsSeen(ctx)
+		for _, host := range seen {
+			if host.Report == nil {
+				continue
+			}
+			for _, s := range host.Report.Guests {
+				if g := own[s.Node]; s.Present && g.HostID == host.Host && g.Guest.Cluster == s.Cluster {
+					there[substrate.Ref{Cluster: s.Cluster, Node: s.Node, Boot: s.Boot}] = true
+				}
+			}
+		}
+		return err
+	})
+	var refs []substrate.Ref
+	for ref := range there {
+		refs = append(refs, ref)
+	}
+	return refs, err
+}
+
+// hypervisorKeeper makes machines hypervisors by booting the hypervisor image on them.
+type hypervisorKeeper struct {
+	driver    *metal.Driver
+	db        *store.Store
+	authority *identity.Authority
+	images    *images.Store
+}
+
+func (k hypervisorKeeper) Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error) {
+	var on inventory.Network
+	if err := k.db.View(ctx, func(tx *store.Tx) (err error) {
+		on, err = tx.Network(ctx, m.Network)
+		return err
+	}); err != nil {
+		return "", "", err
+	}
+	image, err := k.images.Get(inventory.HypervisorImage)
+	if err != nil {
+		return "", "", fmt.Errorf("make machine %s a hypervisor: %w; `muster images build %s` makes it", m.Name, err, inventory.HypervisorImage)
+	}
+	p, err := k.driver.Host(ctx, metal.Inspection{
+		Machine: m, Number: number, Image: image.Digest,
+		File: protocol.Boot{Node: m.ID, Name: m.Name, Boot: number, Authority: k.authority.AgentsPEM(), Endpoints: []string{protocol.Endpoint(on.Address.Addr())}},
+	})
+	return p.Doing, p.Stuck, err
+}
+
+func (k hypervisorKeeper) End(ctx context.Context, m inventory.Machine) error {
+	return k.driver.EndHost(ctx, m)
+}

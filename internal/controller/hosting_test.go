@@ -1,0 +1,362 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/inventory"
+	"muster/internal/monitor"
+	"muster/internal/placement"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/substrate"
+	"muster/internal/substrate/fake"
+	"muster/internal/substrate/remote"
+	"muster/internal/substrate/substratetest"
+)
+
+// anyImage has the files of every image.
+type anyImage struct{}
+
+func (anyImage) BootFiles(digest string) (monitor.BootFiles, error) {
+	return monitor.BootFiles{Root: protocol.Blob{Digest: digest, Size: 1}, Kernel: "sha256:01", Drivers: "sha256:02"}, nil
+}
+func (anyImage) Inspector() (string, error) { return "", errors.New("nobody inspects here") }
+
+// stand is a controller's part of one hypervisor elsewhere: its rows, and what its agent calls.
+type stand struct {
+	*testing.T
+	db        *store.Store
+	authority *identity.Authority
+	server    *httptest.Server
+	driver    *remote.Driver
+}
+
+// newStand has the hypervisor hv, whose boot 1 was begun, and the nodes that substratetest asks for, as guests on it.
+func newStand(t *testing.T) *stand {
+	authority, err := identity.Open(identity.NewRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stand{T: t, db: storetest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
+	network := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"), Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
+	const mac = "52:54:00:00:00:01"
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := errors.Join(tx.PutNetwork(ctx, network),
+			tx.AddMachine(ctx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "metal", Network: "rack", MACs: []string{mac}}),
+			tx.LearnLease(ctx, "rack", mac, netip.MustParseAddr("127.0.0.1")),
+			tx.Listen(ctx, "rack", "test"), tx.StartInspection(ctx, "hv", false)); err != nil {
+			return err
+		}
+		for c := range 2 {
+			cluster := fmt.Sprintf("c%d", c+1)
+			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", MungeKey: []byte("k"), CreatedBy: "admin"}); err != nil {
+				return err
+			}
+			for i := range 8 {
+				if err := addHosted(ctx, tx, cluster, i+1, c*8+i); err != nil {
+					return err
+				}
+			}
+		}
+		begun, err := tx.BeginBoot(ctx, store.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
+		if err == nil && !begun {
+			err = errors.New("the hypervisor's boot did not begin")
+		}
+		return err
+	})
+	m := monitor.New(s.db, authority, "test", slog.New(slog.DiscardHandler))
+	m.Images = anyImage{}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = m.Run(ctx) }()
+	s.server = httptest.NewUnstartedServer(m.Handler())
+	if s.server.TLS, err = authority.ServerTLS(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.server.StartTLS()
+	t.Cleanup(func() { s.server.CloseClientConnections(); s.server.Close(); cancel(); <-done })
+	s.driver = remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: time.Minute})
+	return s
+}
+
+// addHosted adds the number-th node of a cluster, as a guest that has a core of hv.
+func addHosted(ctx context.Context, tx *store.Tx, cluster string, number, core int) error {
+	name, node := fmt.Sprintf("n%d", number), fmt.Sprintf("%s-node-%d", cluster, number)
+	guest := store.Guest{
+		Machine: inventory.Machine{ID: "id-" + node, Name: fmt.Sprintf("m%s%d", cluster, number), Substrate: "vm", Host: "hv"},
+		Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 64}}},
+	}
+	return errors.Join(tx.AddGuest(ctx, guest, "for a test"), tx.AddSeat(ctx, cluster, store.Seat{Name: name, Slot: 256 + number}),
+		tx.AddNode(ctx, store.Node{ID: node, Cluster: cluster, Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
+}
+
+func (s *stand) update(f func(context.Context, *store.Tx) error) {
+	s.Helper()
+	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// boot is what the machine is started with.
+func (s *stand) boot() protocol.Boot {
+	return protocol.Boot{Node: "hv", Boot: 1, Token: s.authority.Token("hv", 1), Authority: s.authority.AgentsPEM()}
+}
+
+// start has the hypervisor's agent join and work until the test, or stop, ends it.
+func (s *stand) start(world *fake.Substrate) (h *fakeHost, stop func()) {
+	s.Helper()
+	h, err := joinHost(s.Context(), s.server.URL, s.boot(), world)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); h.run(ctx) }()
+	stop = func() { cancel(); <-done }
+	s.Cleanup(stop)
+	return h, stop
+}
+
+// node describes a node as substratetest does.
+func (s *stand) node(number int, boot int64) substrate.Node {
+	file, err := json.Marshal(protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return substrate.Node{
+		Ref: substrate.Ref{Cluster: "c1", Node: fmt.Sprintf("c1-node-%d", number), Boot: boot}, Name: fmt.Sprintf("n%d", number), Machine: fmt.Sprintf("mc1%d", number),
+		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number), Image: "sha256:00", BootFile: file,
+	}
+}
+
+func (s *stand) await(what string, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("not %s within a minute", what)
+		}
+	}
+}
+
+// sees says how a node is observed.
+func (s *stand) sees(r substrate.Ref) substrate.Observation {
+	s.Helper()
+	seen, err := s.driver.Observe(context.Background(), r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return seen
+}
+
+func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
+	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
+		s := newStand(t)
+		world := fake.New(fake.Options{})
+		s.start(world)
+		return substratetest.Harness{
+			Substrate: s.driver, Image: "sha256:00", BootFile: []byte(`{}`),
+			Crash: func(_ *testing.T, r substrate.Ref) {
+				world.Die(r, "crashed")
+				s.await("seen dead", func() bool { return !s.sees(r).Running })
+			},
+			HalfMake: func(t *testing.T, n substrate.Node) {
+				world.FailEnsure(n.Node, 1, nil)
+				if err := s.driver.Ensure(t.Context(), n); err == nil {
+					t.Error("what failed on the host did not fail here")
+				}
+			},
+		}
+	})
+}
+
+func TestAGuestsTokenIsComputedForItsHostAndStandsNowhere(t *testing.T) {
+	s := newStand(t)
+	h, _ := s.start(fake.New(fake.Options{}))
+	n := s.node(1, 3)
+	if err := s.driver.Ensure(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	got := h.seen[0].File.Token
+	h.mu.Unlock()
+	if want := s.authority.Token(n.Node, 3); got != want {
+		t.Error("its host was told of another token than the boot's")
+	}
+	if err := s.db.View(t.Context(), func(tx *store.Tx) error {
+		g, err := tx.HostedNode(t.Context(), n.Node)
+		if g.Guest.File.Token != "" {
+			t.Error("the row holds a token")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatAHostRefusesIsARefusal(t *testing.T) {
+	s := newStand(t)
+	h, _ := s.start(fake.New(fake.Options{}))
+	h.mu.Lock()
+	h.refuse = func(protocol.HostedGuest) string { return "its huge pages are gone" }
+	h.mu.Unlock()
+	err := s.driver.Ensure(t.Context(), s.node(1, 1))
+	if !errors.Is(err, substrate.ErrRefused) || !strings.Contains(err.Error(), "huge pages") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
+	s := newStand(t)
+	_, stop := s.start(fake.New(fake.Options{}))
+	n := s.node(1, 1)
+	if err := s.driver.Ensure(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	deaf := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Patience: 10 * time.Millisecond})
+	s.await("told that nobody knows", func() bool {
+		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.Listen(ctx, "rack", "test") })
+		_, err := deaf.Observe(t.Context(), n.Ref)
+		return err != nil && strings.Contains(err.Error(), "hypervisor hv has been silent")
+	})
+	r := n.Ref
+	r.Boot = 0
+	if err := deaf.Remove(t.Context(), r); err == nil {
+		t.Error("a guest is gone of whose host nobody knows anything")
+	}
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.HostIsOff(ctx, "hv") })
+	if err := deaf.Remove(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+	if seen, err := deaf.Observe(t.Context(), n.Ref); err != nil || seen.Present {
+		t.Errorf("of a guest on a host that is off it is said %+v, %v", seen, err)
+	}
+}
+
+func TestAHostThatWasToldOfAGuestCountsAsOneThatMayHaveIt(t *testing.T) {
+	s := newStand(t)
+	h, err := joinHost(t.Context(), s.server.URL, s.boot(), fake.New(fake.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
+	n := s.node(1, 1)
+	if err := hasty.Ensure(t.Context(), n); err == nil {
+		t.Error("a guest runs on a host that was never heard")
+	}
+	var told protocol.Hosting
+	if err := h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=0", nil, &told); err != nil || len(told.Guests) != 1 {
+		t.Fatalf("told %+v, %v", told, err)
+	}
+	if err := hasty.Remove(t.Context(), n.Ref); err == nil {
+		t.Error("it counts as gone before its host said anything")
+	}
+	if err := h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Revision: told.Revision + 1}, &protocol.ReportReply{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := hasty.Remove(t.Context(), n.Ref); err != nil {
+		t.Errorf("its host has said that it is not there: %v", err)
+	}
+}
+
+func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
+	s := newStand(t)
+	h, err := joinHost(t.Context(), s.server.URL, s.boot(), fake.New(fake.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := func() error {
+		return h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=-1", nil, &protocol.Hosting{})
+	}
+	if err := fetch(); err != nil {
+		t.Fatal(err)
+	}
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.EndBoot(ctx, "hv", 1) })
+	var refused *refusal
+	if err := fetch(); !errors.As(err, &refused) || refused.status != http.StatusGone {
+		t.Errorf("an agent that is to end got %v", err)
+	}
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := errors.Join(tx.DropBoot(ctx, "hv", 1), tx.StartInspection(ctx, "hv", false)); err != nil {
+			return err
+		}
+		_, err := tx.BeginBoot(ctx, store.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00", File: protocol.Boot{Duty: protocol.Inspect}})
+		return err
+	})
+	boot := s.boot()
+	boot.Boot, boot.Token = 2, s.authority.Token("hv", 2)
+	if h, err = joinHost(t.Context(), s.server.URL, boot, fake.New(fake.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch(); !errors.As(err, &refused) {
+		t.Errorf("the agent of an inspection got %v", err)
+	}
+}
+
+// A guest's agent, however it came by its controller's address, is a node's and no hypervisor's.
+func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
+	s := newStand(t)
+	for _, who := range []identity.Agent{{Node: "c1-node-1", Boot: 1}, {Node: "id-c1-node-1", Boot: 1}, {Node: "hv", Boot: 2}} {
+		h, err := newFakeHost(s.server.URL, s.boot(), nil, func(_ *fakeHost, csr, _ string) (string, error) {
+			certificate, _, err := s.authority.CertifyAgent(csr, who, time.Now())
+			return certificate, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{
+			"was told of guests": h.call(t.Context(), http.MethodGet, protocol.HostingPath+"?after=-1", nil, &protocol.Hosting{}),
+			"was heard":          h.call(t.Context(), http.MethodPost, protocol.HostedPath, protocol.HostReport{Boot: 1}, &protocol.ReportReply{}),
+		} {
+			if refused := (*refusal)(nil); !errors.As(err, &refused) || refused.status != http.StatusGone {
+				t.Errorf("%s %s: %v", who.Node, what, err)
+			}
+		}
+	}
+}
+
+// Of guests that are not its own a hypervisor can say what it likes.
+func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
+	s := newStand(t)
+	own, gone := s.node(1, 2), s.node(2, 1)
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.AddMachine(ctx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}); err != nil {
+			return err
+		}
+		for _, n := range []substrate.Node{own, gone} {
+			g, err := remote.Guest(n)
+			if err == nil {
+				err = tx.HoldGuest(ctx, "hv", g)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		says := func(n substrate.Node, boot int64) protocol.HostedState {
+			return protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: boot, Present: true}
+		}
+		return errors.Join(tx.LetGuestGo(ctx, "hv", gone.Node),
+			tx.SaveHostReport(ctx, "hv", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(gone, 1)}}),
+			tx.SaveHostReport(ctx, "other", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1), {Cluster: "c9", Node: "nobodys", Boot: 1, Present: true}}}))
+	})
+	all, err := s.driver.List(t.Context())
+	slices.SortFunc(all, func(a, b substrate.Ref) int { return strings.Compare(a.Node, b.Node) })
+	if err != nil || !slices.Equal(all, []substrate.Ref{own.Ref, gone.Ref}) {
+		t.Errorf("there are %v: %v", all, err)
+	}
+}

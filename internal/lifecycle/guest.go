@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is
+// made reserved, and removed when the node has left it. Nobody inspects it, and none is ever quarantined: what its failure
+// casts a doubt on is its host.
+
+// apart says why the node's machine, or the host of it, is set apart; "" if it is not.
+func (n nodeView) apart() string {
+	for _, m := range []store.Machine{n.machine, n.host} {
+		if m.Suspect != "" {
+			return fmt.Sprintf("machine %s is set apart: %s", m.Name, m.Suspect)
+		}
+	}
+	return ""
+}
+
+// attachGuest completes the boot file of a guest, whose NIC is on its cluster's network itself. There it finds the
+// controllers at the gateway's address, and /home on the head.
+func (n nodeView) attachGuest(file *protocol.Boot) {
+	mac := substrate.MAC(n.cluster.Segment, n.Slot).String()
+	file.Endpoints = []string{protocol.Endpoint(substrate.Gateway().Addr())}
+	file.Attachment = &protocol.Attachment{
+		NIC: mac, MAC: mac, Address: substrate.Address(n.Slot).String(), Home: substrate.Address(substrate.HeadSlot).Addr().String() + ":/home",
+		Gateway: protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(n.cluster.Segment, substrate.GatewaySlot).String()},
+	}
+}
+
+// blameHost tells of a guest's failure at its host, and has that looked at again. It is not set apart for it: it may hold
+// other clusters' guests, and what a tenant does in one of them must not take it from all. The failed node's successor
+// goes elsewhere if it can: see admission.
+func (n nodeView) blameHost(ctx context.Context, tx *store.Tx) error {
+	tx.Log(store.Event{Type: "machine.warning", Machine: n.host.Name, Text: fmt.Sprintf("its guest %s failed: %s", n.machine.Name, n.Reason)})
+	return tx.AskInspection(ctx, n.host.ID)
+}
+
+// guestGone removes the machine of a guest whose node has left it: its substrate has shown that its memory and its disks
+// are gone, and in the same transaction its host got back what it held.
+func guestGone(m machineView) Outcome {
+	return m.leaveInventory("its part of %s is free again", m.HostName).with(func(_ context.Context, tx *store.Tx) error {
+		tx.Wake(store.MachineKind, m.Host) // which may wait for its last guest to go
+		return nil
+	})
+}
+
+// settlePart adds to an outcome that the guest has what it was seen to have of its host, which has the last word. If the
+// database has given some of that to another meanwhile, it is the guest that is here which ends: the other was promised it.
+func (w World) settlePart(ctx context.Context, n nodeView, seen substrate.Observation, o Outcome) Outcome {
+	if n.machine.Holding == nil || seen.Holding == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Holding, n.machine.Holding) {
+		return o
+	}
+	g := store.Guest{Machine: n.machine.Machine, Holding: *seen.Holding}
+	g.Facts = admission.PartFacts(n.host.Facts, g.Holding, g.Facts.CPUs, g.Facts.MemoryMiB)
+	var holder string
+	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+		holder, err = tx.Holder(ctx, g)
+		return err
+	})
+	switch {
+	case err != nil:
+		return retry(err)
+	case holder != "":
+		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).because(CauseMachine)
+	}
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.LockDesk(ctx); err != nil { // whoever places guests sees all of it, or nothing
+			return err
+		}
+		tx.Log(store.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
+		return tx.TakePart(ctx, g)
+	})
+}

@@ -1,0 +1,309 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/lifecycle"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/substrate"
+	"muster/internal/substrate/fake"
+)
+
+type bootable struct{ oneImage }
+
+func (b bootable) Image(name string) (admission.Image, error) {
+	image, err := b.oneImage.Image(name)
+	image.Boots = true
+	return image, err
+}
+
+// hypervisor inspects hosts of four cores, of which guests get three.
+type hypervisor struct{ inspector }
+
+func (hypervisor) Inspect(_ context.Context, i lifecycle.Inspection) (lifecycle.Inspected, error) {
+	f := inventory.Facts{Host: i.Machine.Name, Arch: "amd64", CPUs: 4, Cores: 4, MemoryMiB: 16 << 10}
+	for core := range 4 {
+		f.Layout = append(f.Layout, inventory.Core{ID: core, CPUs: []int{core}})
+	}
+	f.NUMA = []inventory.NUMANode{{CPUs: "0-3", MemoryMiB: 16 << 10}}
+	return lifecycle.Inspected{Done: true, Facts: f}, nil
+}
+
+// guestGround is a substrate of guests that notes what it is asked for, and of which some hosts refuse.
+type guestGround struct {
+	*fake.Substrate
+	mu      sync.Mutex
+	asked   map[string]substrate.Node // by the guest's name
+	refuses string                    // the host that does
+	gives   map[string]int            // by the guest's name: the core that it gets for itself, whatever was chosen
+}
+
+func (g *guestGround) Ensure(ctx context.Context, n substrate.Node) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked[n.Machine] = n
+	if g.refuses != "" && strings.HasPrefix(n.Machine, g.refuses+"-g") {
+		return fmt.Errorf("%w: its huge pages are gone", substrate.ErrRefused)
+	}
+	if core, ok := g.gives[n.Machine]; ok {
+		h := *n.Holding
+		h.Cells = slices.Clone(h.Cells)
+		h.Cells[0].Cores, h.Share = []int{core}, 1
+		n.Holding = &h
+	}
+	return g.Substrate.Ensure(ctx, n)
+}
+
+// newGuestStage has places for heads on this host, and hypervisors hv1, hv2 …
+func newGuestStage(t *testing.T, url string, heads, hosts int) (*stage, *guestGround) {
+	s := newStage(t, url, heads)
+	s.admission.Images = bootable{}
+	g := &guestGround{Substrate: s.substrate, asked: map[string]substrate.Node{}}
+	limits := lifecycle.GuestLimits(false)
+	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
+	s.world.Grounds[admission.GuestsSubstrate] = lifecycle.Ground{Substrate: g, Inspector: hypervisor{}, Limits: limits}
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		for i := range hosts {
+			name := fmt.Sprintf("hv%d", i+1)
+			if err := tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: admission.GuestsSubstrate, Hosts: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s, g
+}
+
+// wake has a node look now at what it would see at its next look.
+func (s *stage) wake(node string) {
+	s.Helper()
+	s.update(func(_ context.Context, tx *store.Tx) error {
+		tx.Wake(store.NodeKind, node)
+		return nil
+	})
+}
+
+// machine is one of the inventory; its zero value if it is not there.
+func (s *stage) machine(name string) (m store.Machine) {
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		machines, err := tx.Machines(ctx)
+		for _, one := range machines {
+			if one.Name == name {
+				m = one
+			}
+		}
+		return err
+	})
+	return m
+}
+
+func (s *stage) awaitMachine(name, what string, ok func(store.Machine) bool) {
+	s.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			m := s.machine(name)
+			s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Holding)
+		}
+	}
+}
+
+func available(m store.Machine) bool { return m.Phase == store.Available }
+func absent(m store.Machine) bool    { return m.ID == "" }
+
+func (s *stage) createGuests(name string, nodes int) (id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Isolation: spec.IsolationVM, Nodes: nodes})
+		if err != nil {
+			return err
+		}
+		c, err := s.admission.CarryOut(ctx, tx, plan, "admin", 0)
+		id = c.ID
+		return err
+	})
+	return id
+}
+
+func (s *stage) hasSaid(text string) bool {
+	found := false
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
+		found = slices.ContainsFunc(events, func(e store.Event) bool { return strings.Contains(e.Text, text) })
+		return err
+	})
+	return found
+}
+
+func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, g := newGuestStage(t, url, 1, 1)
+		s.run(2)
+		s.untilFree(1)
+		s.awaitMachine("hv1", "available", available)
+		id := s.createGuests("parts", 2)
+		s.untilReady(id, 2)
+		s.awaitMachine("hv1-g1", "in use", func(m store.Machine) bool { return m.Phase == store.InUse && m.HolderName == "parts/n1" })
+
+		g.mu.Lock()
+		n := g.asked["hv1-g1"]
+		g.mu.Unlock()
+		if n.Holding == nil || len(n.Holding.Cells) != 1 || len(n.Holding.Cells[0].Cores) != 1 || n.CPUs != 1 || n.MemoryMiB != 768 {
+			t.Errorf("the driver was asked for %+v with %+v", n, n.Holding)
+		}
+		var file protocol.Boot
+		if err := json.Unmarshal(n.BootFile, &file); err != nil {
+			t.Fatal(err)
+		}
+		if a := file.Attachment; len(file.Endpoints) != 1 || file.Endpoints[0] != "https://10.77.0.1:7421" || a == nil || a.NIC != n.MAC.String() || a.MAC != a.NIC ||
+			a.Home != "10.77.0.2:/home" || a.Gateway.Address != "10.77.0.1" || a.Gateway.MAC == "" {
+			t.Errorf("its boot file has %+v, %+v", file.Endpoints, a)
+		}
+
+		s.remove(id)
+		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool {
+			return c.Phase == store.Deleted && c.Receipt != nil &&
+				slices.Equal(c.Receipt.Guests, []store.GuestEnd{{Guest: "hv1-g1", Host: "hv1"}, {Guest: "hv1-g2", Host: "hv1"}})
+		})
+		s.awaitMachine("hv1-g1", "gone", absent)
+		s.awaitMachine("hv1-g2", "gone", absent)
+		again := s.createGuests("again", 3) // all of it is free
+		s.untilReady(again, 3)
+	})
+}
+
+func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
+	s, g := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s.run(1)
+	s.untilFree(1)
+	s.awaitMachine("hv1", "available", available)
+	s.awaitMachine("hv2", "available", available)
+	id := s.createGuests("parts", 1)
+	s.untilReady(id, 1)
+	var first store.Node
+	s.until(id, "ready", func(_ store.Cluster, nodes []store.Node) bool { first = nodes[1]; return true })
+	inspected := s.machine(first.HostID).Inspections
+	g.Die(substrate.Ref{Cluster: id, Node: first.ID, Boot: first.Boot}, "its kernel panicked")
+	s.wake(first.ID)
+	s.until(id, "whole again on another host", func(c store.Cluster, nodes []store.Node) bool {
+		return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID
+	})
+	s.awaitMachine(first.Machine, "gone", absent)
+	s.awaitMachine(first.HostID, "inspected and back", func(m store.Machine) bool {
+		return m.Phase == store.Available && m.Inspections > inspected && !m.ToInspect && m.Suspect == ""
+	})
+	if !s.hasSaid("its guest " + first.Machine + " failed: ") {
+		t.Error("nobody told of it at the host")
+	}
+}
+
+func TestAHostThatRefusesIsPassedBy(t *testing.T) {
+	s, g := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	g.refuses = "hv1"
+	s.run(1)
+	s.untilFree(1)
+	s.awaitMachine("hv1", "available", available)
+	s.awaitMachine("hv2", "available", available)
+	id := s.createGuests("parts", 1)
+	s.untilReady(id, 1)
+	s.until(id, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "hv2" })
+	if !s.hasSaid("its huge pages are gone") {
+		t.Error("nobody told why")
+	}
+}
+
+func onCore(core int) func(store.Machine) bool {
+	return func(m store.Machine) bool {
+		return m.Holding != nil && slices.Equal(m.Holding.Cells[0].Cores, []int{core}) && m.Facts.CPUs == 1
+	}
+}
+
+func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, g := newGuestStage(t, url, 3, 1)
+		g.gives = map[string]int{"hv1-g1": 3}
+		s.run(1)
+		s.untilFree(3)
+		s.awaitMachine("hv1", "available", available)
+		first := s.createGuests("first", 1)
+		s.untilReady(first, 1)
+		s.awaitMachine("hv1-g1", "on core 3", onCore(3))
+		if !s.hasSaid("hv1 gave it another part of itself") {
+			t.Error("nobody told of it")
+		}
+		s.untilReady(s.createGuests("second", 1), 1)
+		s.awaitMachine("hv1-g2", "on the core that was chosen for the first, which nobody has", onCore(1))
+
+		g.mu.Lock()
+		asked := g.asked["hv1-g2"].Asked
+		g.mu.Unlock()
+		if asked.CPUs != 1 || asked.MemoryMiB != 768 || asked.Share != 4 {
+			t.Errorf("the driver was told that it asked for %+v", asked)
+		}
+	})
+}
+
+func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
+	s, g := newGuestStage(t, t.TempDir()+"/db", 2, 2)
+	s.run(1)
+	s.untilFree(2)
+	s.awaitMachine("hv1", "available", available)
+	s.awaitMachine("hv2", "available", available)
+	g.gives = map[string]int{"hv1-g2": 1}
+	s.untilReady(s.createGuests("first", 1), 1)
+	s.awaitMachine("hv1-g1", "on core 1", onCore(1))
+	second := s.createGuests("second", 1)
+	s.untilReady(second, 1)
+	s.until(second, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "hv2" })
+	if !s.hasSaid("hv1 gave it a part of itself that guest hv1-g1 has") {
+		t.Error("nobody told why")
+	}
+	s.awaitMachine("hv1-g2", "gone", absent)
+}
+
+func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
+	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s.run(1)
+	s.untilFree(1)
+	s.awaitMachine("hv1", "available", available)
+	s.awaitMachine("hv2", "available", available)
+	id := s.createGuests("parts", 1)
+	s.untilReady(id, 1)
+	var host string
+	s.until(id, "ready", func(_ store.Cluster, nodes []store.Node) bool { host = nodes[1].HostID; return true })
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		m, err := tx.Machine(ctx, host)
+		if err != nil {
+			return err
+		}
+		return tx.QuarantineMachine(ctx, m, "by admin")
+	})
+	s.until(id, "whole again on another host", func(c store.Cluster, nodes []store.Node) bool {
+		return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].HostID != host && nodes[1].Phase == store.Ready
+	})
+}
+
+func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
+	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 1)
+	s.run(1)
+	s.untilFree(1)
+	s.awaitMachine("hv1", "available", available)
+	id := s.createGuests("parts", 1)
+	s.untilReady(id, 1)
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv1", store.ForMaintenance) })
+	s.awaitMachine("hv1", "waiting", func(m store.Machine) bool { return strings.Contains(m.Reason, "waits until its guests, 1 now") })
+	s.remove(id)
+	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+}

@@ -1,0 +1,279 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/inventory"
+	"muster/internal/store"
+)
+
+// Hypervisors that are machines of their own. A whole machine becomes one when guests are placed on it: it is reserved for them,
+// boots the hypervisor image, and is in use until its last guest has left and it was idle for a while. Then it is switched off,
+// seen off, inspected and erased as after any node, and is a whole machine again. Nobody asks for either: see
+// docs/decisions/103-a-machine-turns.md.
+
+// Keeper makes machines hypervisors.
+type Keeper interface {
+	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported. stuck
+	// is why it cannot go on by itself, "" if it can.
+	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)
+	// End switches the machine off, and returns when it was seen off.
+	End(ctx context.Context, m inventory.Machine) error
+}
+
+// hostLooks is how often a hypervisor is looked at of which nothing is expected.
+const hostLooks = 10 * time.Second
+
+// heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
+// ails, and to switch the machine off would end nodes that work.
+const heardFactor = 10
+
+// hostView is a machine's part of being a hypervisor elsewhere.
+type hostView struct {
+	seen     *store.HostSeen // nil: its agent is not there
+	heard    bool            // some guest on it was heard lately
+	left     time.Time       // when its last guest left; zero: none ever has
+	listened time.Time       // since then agents of its network are heard without a gap
+	alarmed  bool            // too much is, or was, silent there at once to believe it of each
+	crowd    crowd           // of its network; only once the host has been silent for a while, since it is every node's there
+}
+
+func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hostView, error) {
+	var h hostView
+	seen, err := tx.HostSeen(ctx, m.ID)
+	if err == nil {
+		h.seen = &seen
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return h, err
+	}
+	if h.left, err = tx.LeftAt(ctx, m.ID); err != nil {
+		return h, err
+	}
+	if h.listened, err = tx.ListenedSince(ctx, m.Network); err != nil {
+		return h, err
+	}
+	if h.alarmed, err = tx.Alarmed(ctx, m.Network); err != nil {
+		return h, err
+	}
+	limits := w.Grounds[m.Substrate].Limits
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return h, err
+	}
+	if h.seen != nil && now.Sub(later(h.seen.At, h.listened)) >= limits.Silence/2 {
+		if h.crowd, err = w.crowd(ctx, tx, m.Network, limits); err != nil {
+			return h, err
+		}
+	}
+	h.heard, err = tx.GuestsHeard(ctx, m.ID, limits.Silence/2)
+	return h, err
+}
+
+// becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
+func (m machineView) becomeHost() Outcome {
+	return advance(store.Reserved, "becomes a hypervisor, for %s", count(m.guests, "guest")).with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.SoilMachine(ctx, m.ID); err != nil {
+			return err
+		}
+		return tx.StartInspection(ctx, m.ID, false)
+	})
+}
+
+// hostStarts takes the machine to where its agent has reported. That is the end of it, or the deadline is.
+func (w World) hostStarts(ctx context.Context, m machineView) Outcome {
+	ground := w.Grounds[m.Substrate]
+	switch {
+	case m.Suspect != "":
+		return m.endHost("%s", m.Suspect)
+	case m.guests == 0:
+		return m.endIdle("its guests have gone before it began")
+	case m.host.seen != nil && m.host.seen.Boot == m.Boot && m.host.seen.Report != nil:
+		return advance(store.InUse, "is a hypervisor").with(m.wakeGuests)
+	case m.now.After(w.inspectionDeadline(m)):
+		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", ground.Limits.Inspection))
+	}
+	doing, stuck, err := ground.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
+	switch {
+	case err != nil:
+		return retry(err)
+	case stuck != "":
+		return m.hostAgain(stuck)
+	}
+	return waitFor(inspectionLooks, "becomes a hypervisor: %s", doing)
+}
+
+// hostAgain boots the machine once more before it is given up, and with it the guests that are to come.
+func (m machineView) hostAgain(why string) Outcome {
+	if m.Tries >= inspectionTries {
+		return m.suspectHost(why)
+	}
+	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *store.Tx) error {
+		tx.Log(store.Event{Type: "machine.retried", Machine: m.Name, Phase: m.Phase, Text: why + "; is tried once more"})
+		return tx.StartInspection(ctx, m.ID, true)
+	})
+}
+
+// hostWorks is hostStays, with what the host says that it has lost: of that admission gives nothing any more.
+func (w World) hostWorks(_ context.Context, m machineView) Outcome {
+	o := w.hostStays(m)
+	lost, changed := m.lostSince()
+	if !changed {
+		return o
+	}
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		for _, text := range lost {
+			tx.Log(store.Event{Type: "machine.warning", Machine: m.Name, Text: text})
+		}
+		return tx.MarkLost(ctx, m.Machine, m.host.seen.Report.Lost)
+	})
+}
+
+// lostSince says which devices are newly lost, and whether any are, or are back.
+func (m machineView) lostSince() (words []string, changed bool) {
+	if m.host.seen == nil || m.host.seen.Report == nil {
+		return nil, false
+	}
+	for _, d := range m.Facts.Devices {
+		why := m.host.seen.Report.Lost[d.PCI]
+		changed = changed || why != d.Lost
+		if why != "" && d.Lost == "" {
+			words = append(words, fmt.Sprintf("%s %s is lost to guests: %s", d.Kind, d.PCI, why))
+		}
+	}
+	return words, changed
+}
+
+// hostStays keeps the machine while it holds guests, and a while after.
+func (w World) hostStays(m machineView) Outcome {
+	limits := w.Grounds[m.Substrate].Limits
+	if m.host.seen == nil || m.host.seen.Boot != m.Boot {
+		return m.suspectHost("is no hypervisor any more")
+	}
+	silence := limits.Silence
+	if m.host.heard {
+		silence *= heardFactor
+	}
+	spoke := later(m.host.seen.At, m.host.listened)
+	left := silence - m.now.Sub(spoke)
+	switch trouble := m.trouble(); {
+	case m.Suspect != "":
+		return m.endHost("%s", m.Suspect)
+	case left <= 0 && m.host.crowd.many(): // see alive
+		all := m.host.crowd
+		return waitFor(massLooks, "its agent is silent, and it is not given up: %s", all).with(func(ctx context.Context, tx *store.Tx) error {
+			return tx.RaiseAlarm(ctx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
+		})
+	case left <= 0 && m.host.alarmed:
+		return waitFor(alarmLooks, "its agent is silent, and it is not given up before the alarm is over")
+	case left <= 0:
+		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).because(CauseLost)
+	case trouble != "" && !m.host.heard:
+		return m.suspectHost("can hold no guests: " + trouble)
+	case m.guests > 0 && m.Desired != store.ForService:
+		return m.awaitGuests()
+	case m.guests > 0:
+		return waitFor(min(hostLooks, left+time.Millisecond), "holds %s", count(m.guests, "guest"))
+	case m.Desired != store.ForService || m.ToInspect:
+		return m.endIdle("its guests have gone, and it is to be inspected")
+	}
+	idle := m.now.Sub(later(m.host.left, m.PhaseAt))
+	if idle >= limits.Idle {
+		return m.endIdle("was without guests for %s", limits.Idle)
+	}
+	return waitFor(min(hostLooks, left, limits.Idle-idle)+time.Millisecond, "is an idle hypervisor, until %s", m.now.Add(limits.Idle-idle).Format("15:04:05 UTC"))
+}
+
+// trouble is why the host says that it can hold no guest.
+func (m machineView) trouble() string {
+	if m.host.seen.Report == nil {
+		return ""
+	}
+	return m.host.seen.Report.Trouble
+}
+
+// endHost goes on to the machine's end as a hypervisor.
+func (m machineView) endHost(format string, args ...any) Outcome {
+	return advance(store.Releasing, format, args...)
+}
+
+// endIdle is endHost for a host without guests, unless somebody places one on it in this moment.
+func (m machineView) endIdle(format string, args ...any) Outcome {
+	return m.endHost(format, args...).with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.LockDesk(ctx); err != nil {
+			return err
+		}
+		guests, err := tx.GuestsOn(ctx, m.ID)
+		if err == nil && len(guests) > 0 {
+			err = fmt.Errorf("guest %s was placed on it meanwhile", guests[0].Name)
+		}
+		return err
+	})
+}
+
+// suspectHost is endHost for a host that failed: its guests' nodes fail at once, and go elsewhere. Their end is proved when the
+// machine was seen off.
+func (m machineView) suspectHost(why string) Outcome {
+	return m.endHost("%s; is switched off", why).because(CauseInspection).with(func(ctx context.Context, tx *store.Tx) error {
+		return tx.QuarantineMachine(ctx, m.Machine, "as a hypervisor it "+why)
+	})
+}
+
+// hostEnds switches the machine off. What its guests were is gone from then on, and is told so.
+func (w World) hostEnds(ctx context.Context, m machineView) Outcome {
+	if err := w.Grounds[m.Substrate].Keeper.End(ctx, m.Machine.Machine); err != nil {
+		return retry(err)
+	}
+	o := m.inspect("was switched off and seen off; is inspected before it is used again")
+	if m.Suspect != "" {
+		o = advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+	}
+	return o.with(m.wakeGuests).with(func(ctx context.Context, tx *store.Tx) error { return tx.HostIsOff(ctx, m.ID) })
+}
+
+// wakeGuests has the nodes of its guests look again: what they wait for has come, or has gone.
+func (m machineView) wakeGuests(ctx context.Context, tx *store.Tx) error {
+	guests, err := tx.GuestsOn(ctx, m.ID)
+	for _, g := range guests {
+		if g.Holder != "" {
+			tx.Wake(store.NodeKind, g.Holder)
+		}
+	}
+	return err
+}
+
+// turnBack makes the machine whole again.
+func (m machineView) turnBack() Outcome {
+	return waitFor(time.Millisecond, "is a whole machine again").with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.LockDesk(ctx); err != nil { // whoever places guests on it does so before, or sees it whole
+			return err
+		}
+		turned, err := tx.TurnBack(ctx, m.ID)
+		if turned {
+			tx.Log(store.Event{Type: "machine.turned", Machine: m.Name, Text: "is a whole machine again"})
+		}
+		return err
+	})
+}
+
+// awaitsHost says what a guest's node waits for that is placed on a machine which is no hypervisor yet; fails is why it waits in
+// vain. Both are "" where its host is there.
+func (n nodeView) awaitsHost() (waits, fails string) {
+	h := n.host
+	switch {
+	case !h.Turned() || h.Phase == store.InUse:
+		return "", ""
+	case h.Phase == store.Quarantined || h.Phase == store.Maintenance || h.Desired != store.ForService:
+		return "", fmt.Sprintf("machine %s is %s", h.Name, h.Phase)
+	}
+	return fmt.Sprintf("waits for its host %s, which is %s: %s", h.Name, h.Phase, h.Reason), ""
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,128 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// A host that is drained loses its guests, each by itself, and its nodes' handlers see to it. A guest without devices moves to
+// another host while it runs: where to is written first, and what it holds there; then it moves; then its rows do. Its
+// node is ready all the time. A guest with devices is replaced on another host, as a node that is no longer wanted, and its
+// jobs end first.
+
+// moveAgain is how long a guest that could not move waits until it tries again.
+const moveAgain = time.Minute
+
+// roomLooks is how often a guest that has to leave its host and cannot looks for room elsewhere: each look is at every host.
+const roomLooks = 30 * time.Second
+
+// leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
+func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
+	mover := w.ground(n).Mover
+	var cannot, none string // why it cannot move, and why nothing else can take its place either
+	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+		switch {
+		case n.machine.Holding != nil && len(n.machine.Holding.Devices) > 0:
+			cannot = "a guest with devices cannot move"
+		case mover == nil || !mover.Reaches(n.host.Name):
+			cannot = "from there guests cannot move"
+		default:
+			_, cannot, err = w.Admission.Elsewhere(ctx, tx, n.Node, mover.Reaches)
+		}
+		if err == nil && cannot != "" {
+			_, none, err = w.Admission.Elsewhere(ctx, tx, n.Node, nil)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return retry(err)
+	case none != "":
+		return waitFor(roomLooks, "%s is to be empty, and it stays: %s", n.host.Name, none)
+	case cannot != "":
+		return waitFor(nodeLooks, "is replaced on another host").with(func(ctx context.Context, tx *store.Tx) error {
+			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is to be empty, and %s", n.host.Name, cannot))
+			tx.Wake(store.ClusterKind, n.Cluster)
+			return tx.WantNodeAbsent(ctx, n.ID, n.cluster.DrainFor)
+		})
+	}
+	return waitFor(time.Millisecond, "moves to another host").with(func(ctx context.Context, tx *store.Tx) error {
+		// It may be another one by now than a moment ago, or none: then the next look says why.
+		to, why, err := w.Admission.Elsewhere(ctx, tx, n.Node, mover.Reaches)
+		if err != nil || why != "" {
+			return err
+		}
+		host, err := tx.Machine(ctx, to.Machine.Host)
+		if err != nil {
+			return err
+		}
+		n.tell(tx, "node.moving", fmt.Sprintf("moves from %s to %s while it runs", n.host.Name, host.Name))
+		return tx.StartMove(ctx, to)
+	})
+}
+
+// mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have none.
+func (w World) mover(n nodeView) (substrate.Mover, error) {
+	mover := w.ground(n).Mover
+	if mover == nil {
+		return nil, fmt.Errorf("it was on its way to %s, and this controller moves no guests", n.machine.Moves.HostName)
+	}
+	return mover, nil
+}
+
+// move brings a guest to the host that was chosen, however far it has come already.
+func (w World) move(ctx context.Context, n nodeView) Outcome {
+	to := *n.machine.Moves
+	mover, err := w.mover(n)
+	if err != nil {
+		return retry(err)
+	}
+	described, err := w.describe(n)
+	if err != nil {
+		return retry(err)
+	}
+	described.Holding = &to.Holding
+	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	defer cancel()
+	began := time.Now()
+	err = mover.Move(limited, described, n.host.Name, to.HostName)
+	switch {
+	case errors.Is(err, substrate.ErrStays):
+		return waitFor(moveAgain, "could not move to %s: %v", to.HostName, err).with(func(ctx context.Context, tx *store.Tx) error {
+			n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
+			return tx.CallOffMove(ctx, n.MachineID)
+		})
+	case errors.Is(err, substrate.ErrEnded):
+		return n.fail("it ended on its way from %s to %s: %v", n.host.Name, to.HostName, err).because(CauseStopped)
+	case err != nil:
+		return retry(err)
+	}
+	return waitFor(time.Millisecond, "has moved to %s", to.HostName).with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.LockDesk(ctx); err != nil { // whoever places guests sees it at one of its hosts
+			return err
+		}
+		host, err := tx.Machine(ctx, to.Host)
+		if err != nil {
+			return err
+		}
+		g := store.Guest{Machine: n.machine.Machine, Holding: to.Holding}
+		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Holding, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
+		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, time.Since(began).Seconds()))
+		tx.Wake(store.MachineKind, n.host.ID)
+		if err := tx.EndMove(ctx, g); err != nil {
+			return err
+		}
+		return tx.Inform(ctx, n.Cluster)
+	})
+}
+
+// tell logs what happens to a node without a change of its phase.
+func (n nodeView) tell(tx *store.Tx, what, text string) {
+	tx.Log(store.Event{Type: what, Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.machine.Name, Text: text})
+}

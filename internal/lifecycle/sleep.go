@@ -1,0 +1,182 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/store"
+	"muster/internal/substrate"
+)
+
+// A cluster of guests may pause and keep what they have in memory: the head goes first, so that Slurm never sees them silent,
+// and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back again, nodes wake before
+// there is a head, which finds them all where it left them. What cannot sleep goes as in any pause.
+
+// sleepTries is how often a node is put to sleep in vain before it goes as in any pause.
+const sleepTries = 3
+
+// cannotSleep says why a cluster cannot keep its nodes' memory, never or not yet; both are "" if it can.
+func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (never, yet string, err error) {
+	for _, n := range c.nodes {
+		if n.Phase != store.Ready || n.Desired == store.Absent || n.Renew {
+			yet = fmt.Sprintf("node %s is %s", n.Name, n.Phase)
+			if n.Phase == store.Ready {
+				yet = fmt.Sprintf("node %s is about to go", n.Name)
+			}
+		}
+		if n.Role == protocol.Head {
+			continue
+		}
+		m, err := tx.Machine(ctx, n.MachineID)
+		if err != nil {
+			return "", "", err
+		}
+		sleeper := w.Grounds[m.Substrate].Sleeper
+		switch {
+		case m.Host == "":
+			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
+		case sleeper == nil || !sleeper.Rests(m.HostName):
+			return fmt.Sprintf("node %s is on %s, whose guests cannot sleep", n.Name, m.HostName), "", nil
+		case m.Holding != nil && len(m.Holding.Devices) > 0:
+			return fmt.Sprintf("node %s has devices of its host, and what is in them cannot be written", n.Name), "", nil
+		case m.Moves != nil:
+			yet = fmt.Sprintf("node %s moves to another host", n.Name)
+		}
+	}
+	return "", yet, nil
+}
+
+// lull takes a pause that keeps memory a step further, as long as there is a head, or one of the nodes is awake that are to
+// sleep.
+func (c clusterView) lull(head *store.Node, awake []store.Node) Outcome {
+	switch {
+	case head != nil && head.Desired == store.Present:
+		return waitFor(clusterLooks, "stops Slurm").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+	case head != nil:
+		return waitFor(clusterLooks, "gives the head back, once Slurm has stopped if there is one")
+	}
+	var names []string
+	for _, n := range awake {
+		names = append(names, n.Name)
+	}
+	outcome := waitFor(clusterLooks, "%s to fall asleep: %s", nodes(len(awake)), few(names))
+	for _, n := range awake {
+		if !n.Sleeps {
+			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.PutToSleep(ctx, n.ID) })
+		}
+	}
+	return outcome
+}
+
+// asleep counts the nodes that sleep.
+func (c clusterView) asleep() int {
+	count := 0
+	for _, n := range c.nodes {
+		if n.Asleep() {
+			count++
+		}
+	}
+	return count
+}
+
+// orSleeps goes before the handler of a node that is ready. One that is being put to sleep is silent, and nothing is wrong
+// with it.
+func (w World) orSleeps(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
+	return func(ctx context.Context, n nodeView) Outcome {
+		if n.Sleeps && n.Desired == store.Present && n.cluster.Desired == store.ToPause {
+			return w.fallAsleep(ctx, n)
+		}
+		return handle(ctx, n)
+	}
+}
+
+// sleeper is what puts the node to sleep and wakes it. Another controller, on a host that holds guests, may have begun it, and
+// this one have none.
+func (w World) sleeper(n nodeView) (substrate.Sleeper, error) {
+	sleeper := w.ground(n).Sleeper
+	if sleeper == nil || !sleeper.Rests(n.host.Name) {
+		return nil, fmt.Errorf("this controller does not reach the guests of %s", n.host.Name)
+	}
+	return sleeper, nil
+}
+
+// fallAsleep writes a node's memory to disk.
+func (w World) fallAsleep(ctx context.Context, n nodeView) Outcome {
+	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	defer cancel()
+	var bytes int64
+	sleeper, err := w.sleeper(n)
+	if err == nil {
+		bytes, err = sleeper.Sleep(limited, n.ref(), n.host.Name)
+	}
+	final := errors.Is(err, substrate.ErrNoRoom) || errors.Is(err, substrate.ErrRefused) || errors.Is(err, substrate.ErrEnded)
+	switch {
+	case err == nil:
+		o := n.inform(store.Pending, "sleeps: what it has in memory takes %s on %s", size(bytes), n.host.Name)
+		o.asleep = true
+		return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.FellAsleep(ctx, n.Node) })
+	case ctx.Err() != nil || !final && n.Attempts < sleepTries:
+		return retry(err)
+	}
+	return waitFor(time.Millisecond, "cannot sleep: %v", err).with(func(ctx context.Context, tx *store.Tx) error {
+		n.tell(tx, "node.awake", fmt.Sprintf("cannot sleep, and its jobs are queued again: %v", err))
+		tx.Wake(store.ClusterKind, n.Cluster)
+		return tx.WantNodeAbsent(ctx, n.ID, store.AtOnce)
+	})
+}
+
+// nodeAsleep sleeps until its cluster is wanted again, and admission has found it a part of its host.
+func (n nodeView) nodeAsleep() Outcome {
+	if n.cluster.Desired != store.Present {
+		return rest()
+	}
+	return n.next(store.Booting, "wakes on %s", n.host.Name)
+}
+
+// wakeUp lets a node run on that slept.
+func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
+	sleeper, err := w.sleeper(n)
+	if err != nil {
+		return retry(err)
+	}
+	if err := w.Commons.EnsureCommons(ctx, n.Cluster, n.network()); err != nil {
+		return retry(err)
+	}
+	described, err := w.describe(n)
+	if err != nil {
+		return retry(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	defer cancel()
+	err = sleeper.Wake(limited, described, n.host.Name)
+	switch {
+	case errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrEnded):
+		return n.fail("it cannot wake on %s: %v", n.host.Name, err).because(CauseMachine)
+	case err != nil:
+		return retry(err)
+	}
+	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	if err != nil {
+		return retry(err)
+	}
+	awake := n.inform(store.Joining, "is awake, with all that ran on it").with(func(ctx context.Context, tx *store.Tx) error { return tx.WokeUp(ctx, n.ID) })
+	return w.settlePart(ctx, n, seen, awake)
+}
+
+// awaitsSleepers says that a head is to come whose nodes sleep: its Slurm is to find them awake.
+func (w World) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err error) {
+	if n.Role != protocol.Head {
+		return false, nil
+	}
+	err = w.DB.View(ctx, func(tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, n.Cluster)
+		for _, other := range nodes {
+			waits = waits || other.Sleeps && other.Desired == store.Present && (other.Phase == store.Pending || other.Phase == store.Booting)
+		}
+		return err
+	})
+	return waits, err
+}

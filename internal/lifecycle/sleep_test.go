@@ -1,0 +1,328 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/lifecycle"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/substrate"
+	"muster/internal/substrate/fake"
+	"muster/internal/usage"
+)
+
+// sleepers put guests to sleep in the fake world.
+type sleepers struct {
+	*fake.Substrate
+	mu     sync.Mutex
+	fails  map[string]error // by node ID: why it cannot sleep
+	lost   bool             // no node wakes any more
+	stands chan struct{}    // closed when a node that falls asleep stands still until its controller ends; nil: none does
+	slept  map[string]int   // by node ID: how often it was written
+}
+
+func (s *sleepers) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
+	s.mu.Lock()
+	err, stands := s.fails[r.Node], s.stands
+	s.stands = nil
+	s.slept[r.Node]++
+	s.mu.Unlock()
+	if stands != nil {
+		close(stands)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Substrate.Sleep(ctx, r, host)
+}
+
+func (s *sleepers) Wake(ctx context.Context, n substrate.Node, host string) error {
+	s.mu.Lock()
+	lost := s.lost
+	s.mu.Unlock()
+	if lost {
+		return fmt.Errorf("%w: its memory cannot be read", substrate.ErrEnded)
+	}
+	return s.Substrate.Wake(ctx, n, host)
+}
+
+// newSleepingStage has a head's place, two hosts, and guests that sleep.
+func newSleepingStage(t *testing.T, url string) (*stage, *sleepers) {
+	s, g := newGuestStage(t, url, 1, 2)
+	bed := &sleepers{Substrate: g.Substrate, fails: map[string]error{}, slept: map[string]int{}}
+	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground.Sleeper = bed
+	s.world.Grounds[admission.GuestsSubstrate] = ground
+	return s, bed
+}
+
+func (s *stage) pauseKeeping(id string) {
+	s.Helper()
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PauseKeepingMemory(ctx, id) })
+}
+
+// untilAsleep waits until a cluster is paused and so many of its nodes sleep, and none does anything else.
+func (s *stage) untilAsleep(id string, sleeping int) (nodes []store.Node) {
+	s.Helper()
+	s.until(id, "asleep", func(c store.Cluster, all []store.Node) bool {
+		nodes = all
+		return c.Phase == store.Paused && len(all) == sleeping && !slices.ContainsFunc(all, func(n store.Node) bool { return !n.Asleep() })
+	})
+	return nodes
+}
+
+func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, _ := newSleepingStage(t, url)
+		s.run(2)
+		id, before := s.onHV1()
+		s.pauseKeeping(id)
+		nodes := s.untilAsleep(id, 2)
+		for i, n := range nodes {
+			if n.ID != before[i].ID || n.Boot != before[i].Boot || n.Seen.Boot != 0 {
+				t.Errorf("node %s sleeps as %+v", n.Name, n)
+			}
+			if g := s.machine(n.Machine); g.Holding != nil || g.Host != "hv1" {
+				t.Errorf("guest %s holds %+v of %s while it sleeps", g.Name, g.Holding, g.Host)
+			}
+		}
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			use, err := s.admission.InUse(ctx, tx, "default")
+			if use.Nodes != 0 || use.Cores != 0 {
+				t.Errorf("asleep it holds %+v of its project's quota", use)
+			}
+			rows, _ := tx.Usage(ctx, store.UsageOf{Cluster: id, Open: true})
+			for _, r := range rows {
+				if r.Kind == usage.Node && (r.State != usage.Stored || r.Costs()) {
+					t.Errorf("the meter of %s says %s", r.Node, r.State)
+				}
+			}
+			return err
+		})
+		other := s.createGuests("other", 3) // all of hv1, or of hv2
+		s.untilReady(other, 3)
+		s.remove(other)
+		s.until(other, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+
+		if err := s.resume(id); err != nil {
+			t.Fatal(err)
+		}
+		s.untilReady(id, 2)
+		s.until(id, "the same nodes", func(_ store.Cluster, all []store.Node) bool {
+			for i, n := range all[1:] {
+				if n.ID != before[i].ID || n.Boot != before[i].Boot || n.Sleeps || n.HostID != "hv1" {
+					return false
+				}
+			}
+			return true
+		})
+		for _, said := range []string{"sleeps: what it has in memory takes", "and the memory of 2 nodes", "wakes on hv1", "is awake, with all that ran on it"} {
+			if !s.hasSaid(said) {
+				t.Errorf("nobody said %q", said)
+			}
+		}
+		s.pauseKeeping(id) // and again
+		s.untilAsleep(id, 2)
+		s.remove(id)
+		s.awaitMachine("hv1-g1", "gone", absent)
+		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		if left, _ := s.substrate.List(t.Context()); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		storetest.Metered(t, s.db)
+	})
+}
+
+func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s.run(1)
+	id, _ := s.onHV1()
+	s.pauseKeeping(id)
+	s.untilAsleep(id, 2)
+	s.drain("hv1")
+	var refusal *admission.Refusal
+	err := s.resume(id)
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || !strings.Contains(refusal.Error(), "node n1 sleeps on hv1, which has no room for it now: in maintenance") {
+		t.Fatalf("resumed where there is no room: %v", err)
+	}
+	s.untilAsleep(id, 2)
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PatientlyPaused(ctx, id, 0) }) // gives its memory up
+	s.untilPaused(id)
+	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady(id, 2)
+}
+
+func TestAPauseRightAfterAResumeLetsNodesSleepOn(t *testing.T) {
+	t.Parallel()
+	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	stop := s.run(1)
+	id, before := s.onHV1()
+	s.pauseKeeping(id)
+	s.untilAsleep(id, 2)
+	stop() // no controller sees what is asked for in between
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.pauseKeeping(id)
+	s.run(1)
+	for i, n := range s.untilAsleep(id, 2) {
+		if g := s.machine(n.Machine); n.ID != before[i].ID || g.Holding != nil {
+			t.Errorf("node %s sleeps on, and its guest holds %+v", n.Name, g.Holding)
+		}
+	}
+	s.untilFree(1)
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady(id, 2)
+}
+
+func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
+	t.Parallel()
+	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s.run(1)
+	id, before := s.onHV1()
+	s.pauseKeeping(id)
+	s.untilAsleep(id, 2)
+	s.scale(id, 1)
+	s.untilAsleep(id, 2)
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady(id, 1)
+	s.until(id, "with the first of its nodes", func(_ store.Cluster, all []store.Node) bool { return len(all) == 2 && all[1].ID == before[0].ID })
+}
+
+func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
+	t.Parallel()
+	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground.Sleeper = nil
+	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.run(1)
+	id, _ := s.onHV1()
+	s.pauseKeeping(id)
+	s.untilPaused(id)
+	if !s.hasSaid("cannot be kept, and its jobs are queued again: node n1 is on hv1, whose guests cannot sleep") {
+		t.Error("nobody said why")
+	}
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady(id, 2)
+}
+
+func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
+	t.Parallel()
+	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	var ended atomic.Bool
+	s.jobs = func(store.Node) int {
+		if ended.Load() {
+			return 0
+		}
+		return 1
+	}
+	s.run(1)
+	id, nodes := s.onHV1()
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.WantNodeAbsent(ctx, nodes[1].ID, 0); err != nil {
+			return err
+		}
+		return tx.PauseKeepingMemory(ctx, id)
+	})
+	s.until(id, "told to wait", func(c store.Cluster, all []store.Node) bool {
+		return strings.HasPrefix(c.Reason, "its nodes cannot sleep yet: node n2 is ") && len(all) == 3
+	})
+	ended.Store(true)
+	if left := s.untilAsleep(id, 1); left[0].ID != nodes[0].ID {
+		t.Errorf("%s sleeps", left[0].Name)
+	}
+}
+
+// limitGuests changes the limits of guests; before run.
+func (s *stage) limitGuests(change func(*lifecycle.Limits)) {
+	ground := s.world.Grounds[admission.GuestsSubstrate]
+	change(&ground.Limits)
+	s.world.Grounds[admission.GuestsSubstrate] = ground
+}
+
+func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
+	t.Parallel()
+	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	s.limitGuests(func(l *lifecycle.Limits) { l.KillGrace = 100 * time.Millisecond })
+	s.run(1)
+	id, before := s.onHV1()
+	bed.mu.Lock()
+	bed.fails[before[0].ID] = fmt.Errorf("%w for its memory: 3072 MiB are needed and 3071 MiB are free", substrate.ErrNoRoom)
+	bed.mu.Unlock()
+	s.pauseKeeping(id)
+	if left := s.untilAsleep(id, 1); left[0].ID != before[1].ID {
+		t.Errorf("%s sleeps", left[0].Name)
+	}
+	if !s.hasSaid("cannot sleep, and its jobs are queued again: no room for its memory: 3072 MiB are needed") {
+		t.Error("nobody said why")
+	}
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.untilReady(id, 2)
+	s.until(id, "one of them new", func(_ store.Cluster, all []store.Node) bool {
+		return all[1].ID != before[0].ID && all[2].ID == before[1].ID
+	})
+}
+
+func TestAnotherControllerGoesOnWithASleepThatACrashCutOff(t *testing.T) {
+	t.Parallel()
+	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	stop := s.run(1)
+	id, before := s.onHV1()
+	stands := make(chan struct{})
+	bed.mu.Lock()
+	bed.stands = stands
+	bed.mu.Unlock()
+	s.pauseKeeping(id)
+	<-stands
+	stop()
+	s.run(1)
+	for i, n := range s.untilAsleep(id, 2) {
+		if n.ID != before[i].ID {
+			t.Errorf("node %s is another one", n.Name)
+		}
+	}
+}
+
+func TestANodeWhoseMemoryIsLostIsReplaced(t *testing.T) {
+	t.Parallel()
+	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	s.run(1)
+	id, before := s.onHV1()
+	s.pauseKeeping(id)
+	s.untilAsleep(id, 2)
+	bed.mu.Lock()
+	bed.lost = true
+	bed.mu.Unlock()
+	if err := s.resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.until(id, "ready with others", func(c store.Cluster, all []store.Node) bool {
+		return c.Phase == store.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[2].ID != before[1].ID
+	})
+	if !s.hasSaid("it cannot wake on hv1: it has ended on its way: its memory cannot be read") {
+		t.Error("nobody said why")
+	}
+}

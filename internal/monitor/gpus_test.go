@@ -1,0 +1,34 @@
+package monitor
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
+	"muster/internal/inventory/shapes"
+	"muster/internal/placement"
+	"muster/internal/store"
+)
+
+func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
+	host := store.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal", Facts: shapes.Named("dgx-h100")}}
+	whole := gpusOf(host, store.Machine{})
+	if len(whole) != 8 || whole[5].Address != "r1n1/gpu5" || whole[0].CPUs == "" || whole[0].CPUs == whole[7].CPUs {
+		t.Fatalf("a whole machine's: %+v", whole)
+	}
+	all := host.Facts.GPUs()
+	guest := store.Machine{
+		Machine: inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h", Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
+		Holding: &placement.Holding{Cells: []placement.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
+	}
+	// A guest's last memory node has the lowest bus.
+	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"}, {Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}
+	if diff := cmp.Diff(want, gpusOf(guest, host)); diff != "" {
+		t.Error(diff)
+	}
+	if got := gpusOf(store.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, store.Machine{}); got != nil {
+		t.Errorf("a node in namespaces has %+v", got)
+	}
+}

@@ -1,0 +1,116 @@
+package monitor_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/inventory"
+	"muster/internal/monitor"
+	"muster/internal/placement"
+	"muster/internal/spec"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+// joining is what the agent of a node's first boot sends.
+func joining(t *testing.T, a *identity.Authority, node string) []byte {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err1 := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
+	key, err2 := ssh.NewPublicKey(public)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(protocol.JoinRequest{
+		Node: node, Boot: 1, Token: a.Token(node, 1), HostKey: string(ssh.MarshalAuthorizedKey(key)),
+		CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
+	db := storetest.Open(t, t.TempDir()+"/db")
+	authority, err := identity.Open(identity.NewRoot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if err := db.Update(ctx, func(tx *store.Tx) error {
+		g := store.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
+			Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
+		for _, c := range []string{"c1", "c2"} {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", MungeKey: []byte("k"), CreatedBy: "admin"}); err != nil {
+				return err
+			}
+		}
+		return errors.Join(
+			tx.AddMachine(ctx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "vm", Hosts: true}),
+			tx.AddMachine(ctx, inventory.Machine{ID: "m1", Name: "local-1", Substrate: "local"}),
+			tx.AddGuest(ctx, g, "for a test"),
+			tx.AddSeat(ctx, "c1", store.Seat{Name: "n1", Slot: 3}), tx.AddSeat(ctx, "c1", store.Seat{Name: "n2", Slot: 4}),
+			tx.AddNode(ctx, store.Node{ID: "guest", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: "g1", Machine: "hv-g1"}),
+			tx.AddNode(ctx, store.Node{ID: "local", Cluster: "c1", Name: "n2", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "local-1"}),
+			tx.StartBoot(ctx, "guest", "sha256:00", false), tx.StartBoot(ctx, "local", "sha256:00", false),
+		)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	claims, err := db.Claim(ctx, store.NodeKind, "test", time.Minute, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range claims {
+		if err := db.Update(ctx, func(tx *store.Tx) error {
+			return tx.Settle(ctx, claim, store.Settlement{Phase: store.Booting, Never: true})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := monitor.New(db, authority, "test", slog.New(slog.DiscardHandler))
+	join := func(h http.Handler, node, from string) int {
+		request := httptest.NewRequest(http.MethodPost, "/agent/v1/join", bytes.NewReader(joining(t, authority, node)))
+		request.RemoteAddr = from
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, request)
+		return answer.Code
+	}
+	const own, socket = "10.77.0.3:40000", "@"
+	for _, c := range []struct {
+		what       string
+		handler    http.Handler
+		node, from string
+		want       int
+	}{
+		{"by a socket of the host", m.Handler(), "guest", socket, http.StatusForbidden},
+		{"over a network of machines", m.Handler(), "guest", own, http.StatusForbidden},
+		{"within another cluster", m.HandlerWithin("c2"), "guest", own, http.StatusForbidden},
+		{"from another node's address", m.HandlerWithin("c1"), "guest", "10.77.0.4:40000", http.StatusForbidden},
+		{"a node of the host, from within", m.HandlerWithin("c1"), "local", "10.77.0.4:40000", http.StatusForbidden},
+		{"from its own place", m.HandlerWithin("c1"), "guest", own, http.StatusOK},
+		{"a node of the host, by its socket", m.Handler(), "local", socket, http.StatusOK},
+	} {
+		if got := join(c.handler, c.node, c.from); got != c.want {
+			t.Errorf("%s: status %d, want %d", c.what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+)
+
+// hosting answers a hypervisor with all that it is to hold, as soon as that is newer than what it knows.
+func (m *Monitor) hosting(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	if err != nil {
+		http.Error(w, "after must be a revision", http.StatusBadRequest)
+		return
+	}
+	ctx := r.Context()
+	// From here on it counts as one that holds guests: what it is told it may make before it says so.
+	err = m.db.Update(ctx, func(tx *store.Tx) error {
+		if _, err := hostBoot(ctx, tx, who); err != nil {
+			return err
+		}
+		return tx.MeetHost(ctx, who.Node, who.Boot)
+	})
+	var what protocol.Hosting
+	if err == nil {
+		what, err = m.hostingOf(ctx, who)
+	}
+	if err == nil && what.Revision <= after {
+		waiting, cancel := context.WithTimeout(ctx, longPoll)
+		defer cancel()
+		if !m.board.waitHost(waiting, who.Node, after) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		what, err = m.hostingOf(ctx, who)
+	}
+	m.answer(w, r, what, err)
+}
+
+// hostBoot is the boot of a hypervisor, if it is the one that its agent is of and goes on.
+func hostBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot, error) {
+	boot, err := ownBoot(ctx, tx, who)
+	if err == nil && boot.File.Duty != protocol.Host {
+		err = errRefused
+	}
+	return boot, err
+}
+
+// hostingOf composes what one hypervisor is to hold, from one snapshot.
+func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.Hosting, error) {
+	what := protocol.Hosting{Networks: []protocol.HostedNetwork{}, Images: []protocol.HostedImage{}, Guests: []protocol.HostedGuest{}}
+	networks, images := map[string]bool{}, map[string]bool{}
+	err := m.db.View(ctx, func(tx *store.Tx) error {
+		if _, err := hostBoot(ctx, tx, who); err != nil {
+			return err
+		}
+		revision, all, err := tx.HostedOn(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		what.Revision = revision
+		for _, g := range all {
+			g.Guest.File.Token = m.authority.Token(g.Guest.Node, g.Guest.Boot)
+			what.Guests = append(what.Guests, g.Guest)
+			images[g.Guest.Image] = true
+			if networks[g.Guest.Cluster] {
+				continue
+			}
+			networks[g.Guest.Cluster] = true
+			cluster, err := tx.Cluster(ctx, g.Guest.Cluster)
+			if err != nil {
+				return err
+			}
+			what.Networks = append(what.Networks, protocol.HostedNetwork{Cluster: cluster.ID, Segment: cluster.Segment})
+		}
+		return nil
+	})
+	if err != nil {
+		return what, err
+	}
+	for digest := range images {
+		files, err := m.Images.BootFiles(digest)
+		if err != nil { // the guests that boot it fail by that, and no others
+			m.log.Error("a hypervisor cannot be told of an image", "machine", who.Node, "image", digest, "error", err)
+			continue
+		}
+		what.Images = append(what.Images, protocol.HostedImage{Digest: digest, Root: files.Root, Kernel: files.Kernel, Drivers: files.Drivers})
+	}
+	return what, nil
+}
+
+// hosted writes down what a hypervisor says that there is.
+func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+	var report protocol.HostReport
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&report); err != nil {
+		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	report.Boot = who.Boot // the certificate knows better
+	reply, err := m.recordHosted(r.Context(), who, report)
+	m.answer(w, r, reply, err)
+}
+
+func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport) (protocol.ReportReply, error) {
+	reply := protocol.ReportReply{Every: heartbeat}
+	err := m.db.Update(ctx, func(tx *store.Tx) error {
+		boot, err := hostBoot(ctx, tx, who)
+		if err != nil {
+			return err
+		}
+		if boot.Detail == store.AskedAgain { // not this machine, which lives
+			if _, err := tx.MarkBoot(ctx, who.Node, who.Boot, protocol.StepAgent, ""); err != nil {
+				return err
+			}
+		}
+		before, err := tx.HostSeen(ctx, who.Node)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err := tx.SaveHostReport(ctx, who.Node, report); err != nil {
+			return err
+		}
+		var all []store.Hosted
+		if reply.Revision, all, err = tx.HostedOn(ctx, who.Node); err != nil {
+			return err
+		}
+		for _, g := range all {
+			if changed(before, report, g.Guest.Node) {
+				tx.Wake(store.NodeKind, g.Guest.Node)
+			}
+		}
+		if before.Report == nil || before.Report.Trouble != report.Trouble || !maps.Equal(before.Report.Lost, report.Lost) {
+			tx.Wake(store.MachineKind, who.Node)
+		}
+		return nil
+	})
+	return reply, err
+}
+
+// changed says whether a hypervisor says something else of a node than before.
+func changed(before store.HostSeen, now protocol.HostReport, node string) bool {
+	of := func(states []protocol.HostedState) (found []string) {
+		for _, s := range states {
+			if s.Node == node {
+				text, _ := json.Marshal(s)
+				found = append(found, string(text))
+			}
+		}
+		slices.Sort(found)
+		return found
+	}
+	return before.Report == nil || !slices.Equal(of(before.Report.Guests), of(now.Guests))
+}
