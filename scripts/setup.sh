@@ -12,6 +12,10 @@ declare -A programs=( # package → a file that shows it is there
     [openssh-client]=/usr/bin/ssh
     [procps]=/usr/bin/ps
     [ipxe]=/usr/lib/ipxe/undionly.kpxe
+    # what holds guests
+    [qemu-system-x86]=/usr/bin/qemu-system-x86_64
+    [libvirt-daemon]=/usr/sbin/libvirtd
+    [libvirt-daemon-driver-qemu]='/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so'
 )
 if [[ ${1:-run} == test ]]; then
     programs+=(
@@ -21,7 +25,8 @@ if [[ ${1:-run} == test ]]; then
         [libc6-dev]=/usr/include/stdio.h
         [python3-venv]='/usr/share/doc/python3-venv'
         [tcpdump]=/usr/bin/tcpdump
-        [qemu-system-x86]=/usr/bin/qemu-system-x86_64
+        [libvirt-clients]=/usr/bin/virt-xml-validate
+        [libxml2-utils]=/usr/bin/xmllint
         # what an inspected machine runs
         [nvme-cli]=/usr/sbin/nvme
         [smartmontools]=/usr/sbin/smartctl
@@ -83,6 +88,12 @@ if ((${#missing[@]})); then
         exit 1
     fi
     rm -f "$log"
+fi
+
+if ! getent passwd libvirt-qemu >/dev/null; then # whom QEMU runs as; libvirt-daemon-system would make it, and start services
+    groupadd --system --force kvm
+    groupadd --system --force libvirt-qemu # libvirt does not start without it
+    useradd --system --gid kvm --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin libvirt-qemu
 fi
 
 if [[ ${1:-run} == test && ! ( -x build/venv/bin/schemathesis && -x build/venv/bin/sushy-emulator ) ]]; then

@@ -8,7 +8,8 @@
 //	                        ↑__________________________________________________________________________|
 //
 // On a machine of the node's own it is that machine's init before all this, and switches the machine off at its end. A
-// machine that has booted to be inspected or enrolled is given to package inspection instead.
+// machine that has booted to be inspected or enrolled is given to package inspection instead, one that has booted to hold guests to
+// package hosting, in a process of its own.
 package agent
 
 import (
@@ -74,6 +75,7 @@ func Run(ctx context.Context, o Options) error {
 		listening:   listening,
 		dialer:      func(e []string, i *identity, authority string) (controller, error) { return dialer(e, i, authority) },
 		respond:     true,
+		program:     protocol.AgentPath,
 		end:         end,
 		cut:         func() { _ = cutPower() },
 	})
@@ -112,7 +114,7 @@ type controller interface {
 // world is all that the agent touches outside of itself.
 type world struct {
 	processes   processes
-	machine     hardware
+	machine     ownMachine
 	openConsole func() (io.Writer, error) // of a machine
 	neighbours  interface {
 		set(own string, neighbours []protocol.Neighbour) error
@@ -124,7 +126,8 @@ type world struct {
 	banner    func(ctx context.Context, address string) error
 	listening func(port int) bool
 	dialer    func(endpoints []string, i *identity, authority string) (controller, error)
-	respond   bool // to peers that measure the network
+	respond   bool   // to peers that measure the network
+	program   string // this one, as the machine starts it
 	end       func(machine bool) error
 	cut       func() // takes a machine's power at once, whatever hangs; nil: there is none
 }
@@ -147,6 +150,7 @@ type node struct {
 	accounts daemonAccounts
 	reporter *reporter
 	tester   *tester
+	limits   limits    // of its jobs, where it is such a head
 	head     *headDuty // of Slurm; nil unless this is the head of a cluster with Slurm
 	plain    bool      // the cluster has no scheduler
 
@@ -160,13 +164,14 @@ type node struct {
 	checks []check
 
 	refuse context.CancelCauseFunc // ends the node
+	slept  chan struct{}           // holds one token when this node has slept, and its certificates are to be renewed
 
 	poll  pollState
 	tasks sync.WaitGroup
 }
 
 func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, driven: make(chan struct{}), homeThere: make(chan struct{})}
+	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{})}
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
 	defer func() {
@@ -215,19 +220,25 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	}
 	defer n.controller.Close()
 	n.console.printf("%s, boot %d of node %s", n.boot.Name, n.boot.Boot, n.boot.Node)
-	renewAt, err := n.join(ctx, n.boot.Token)
+	renewAt, err := n.join(ctx)
 	if err != nil {
 		return err
 	}
 	n.console.printf("joined")
 	n.tasks.Go(func() { n.renew(ctx, renewAt, cancel) })
+	if guest(n.boot) {
+		n.tasks.Go(func() { n.keepTime(ctx) })
+	}
 	if n.boot.Duty == protocol.Inspect {
 		return n.inspect(ctx)
 	}
-	select { // what Slurm finds must be all that there is
+	select { // what Slurm finds, and guests can have, must be all that there is
 	case <-n.driven:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if n.boot.Duty == protocol.Host {
+		return n.holdGuests(ctx)
 	}
 	return n.follow(ctx)
 }
@@ -252,11 +263,14 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 		return err
 	}
 	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role, n.plain))
-	n.reporter.setFacts(facts())
+	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.reporter, n.console)
 	if config.Self.Role == protocol.Head && !n.plain {
 		ready := func() bool { return n.world.listening(slurm.Port) }
-		n.head = newHeadDuty(slurm.Control{Runner: n.world.processes}, n.reporter, n.console, ready, n.newestPeers)
+		control := slurm.Control{Runner: n.world.processes}
+		n.limits = limits{n.world.disk, control, time.Now}
+		n.head = newHeadDuty(control, n.reporter, n.console, ready, n.newestPeers)
+		n.head.back = n.limits.put
 		n.console.listen(func(who string) {
 			if who == slurmctld {
 				n.head.look() // it logs what happens to its nodes and jobs

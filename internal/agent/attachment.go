@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
 )
@@ -43,6 +44,9 @@ func lay(a protocol.Attachment) error {
 	if err != nil {
 		return err
 	}
+	if a.NIC == a.MAC {
+		return settle(nic, address, a.Gateway)
+	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name, attributes.HardwareAddr, attributes.ParentIndex = clusterDevice, mac, nic.Attrs().Index
 	cluster := &netlink.Macvlan{LinkAttrs: attributes, Mode: netlink.MACVLAN_MODE_BRIDGE}
@@ -61,4 +65,28 @@ func lay(a protocol.Attachment) error {
 		return fmt.Errorf("address %s: %w", a.Address, err)
 	}
 	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
+}
+
+// settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since
+// nobody there answers ARP.
+func settle(nic netlink.Link, address *netlink.Addr, gateway protocol.Neighbour) error {
+	ip := net.ParseIP(gateway.Address).To4()
+	mac, err := net.ParseMAC(gateway.MAC)
+	if ip == nil || err != nil {
+		return fmt.Errorf("gateway: bad address %q or MAC %q", gateway.Address, gateway.MAC)
+	}
+	err = os.WriteFile("/proc/sys/net/ipv6/conf/"+nic.Attrs().Name+"/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := netlink.LinkSetARPOff(nic); err != nil {
+		return fmt.Errorf("switch ARP off: %w", err)
+	}
+	if err := netlink.AddrReplace(nic, address); err != nil {
+		return fmt.Errorf("address %s: %w", address, err)
+	}
+	if err := netlink.LinkSetUp(nic); err != nil {
+		return err
+	}
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip, HardwareAddr: mac})
 }

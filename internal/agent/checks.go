@@ -27,6 +27,7 @@ type check struct {
 	name    string
 	service string        // whose start or end makes it due at once
 	every   time.Duration // after a pass
+	within  time.Duration // that a probe may take; 0: probeLimit
 	probe   func(context.Context) error
 	due     chan struct{}
 }
@@ -35,7 +36,8 @@ type check struct {
 func (c check) run(ctx context.Context, r *reporter) {
 	pause := probeFirst
 	for {
-		limited, cancel := context.WithTimeoutCause(ctx, probeLimit, fmt.Errorf("no result after %v", probeLimit))
+		within := cmp.Or(c.within, probeLimit)
+		limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no result after %v", within))
 		err := c.probe(limited)
 		cancel()
 		if ctx.Err() != nil {
@@ -81,6 +83,10 @@ func (n *node) probes(config *protocol.Config) []check {
 	}
 	if !n.plain {
 		checks = append(checks, check{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge})
+	}
+	if len(self.GPUs) > 0 {
+		n.reporter.expect(gpusCheck)
+		checks = append(checks, check{name: gpusCheck, every: gpusEvery, within: gpusLimit, probe: n.probeGPUs(self)})
 	}
 	network := check{name: "network", every: networkEvery}
 	switch {

@@ -108,6 +108,28 @@ func (c *client) Findings(ctx context.Context, f protocol.Findings) error {
 	return nil
 }
 
+// Hosting waits for a Hosting with a revision above after; nil if there was none for a while.
+func (c *client) Hosting(ctx context.Context, after int64) (*protocol.Hosting, error) {
+	var h protocol.Hosting
+	status, err := c.call(ctx, pollTimeout, http.MethodGet, protocol.HostingPath+"?after="+strconv.FormatInt(after, 10), nil, &h)
+	if err != nil {
+		return nil, fmt.Errorf("ask which guests are wanted: %w", err)
+	}
+	if status == http.StatusNoContent {
+		return nil, nil
+	}
+	return &h, nil
+}
+
+// Hosted delivers a hypervisor's report.
+func (c *client) Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error) {
+	var reply protocol.ReportReply
+	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.HostedPath, r, &reply); err != nil {
+		return reply, fmt.Errorf("report guests: %w", err)
+	}
+	return reply, nil
+}
+
 // call asks the replica that worked last; if there is none, all in turn until one answers. Whatever a replica answers
 // is final, except that it is in trouble itself (5xx).
 func (c *client) call(ctx context.Context, timeout time.Duration, method, path string, in, out any) (int, error) {

@@ -43,6 +43,8 @@ type fakeController struct {
 	reports map[string]protocol.Report
 	joins   map[string]int // by node
 	count   map[string]int // reports by node
+	wanted  map[string]protocol.Hosting
+	hosted  map[string]protocol.HostReport
 	stale   map[string]bool
 	every   time.Duration
 }
@@ -66,7 +68,8 @@ func newFakeController(t testing.TB) *fakeController {
 	return &fakeController{
 		authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), ca: ca, caKey: key, hostCA: hostCA,
 		life: time.Hour, changed: make(chan struct{}), tokens: map[string]string{}, configs: map[string]*protocol.Config{},
-		reports: map[string]protocol.Report{}, joins: map[string]int{}, count: map[string]int{}, stale: map[string]bool{},
+		reports: map[string]protocol.Report{}, joins: map[string]int{}, count: map[string]int{},
+		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{},
 	}
 }
 
@@ -105,6 +108,8 @@ func (f *fakeController) routes() http.Handler {
 	mux.HandleFunc("POST /agent/v1/join", f.join)
 	mux.HandleFunc("GET /agent/v1/config", f.config)
 	mux.HandleFunc("POST /agent/v1/report", f.report)
+	mux.HandleFunc("GET "+protocol.HostingPath, f.hosting)
+	mux.HandleFunc("POST "+protocol.HostedPath, f.host)
 	return mux
 }
 
@@ -165,6 +170,39 @@ func peer(r *http.Request) string {
 		return ""
 	}
 	return r.TLS.PeerCertificates[0].Subject.CommonName
+}
+
+// hosting answers with what a hypervisor is to hold, or at the next change with nothing new.
+func (f *fakeController) hosting(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	wanted, changed, stale := f.wanted[peer(r)], f.changed, f.stale[peer(r)]
+	f.mu.Unlock()
+	switch {
+	case stale:
+		w.WriteHeader(http.StatusGone)
+	case strconv.FormatInt(wanted.Revision, 10) != r.URL.Query().Get("after"):
+		_ = json.NewEncoder(w).Encode(wanted)
+	default:
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (f *fakeController) host(w http.ResponseWriter, r *http.Request) {
+	var report protocol.HostReport
+	if err := json.NewDecoder(r.Body).Decode(&report); err != nil || peer(r) == "" {
+		http.Error(w, "bad report", http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	f.hosted[peer(r)] = report
+	reply := protocol.ReportReply{Every: time.Second, Revision: f.wanted[peer(r)].Revision}
+	f.mu.Unlock()
+	f.bell()
+	_ = json.NewEncoder(w).Encode(reply)
 }
 
 func (f *fakeController) config(w http.ResponseWriter, r *http.Request) {

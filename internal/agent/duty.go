@@ -20,13 +20,18 @@ func (n *node) wake(ctx context.Context) error {
 		n.console.move(out)
 	}
 	n.world.machine.wake(ctx, n.boot.Name, n.console.printf)
+	if n.boot.Duty == protocol.Host {
+		if err := n.world.machine.bridge(); err != nil {
+			return err
+		}
+	}
 	n.tasks.Go(func() { n.world.machine.keepLease(ctx, n.console.printf) })
-	if n.boot.Duty != protocol.ServeNode {
+	if n.boot.Duty != protocol.ServeNode && n.boot.Duty != protocol.Host {
 		return nil // an inspection loads drivers itself, and needs no cluster
 	}
 	n.tasks.Go(func() {
 		defer close(n.driven)
-		n.world.machine.drivers(ctx)
+		n.world.machine.drivers(ctx, n.console.printf)
 	})
 	if n.boot.Attachment == nil {
 		return nil

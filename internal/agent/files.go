@@ -133,6 +133,8 @@ const (
 	mungeKeyFile  = "/etc/munge/munge.key"
 	slurmFile     = "/etc/slurm/slurm.conf"
 	cgroupFile    = "/etc/slurm/cgroup.conf"
+	commandFile   = "/usr/local/bin/muster"
+	gresFile      = "/etc/slurm/gres.conf"
 	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
 	clientFile    = "/run/muster/slurm.conf" // on nodes, until slurmd has fetched the head's
 	mungeSocket   = "/run/munge/munge.socket.2"
@@ -166,6 +168,8 @@ UseDNS no
 MaxStartups 500:30:2000
 MaxSessions 100
 AcceptEnv LANG LC_*
+# GPUs have the numbers that Slurm knows them by, instead of the fastest coming first.
+SetEnv CUDA_DEVICE_ORDER=PCI_BUS_ID
 AllowAgentForwarding no
 X11Forwarding no
 PrintMotd no

@@ -28,13 +28,17 @@ func (b *backoff) wait(ctx context.Context) error {
 func (b *backoff) reset() { b.pause = 0 }
 
 // join tries until it is answered, and returns when the certificate is to be renewed.
-func (n *node) join(ctx context.Context, token string) (renewAt time.Time, err error) {
+func (n *node) join(ctx context.Context) (renewAt time.Time, err error) {
 	request, err := n.identity.request(n.boot.Node)
 	if err != nil {
 		return time.Time{}, err
 	}
 	var pause backoff
 	for first := true; ; first = false {
+		token := ""
+		if n.identity.shown() == nil { // or no more: for the key that used it first it is good as long as the boot
+			token = n.boot.Token
+		}
 		reply, err := n.controller.Join(ctx, protocol.JoinRequest{
 			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey,
 		})
@@ -60,6 +64,11 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 	if err := n.identity.accept(reply.Certificate); err != nil {
 		return time.Time{}, err
 	}
+	if n.boot.Duty == protocol.Host {
+		if err := n.entrust(reply.Certificate); err != nil {
+			return time.Time{}, err
+		}
+	}
 	changed, err := n.system.hostCertificate(reply.HostCertificate)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("write SSH host certificate: %w", err)
@@ -71,13 +80,19 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 	return time.Now().Add(time.Until(reply.NotAfter) * 2 / 3), nil
 }
 
-// renew joins again over the old certificate before it ends, for as long as the node lives.
+// renew joins again over the old certificate before it ends, for as long as the node lives, and when it has slept.
 func (n *node) renew(ctx context.Context, at time.Time, end context.CancelCauseFunc) {
 	for {
-		if sleep(ctx, max(time.Until(at), time.Second)) != nil {
+		timer := time.NewTimer(max(time.Until(at), time.Second))
+		select {
+		case <-timer.C:
+		case <-n.slept:
+		case <-ctx.Done():
+		}
+		if timer.Stop(); ctx.Err() != nil {
 			return
 		}
-		next, err := n.join(ctx, "")
+		next, err := n.join(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return

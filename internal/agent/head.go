@@ -43,6 +43,7 @@ type headDuty struct {
 	console  *console
 	ready    func() bool                                    // slurmctld listens; asking earlier would cost a second
 	newest   func(context.Context) ([]protocol.Peer, error) // asks the controller
+	back     func(context.Context) error                    // is called while there is no pause; nil: nothing is to be done
 
 	mu      sync.Mutex
 	peers   []protocol.Peer
@@ -114,6 +115,11 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	h.reporter.setSlurm(h.slurmOf(view))
 	if fresh := h.fresh(view); len(fresh) > 0 && view.Total > 0 {
 		if err := h.slurm.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
+			h.console.printf("%v", err)
+		}
+	}
+	if !keeps && h.back != nil {
+		if err := h.back(ctx); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -77,6 +78,14 @@ func (i *identity) accept(certificate string) error {
 	return nil
 }
 
+// shown is the certificate that counts; nil before the join, and when it has ended: with it no controller would listen.
+func (i *identity) shown() *tls.Certificate {
+	if c := i.certificate.Load(); c != nil && time.Now().Before(c.Leaf.NotAfter) {
+		return c
+	}
+	return nil
+}
+
 // client is the TLS side of it: the controller must be of the authority that the boot named.
 func (i *identity) client(authority string) (*tls.Config, error) {
 	roots := x509.NewCertPool()
@@ -88,7 +97,7 @@ func (i *identity) client(authority string) (*tls.Config, error) {
 		RootCAs:    roots,
 		ServerName: controllerName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if c := i.certificate.Load(); c != nil {
+			if c := i.shown(); c != nil {
 				return c, nil
 			}
 			return &tls.Certificate{}, nil

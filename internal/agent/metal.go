@@ -16,20 +16,25 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
 )
 
-// hardware is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
+// ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
 // stage, which has mounted /proc, /sys, /dev and /run, and nobody else does what an init does.
-type hardware interface {
+type ownMachine interface {
 	// wake makes the machine what programs expect. What fails is said, and gone without.
 	wake(ctx context.Context, name string, say func(format string, args ...any))
 	// drivers loads what the machine's devices need. It takes a while.
-	drivers(ctx context.Context)
+	drivers(ctx context.Context, say func(format string, args ...any))
 	// attach lays the cluster's network over the machine's.
 	attach(a protocol.Attachment) error
+	// bridge makes the NIC that the machine booted by a port of a bridge.
+	bridge() error
 	// keepLease keeps the machine's own address until ctx ends.
 	keepLease(ctx context.Context, say func(format string, args ...any))
+	// catchUp sets the clock by the machine's own if it is behind that by more than slack, and says by how much it was.
+	catchUp(slack time.Duration) (behind time.Duration, err error)
 	// mountHome mounts /home: from the head if there is a source, else from the machine's own memory or disk.
 	mountHome(source string) error
 }
@@ -40,7 +45,7 @@ func whole(b protocol.Boot) bool { return b.Attachment != nil || b.Duty != proto
 // kernelMachine is the real one.
 type kernelMachine struct{ processes processes }
 
-var _ hardware = kernelMachine{}
+var _ ownMachine = kernelMachine{}
 
 // wake mounts, names, limits and sets up the loopback.
 func (kernelMachine) wake(_ context.Context, name string, say func(format string, args ...any)) {
@@ -147,7 +152,7 @@ const (
 )
 
 // drivers asks modprobe for every device by its alias. Displays keep the console that they have.
-func (m kernelMachine) drivers(ctx context.Context) {
+func (m kernelMachine) drivers(ctx context.Context, say func(format string, args ...any)) {
 	known := map[string]bool{}
 	for range driverRounds {
 		var fresh []string
@@ -158,7 +163,7 @@ func (m kernelMachine) drivers(ctx context.Context) {
 			}
 		}
 		if len(fresh) == 0 {
-			return
+			break
 		}
 		// That no module answers to an alias is usual: its driver is in the kernel, or it needs none.
 		_, _ = m.processes.Run(ctx, append([]string{"modprobe", "-a", "-b", "-q"}, fresh...)...)
@@ -166,6 +171,7 @@ func (m kernelMachine) drivers(ctx context.Context) {
 			return
 		}
 	}
+	accelerators.Drive(ctx, m.processes, "/", say)
 }
 
 // deviceAliases are what devices call themselves to modules.

@@ -22,6 +22,7 @@ type fakeMachine struct {
 	mu      sync.Mutex
 	log     []string
 	away    bool // the head does not serve /home
+	slept   time.Duration
 	banners []string
 }
 
@@ -34,13 +35,23 @@ func (m *fakeMachine) note(words ...string) {
 func (m *fakeMachine) wake(_ context.Context, name string, _ func(string, ...any)) {
 	m.note("wake", name)
 }
-func (m *fakeMachine) drivers(context.Context)       { m.note("drivers") }
-func (m *fakeMachine) mountHome(source string) error { m.note("mount", source); return nil }
+func (m *fakeMachine) drivers(context.Context, func(string, ...any)) { m.note("drivers") }
+func (m *fakeMachine) mountHome(source string) error                 { m.note("mount", source); return nil }
 
 func (m *fakeMachine) attach(a protocol.Attachment) error {
 	m.note("attach", a.Address)
 	return nil
 }
+
+func (m *fakeMachine) catchUp(time.Duration) (time.Duration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slept := m.slept
+	m.slept = 0
+	return slept, nil
+}
+
+func (m *fakeMachine) bridge() error { m.note("bridge"); return nil }
 
 func (m *fakeMachine) keepLease(ctx context.Context, _ func(string, ...any)) { <-ctx.Done() }
 

@@ -34,10 +34,11 @@ func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	n.pausing = pausing{step, cancel}
-	n.reporter.withdraw(protocol.PauseCheckpoint, protocol.PauseHalt)
+	n.reporter.withdraw(protocol.PauseCheckpoint, protocol.PauseHalt, protocol.PauseSleep)
 	steps := map[protocol.PauseStep]func(context.Context) protocol.Check{
 		protocol.PauseCheckpoint: n.checkpoint,
 		protocol.PauseHalt:       n.halt,
+		protocol.PauseSleep:      n.doze,
 	}
 	if run, known := steps[step]; known {
 		n.tasks.Go(func() {
@@ -75,6 +76,20 @@ func (n *node) halt(context.Context) protocol.Check {
 	began := time.Now()
 	n.supervisor.end(slurmctld)
 	return protocol.Check{OK: true, Text: fmt.Sprintf("Slurm has stopped in %.1f s and saved its state", time.Since(began).Seconds())}
+}
+
+// doze is halt for a cluster whose jobs go on when its nodes are awake.
+func (n *node) doze(ctx context.Context) protocol.Check {
+	if n.plain {
+		return n.halt(ctx)
+	}
+	failed := n.limits.lift(ctx)
+	outcome := n.halt(ctx)
+	if failed != nil {
+		outcome.OK = false
+		outcome.Text += fmt.Sprintf("; the time limits of jobs go on while they sleep: %v", failed)
+	}
+	return outcome
 }
 
 // conclude reports a check that comes up once.

@@ -24,6 +24,10 @@ const imageVariable = "MUSTER_TEST_IMAGE"
 // TestMain lets the test's own binary be the agent inside the nodes that it boots, and the parent of orphans.
 func TestMain(m *testing.M) {
 	switch {
+	case len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "host":
+		os.Exit(guestsMain())
+	case os.Getenv(hostVariable) != "":
+		os.Exit(hostMain())
 	case len(os.Args) == 2 && os.Args[1] == "agent":
 		os.Exit(agentMain())
 	case os.Getenv(orphanVariable) != "":
@@ -38,6 +42,13 @@ type rack struct {
 	controller      *fakeController
 	binary          string
 	key             ssh.Signer // alice's
+	pretends        map[string]pretence
+}
+
+// pretence is hardware that the kernel seems to show to a node.
+type pretence struct {
+	tree    string   // with its sys and proc/driver
+	devices []string // that nobody reads: "/dev/nvidia0"
 }
 
 func newRack(t testing.TB) *rack {
@@ -111,22 +122,33 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 	bind := func(to, from string, options ...string) object {
 		return object{"destination": to, "type": "bind", "source": from, "options": append([]string{"bind"}, options...)}
 	}
+	args, sys := []string{"/usr/sbin/muster", "agent"}, object{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro"}}
+	var seeming []object
+	if p, ok := r.pretends[p.Name]; ok {
+		caps = append(caps, "CAP_SYS_ADMIN")
+		sys = bind("/sys", p.tree+"/sys", "ro")
+		seeming = append(seeming, bind("/tree", p.tree, "ro"))
+		args = []string{"sh", "-c", "mount --bind /tree/proc/driver /proc/driver && exec muster agent"} // which runc refuses to do
+		for _, device := range p.devices {
+			seeming = append(seeming, bind(device, "/dev/null"))
+		}
+	}
 	text, err := json.Marshal(object{
 		"ociVersion": "1.0.2", "hostname": p.Name, "root": object{"path": dir + "/root"},
 		"process": object{
-			"args": []string{"/usr/sbin/muster", "agent"}, "cwd": "/", "user": object{"uid": 0, "gid": 0},
+			"args": args, "cwd": "/", "user": object{"uid": 0, "gid": 0},
 			"env":          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
 			"capabilities": object{"bounding": caps, "effective": caps, "permitted": caps},
 		},
-		"mounts": []object{
+		"mounts": append([]object{
 			{"destination": "/proc", "type": "proc", "source": "proc"},
-			{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro"}},
+			sys,
 			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=755", "size=64k"}},
 			{"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": []string{"newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 			{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": []string{"mode=1777"}},
 			bind("/run", dir+"/run"), bind(protocol.SocketDir, r.dir+"/sockets", "ro"),
 			bind("/usr/sbin/muster", r.binary, "ro"), bind("/home", r.dir+"/home"),
-		},
+		}, seeming...),
 		"linux": object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network", "path": "/run/netns/" + r.net + p.Name}}},
 	})
 	must(t, err)

@@ -86,11 +86,16 @@ func (c *child) Err() error {
 	case c.status.Exited() && c.status.ExitStatus() == 0:
 		return nil
 	case c.status.Exited():
-		return fmt.Errorf("exit status %d", c.status.ExitStatus())
+		return exited(c.status.ExitStatus())
 	default:
 		return fmt.Errorf("killed by %v", c.status.Signal())
 	}
 }
+
+// exited is the exit status of a process that failed.
+type exited int
+
+func (e exited) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func (c *child) Signal(sig syscall.Signal) {
 	c.reaper.mu.Lock()

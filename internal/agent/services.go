@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/hardware"
 	"muster/internal/slurm"
 )
 
@@ -55,11 +56,12 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 	if whole(n.boot) {
 		self.CPUs, self.MemoryMiB = 0, 0 // slurmd finds all that there is by itself, sockets and cores included
 	}
+	gpus := slurmGPUs(n.gpus(config.Self), hardware.Read(n.tree()).Layout)
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
 	return append(list, service{
 		name:    slurmd,
-		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(self), "--conf-server", head}},
-		wait:    n.beforeSlurmd(config, head),
+		command: Command{Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", slurm.NodeConf(self, gpus), "--conf-server", head}},
+		wait:    n.beforeSlurmd(config, head, gpus),
 	})
 }
 
@@ -67,7 +69,7 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 // 5 s only. At the first start of a boot it then declares this node's earlier boot dead: a node that comes back within seconds looks to Slurm
 // as if it had never been away, and jobs that died with it would run for ever. Registering makes it alive again. Later
 // starts leave the jobs alone, which outlive slurmd.
-func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.Context) error {
+func (n *node) beforeSlurmd(config *protocol.Config, head string, gpus []slurm.GPU) func(context.Context) error {
 	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
 	buried := false
 	return func(ctx context.Context) error {
@@ -75,6 +77,9 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string) func(context.C
 		case <-n.homeThere:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		if _, err := n.world.disk.write(slurm.NodeGresFile, []byte(slurm.NodeGres(gpus)), 0o644, nil); err != nil {
+			return err
 		}
 		if err := authentic(ctx); err != nil {
 			return err

@@ -25,6 +25,8 @@ type service struct {
 	grace time.Duration
 	// noise are parts of lines that say nothing and come often.
 	noise []string
+	// ended hears how it ended each time that nobody asked it to; nil: nobody needs to know.
+	ended func(error)
 }
 
 // tidy takes a daemon's own name off its line, and says whether the line is worth the console.
@@ -125,6 +127,9 @@ func (s *supervisor) once(ctx context.Context, one *supervised) {
 	s.changed(one.name)
 	if ctx.Err() == nil {
 		s.console.printf("%s ended (%s); it will be started again", one.name, ending(p))
+		if one.ended != nil {
+			one.ended(p.Err())
+		}
 	}
 }
 

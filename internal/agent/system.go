@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"muster/internal/agent/protocol"
@@ -104,6 +105,8 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 		return changed
 	}
 	put("/etc/hosts", hosts(config.Peers), 0o644, nil)
+	failed = errors.Join(failed, s.command())
+	put(gpusFile, gpuList(config.Peers), 0o644, nil)
 	put(knownFile, knownHosts(config.SSH.HostCA), 0o644, nil)
 	old, err := s.disk.read(mpiFile)
 	failed = errors.Join(failed, err)
@@ -118,9 +121,27 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
 	} else {
 		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
-		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup
+		put(slurm.NodeGresFile, slurm.NodeGres(nil), 0o644, nil)
+		gres := put(gresFile, slurm.Gres(), 0o644, nil)
+		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup || gres
 	}
 	return c, failed
+}
+
+// command puts the program that the agent is, where users find programs: for `muster gpus`. One that an image brings stays.
+func (s system) command() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	link := s.disk.path(commandFile)
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(program, link); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // adopt makes Slurm's state this cluster's, before slurmctld starts, which refuses the state of a cluster of another name:

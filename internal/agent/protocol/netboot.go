@@ -48,6 +48,14 @@ type Plan struct {
 	Keep string `json:"keep,omitempty"` // whose root is on the disk: the node's ID
 }
 
+// A guest boots without a network: its hypervisor puts the plan, with the boot's token in it, into its initramfs, and gives
+// it root and agent as disks that cannot be written, known by their serials.
+const (
+	GuestPlan  = "/muster-plan.json" // in the initramfs
+	GuestRoot  = "muster-root"       // serial of the disk that is the image's squashfs
+	GuestAgent = "muster-agent"      // serial of the disk that begins with the agent's program
+)
+
 // NetworkFile is where the init leaves a BootNetwork for the agent.
 const NetworkFile = "/run/muster/network.json"
 
@@ -57,7 +65,8 @@ type BootNetwork struct {
 	MAC     string `json:"mac"`               // the NIC's
 	Address string `json:"address"`           // its lease, with prefix length
 	Gateway string `json:"gateway,omitempty"` // address
-	// By says who named the address: "script" for the boot script, whose lease lasts as long as the boot, or "dhcp".
+	// By says who named the address: "script" for the boot script, whose lease lasts as long as the boot, "dhcp", or "plan" for
+	// a guest, whose address is its own.
 	By           string `json:"by"`
 	Server       string `json:"server,omitempty"`        // address of the DHCP server
 	LeaseSeconds int    `json:"lease_seconds,omitempty"` // from DHCP

@@ -6,6 +6,8 @@
 //	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
 //	GET  /agent/v1/inspection           → Inspection                 what to do, for a boot with duty inspect
 //	POST /agent/v1/findings             Findings                     how far it is, and at last what was found
+//	GET  /agent/v1/hosting?after=N      → Hosting                    the guests of a hypervisor, for a boot with duty host
+//	POST /agent/v1/hosted               HostReport → ReportReply     what there is of them
 //
 // A join answered with 403, or any other call with 410, ends the agent: its boot is no longer wanted.
 //
@@ -49,6 +51,7 @@ const (
 	ServeNode Duty = ""        // be a node of a cluster
 	Inspect   Duty = "inspect" // erase disks if asked, look at the machine, report, and end; Boot.Node is the machine's ID
 	Enrol     Duty = "enrol"   // look at an unknown machine, report, and end; without token or certificate
+	Host      Duty = "host"    // be a hypervisor: hold the guests that Hosting names; Boot.Node is the machine's ID
 )
 
 // Attachment lays the cluster's network over a machine's NIC: a macvlan interface of this MAC and address, without ARP;
@@ -58,6 +61,9 @@ type Attachment struct {
 	MAC     string `json:"mac"`     // the node's on the cluster's network
 	Address string `json:"address"` // the node's, with prefix length
 	Home    string `json:"home"`    // NFS source of /home: "10.77.0.2:/home"; "" where there is none
+	// Gateway is where a guest finds the controllers, whom it cannot ask for by ARP; empty elsewhere. A guest's NIC is cabled to
+	// the cluster's network itself, so NIC and MAC are the same, and nothing is laid over it.
+	Gateway Neighbour `json:"gateway,omitzero"`
 }
 
 // JoinRequest exchanges the one-time token for a client certificate.
@@ -121,6 +127,7 @@ type PauseStep string
 const (
 	PauseCheckpoint PauseStep = "checkpoint" // run the image's CheckpointHook while the jobs run
 	PauseHalt       PauseStep = "halt"       // the nodes are gone: stop slurmctld, which saves its state
+	PauseSleep      PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop slurmctld
 )
 
 // CheckpointHook is an image's program that lets running jobs save their work before they are queued again. It runs on
@@ -145,6 +152,7 @@ type Peer struct {
 	Queue     string `json:"queue,omitempty"`
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
+	GPUs      []GPU  `json:"gpus,omitempty"` // that the node is to have, by their PCI addresses
 	// Ready says that it was handed over and stays. The heads of plain clusters alone hear of it at once.
 	Ready bool `json:"ready,omitempty"`
 	// Drain asks that no new job starts on it and that running ones end. DrainKill ends what still runs there:
@@ -193,6 +201,9 @@ type NodeFacts struct {
 	CPUs      int    `json:"cpus,omitempty"`       // that programs may run on
 	MemoryMiB int    `json:"memory_mib,omitempty"` // that the kernel shows; a limit may be lower
 	Virtual   bool   `json:"virtual,omitempty"`    // a hypervisor is below: who else is on its host is not known
+
+	GPUs  []GPUFacts `json:"gpus,omitempty"`  // by their PCI addresses, at most MostGPUs
+	Ports []Port     `json:"ports,omitempty"` // of adapters that do RDMA, at most MostPorts
 }
 
 // Check is one health check's latest result.

@@ -34,7 +34,7 @@ const offAfter = 10 * time.Second
 
 type boot struct {
 	console console
-	server  *server // nil until it is known
+	server  *server // nil until it is known, and of a guest
 }
 
 // guarded turns a panic into an error: nobody would start this process again.
@@ -61,32 +61,19 @@ func (b *boot) run(ctx context.Context) error {
 		return err
 	}
 	b.console.say("first stage after %.1f s", time.Since(kernelStart()).Seconds())
-	args, err := parseArguments(string(line))
-	if err != nil {
-		return err
-	}
 	hardware, err := openHardware("/", b.console)
 	if err != nil {
 		return err
 	}
-	network, err := connect(ctx, hardware, args)
+	plan, guest, err := guestPlan(protocol.GuestPlan)
 	if err != nil {
 		return err
 	}
-	b.server = newServer(args, b.console)
-	plan, err := b.server.plan(ctx)
-	if err != nil {
-		return err
-	}
-	b.server.progress(ctx, protocol.StepInit, "")
-
-	hardware.load("loop", "squashfs", "overlay")
-	if plan.Disk {
-		if err = rootOnDisk(ctx, b.server, hardware, plan); err == nil {
-			err = fetchAgent(ctx, b.server, plan.Agent)
-		}
+	var network protocol.BootNetwork
+	if guest {
+		network, err = rootOfGuest(ctx, hardware, plan)
 	} else {
-		err = rootInMemory(ctx, b.server, plan)
+		plan, network, err = b.rootByNetwork(ctx, hardware, string(line))
 	}
 	if err != nil {
 		return err
@@ -94,8 +81,10 @@ func (b *boot) run(ctx context.Context) error {
 	if err := overlay(); err != nil {
 		return err
 	}
-	b.server.progress(ctx, protocol.StepRoot, "")
-	if err := furnish(b.server, plan, network); err != nil {
+	if b.server != nil {
+		b.server.progress(ctx, protocol.StepRoot, "")
+	}
+	if err := furnish(plan, network); err != nil {
 		return err
 	}
 	if err := switchRoot(); err != nil {
@@ -105,11 +94,38 @@ func (b *boot) run(ctx context.Context) error {
 	if err := os.WriteFile(panicFile, restart, 0o644); err != nil {
 		return err
 	}
-	b.console.say("the agent takes over after %.1f s", time.Since(b.server.started).Seconds())
+	b.console.say("the agent takes over after %.1f s", time.Since(kernelStart()).Seconds())
 	err = unix.Exec(protocol.AgentPath, []string{protocol.AgentPath, "agent"}, []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=linux",
 	})
 	return fmt.Errorf("start %s: %w", protocol.AgentPath, err)
+}
+
+// rootByNetwork fetches what the kernel's command line leads to, and lays the root's layers. The plan it returns has the
+// boot's token in it.
+func (b *boot) rootByNetwork(ctx context.Context, h *hardware, line string) (plan protocol.Plan, network protocol.BootNetwork, err error) {
+	args, err := parseArguments(line)
+	if err != nil {
+		return plan, network, err
+	}
+	if network, err = connect(ctx, h, args); err != nil {
+		return plan, network, err
+	}
+	b.server = newServer(args, b.console)
+	if plan, err = b.server.plan(ctx); err != nil {
+		return plan, network, err
+	}
+	plan.Boot.Token = args.token
+	b.server.progress(ctx, protocol.StepInit, "")
+
+	h.load("loop", "squashfs", "overlay")
+	if !plan.Disk {
+		return plan, network, rootInMemory(ctx, b.server, plan)
+	}
+	if err := rootOnDisk(ctx, b.server, h, plan); err != nil {
+		return plan, network, err
+	}
+	return plan, network, fetchAgent(ctx, b.server, plan.Agent)
 }
 
 const panicFile = "/proc/sys/kernel/panic" // after how many seconds a kernel restarts; 0: never

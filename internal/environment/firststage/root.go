@@ -163,10 +163,8 @@ func overlay() error {
 }
 
 // furnish leaves the agent its boot file in the new /run.
-func furnish(s *server, plan protocol.Plan, network protocol.BootNetwork) error {
-	boot := plan.Boot
-	boot.Token = s.token
-	return errors.Join(writeJSON(protocol.BootFile, boot), writeJSON(protocol.NetworkFile, network))
+func furnish(plan protocol.Plan, network protocol.BootNetwork) error {
+	return errors.Join(writeJSON(protocol.BootFile, plan.Boot), writeJSON(protocol.NetworkFile, network))
 }
 
 // fetchAgent puts the agent into the upper layer, before the overlay is there. It keeps what is there if it is the right one,

@@ -28,6 +28,8 @@ type server struct {
 	http    *http.Client
 	console console
 	pause   func(ctx context.Context, d time.Duration) error
+	// patience is how long something is tried that gets no further; 0: as long as it takes.
+	patience time.Duration
 	// nothingFor is how long the answer "nothing to boot" is asked again: a controller may be late.
 	nothingFor time.Duration
 }
@@ -90,6 +92,7 @@ func (f final) Unwrap() error { return f.error }
 func (s *server) again(ctx context.Context, what string, try func() (further bool, err error)) error {
 	wait := pauseFirst
 	news := often{every: sayEvery}
+	moved := time.Now()
 	for {
 		further, err := try()
 		if err == nil {
@@ -99,7 +102,10 @@ func (s *server) again(ctx context.Context, what string, try func() (further boo
 			return fmt.Errorf("%s: %w", what, f.error)
 		}
 		if further {
-			wait = pauseFirst
+			wait, moved = pauseFirst, time.Now()
+		}
+		if s.patience > 0 && time.Since(moved) > s.patience {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		if news.now() {
 			s.console.say("%s: %v; trying again", what, err)

@@ -52,6 +52,9 @@ func Accept(ctx context.Context, squashfs string, m Manifest, report func(Verdic
 	if len(m.Programs) > 0 {
 		checks = append([]Check{promised(m.Programs)}, checks...)
 	}
+	if len(m.Carries) > 0 {
+		checks = append([]Check{driven(m.Carries)}, checks...)
+	}
 	failed := 0
 	for _, c := range checks {
 		start := time.Now()

@@ -71,6 +71,9 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 	}
 	var kernel, drivers *File
 	if r.Kernel != "" {
+		if err := findDrivers(root, r.Drivers); err != nil {
+			return none, err
+		}
 		say("packing kernel and drivers")
 		if kernel, drivers, err = takeKernel(ctx, root, image); err != nil {
 			return none, err
@@ -101,7 +104,7 @@ func (b Builder) build(ctx context.Context, r *Recipe, out string) (Manifest, er
 	}
 	m.Name, m.Summary, m.Created = r.Name, r.Summary, r.Epoch.UTC()
 	m.Requires, m.Programs, m.Checks = r.Requires, r.Programs, r.Checks
-	m.Kernel, m.Drivers = kernel, drivers
+	m.Kernel, m.Drivers, m.Carries = kernel, drivers, append([]string{}, r.Drivers...)
 	if err := errors.Join(m.write(image), os.Rename(image, out)); err != nil {
 		return none, err
 	}

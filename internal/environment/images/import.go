@@ -98,18 +98,19 @@ func fetch(ctx context.Context, source, image string) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	m.Kernel, m.Drivers, err = kernelOf(ctx, target, image)
+	m.Carries = []string{} // unless it has a kernel
+	err = kernelOf(ctx, target, image, &m)
 	return m, err
 }
 
-// kernelOf takes the kernel and its modules out of a squashfs, if it has them.
-func kernelOf(ctx context.Context, squashfs, image string) (kernel, drivers *File, err error) {
+// kernelOf takes the kernel and its modules out of a squashfs, if it has them, and sees which drivers are among them.
+func kernelOf(ctx context.Context, squashfs, image string, m *Manifest) error {
 	var listed bytes.Buffer
 	if err := (command{args: []string{"unsquashfs", "-l", squashfs, "boot"}, stdout: &listed}).run(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if !strings.Contains(listed.String(), "squashfs-root/boot/vmlinuz-") {
-		return nil, nil, nil
+		return nil
 	}
 	root := filepath.Join(filepath.Dir(image), "root")
 	unpack := command{args: []string{
@@ -117,9 +118,12 @@ func kernelOf(ctx context.Context, squashfs, image string) (kernel, drivers *Fil
 		"boot", "lib/modules", "usr/lib/modules", "lib/firmware", "usr/lib/firmware",
 	}}
 	if err := unpack.run(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
-	return takeKernel(ctx, root, image)
+	var err1, err2 error
+	m.Carries, err1 = carried(root)
+	m.Kernel, m.Drivers, err2 = takeKernel(ctx, root, image)
+	return errors.Join(err2, err1)
 }
 
 // kindOf tells files by their content, as names lie: "squashfs", "tar", or the program that unpacks to a tar.

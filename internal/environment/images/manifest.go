@@ -31,15 +31,18 @@ var (
 // Manifest says what an image is. For images built from a recipe it follows from the squashfs and the recipe alone, so
 // two builds with the same digest have the same manifest.
 type Manifest struct {
-	Format   int               `json:"format"`
-	Name     string            `json:"name"`
-	Summary  string            `json:"summary,omitempty"`
-	Arch     string            `json:"arch,omitempty"`    // amd64, arm64; empty: not known
-	Digest   string            `json:"digest"`            // of root.squashfs, "sha256:" and 64 hex digits
-	Size     int64             `json:"size"`              // of root.squashfs, bytes
-	Created  time.Time         `json:"created"`           // the recipe's epoch, or the time written in a foreign squashfs
-	Kernel   *File             `json:"kernel,omitempty"`  // what a machine boots; nil: the image is for nodes on their host's kernel
-	Drivers  *File             `json:"drivers,omitempty"` // what its first stage loads; there if and only if there is a kernel
+	Format  int       `json:"format"`
+	Name    string    `json:"name"`
+	Summary string    `json:"summary,omitempty"`
+	Arch    string    `json:"arch,omitempty"`    // amd64, arm64; empty: not known
+	Digest  string    `json:"digest"`            // of root.squashfs, "sha256:" and 64 hex digits
+	Size    int64     `json:"size"`              // of root.squashfs, bytes
+	Created time.Time `json:"created"`           // the recipe's epoch, or the time written in a foreign squashfs
+	Kernel  *File     `json:"kernel,omitempty"`  // what a machine boots; nil: the image is for nodes on their host's kernel
+	Drivers *File     `json:"drivers,omitempty"` // what its first stage loads; there if and only if there is a kernel
+	// Carries are drivers of GPUs and HCAs, as inventory.Drivers names them: modules of its kernel. nil: made before images
+	// told of them.
+	Carries  []string          `json:"carries"`
 	Requires Requires          `json:"requires,omitzero"`
 	Programs []string          `json:"programs,omitempty"` // commands that it promises
 	Packages map[string]string `json:"packages,omitempty"` // name → version

@@ -35,6 +35,7 @@ type Recipe struct {
 	Squashfs Squashfs `yaml:"squashfs"`
 
 	Requires Requires `yaml:"requires"`
+	Drivers  []string `yaml:"drivers"`  // of GPUs and HCAs, as inventory.Drivers names them; the build fails without them
 	Programs []string `yaml:"programs"` // commands that must be there; the build fails without them
 	Checks   []Check  `yaml:"checks"`
 
@@ -110,6 +111,9 @@ func (r *Recipe) validate() error {
 	}
 	if r.Kernel != "" && !programForm.MatchString(r.kernelPackage()) {
 		return fmt.Errorf("kernel: %q is not the name of a package", r.Kernel)
+	}
+	if err := r.checkDrivers(); err != nil {
+		return err
 	}
 	if err := checkPrograms(r.Programs); err != nil {
 		return err

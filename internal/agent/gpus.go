@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/agent/accelerators"
+	"muster/internal/agent/protocol"
+	"muster/internal/hardware"
+	"muster/internal/inventory"
+	"muster/internal/slurm"
+)
+
+const (
+	gpusCheck = "gpus"
+	gpusEvery = time.Minute
+	gpusLimit = 30 * time.Second // a driver that was not asked for long wakes its GPUs first, one after the other
+)
+
+// tree is where the kernel tells of the node's hardware.
+func (n *node) tree() hardware.Tree { return hardware.Tree(n.world.disk.root) }
+
+// gpus are those that the node sees. A node in namespaces sees its host's, and has those only that it is said to have.
+func (n *node) gpus(self protocol.Peer) []protocol.GPUFacts {
+	if !whole(n.boot) && len(self.GPUs) == 0 {
+		return nil
+	}
+	found := accelerators.GPUs(n.tree())
+	accelerators.Name(found, self.GPUs)
+	return found
+}
+
+// accelerators adds them, and the ports of InfiniBand adapters, to the node's facts.
+func (n *node) accelerators(f protocol.NodeFacts, self protocol.Peer) protocol.NodeFacts {
+	f.GPUs = n.gpus(self)
+	if whole(n.boot) {
+		f.Ports = accelerators.Ports(n.tree())
+	}
+	return f
+}
+
+// probeGPUs sees whether all GPUs that the node is to have are there and answer.
+func (n *node) probeGPUs(self protocol.Peer) func(context.Context) error {
+	return func(ctx context.Context) error {
+		found := n.gpus(self)
+		if err := accelerators.Missing(found, self.GPUs); err != nil {
+			return err
+		}
+		ofNVIDIA := func(g protocol.GPUFacts) bool { return g.Driver == "nvidia" }
+		if !slices.ContainsFunc(found, ofNVIDIA) || !n.world.disk.exists("/usr/bin/nvidia-smi") {
+			return nil
+		}
+		out, failed := n.world.processes.Run(ctx, accelerators.Query()...)
+		memory, err := accelerators.ParseMemory(string(out))
+		if err = cmp.Or(err, failed); err != nil {
+			return err
+		}
+		n.reporter.setMemory(memory)
+		return accelerators.Silent(found, memory)
+	}
+}
+
+// setMemory adds to the facts how much memory GPUs have, by their PCI addresses.
+func (r *reporter) setMemory(mib map[string]int) {
+	r.edit(func(p *protocol.Report) bool {
+		gpus, changed := slices.Clone(p.Facts.GPUs), false // a report that is on its way keeps its own
+		for i, g := range gpus {
+			if now := mib[g.PCI]; now > 0 && now != g.MemoryMiB {
+				gpus[i].MemoryMiB, changed = now, true
+			}
+		}
+		p.Facts.GPUs = gpus
+		return changed
+	})
+}
+
+// slurmGPUs are the node's GPUs that Slurm can give: those with a device.
+func slurmGPUs(found []protocol.GPUFacts, layout inventory.Layout) []slurm.GPU {
+	var gpus []slurm.GPU
+	for _, g := range found {
+		if g.Device != "" {
+			gpus = append(gpus, slurm.GPU{Model: g.Model, Device: g.Device, Cores: slurmCores(layout, g.CPUs)})
+		}
+	}
+	return gpus
+}
+
+// slurmCores are the cores of these CPUs by the numbers that Slurm gives them: it counts cores as they lie, package by
+// package, whatever the kernel calls their threads.
+func slurmCores(layout inventory.Layout, cpus string) string {
+	near, err := inventory.ParseCPUList(cpus)
+	if err != nil || len(near) == 0 {
+		return ""
+	}
+	first := map[[2]int]int{} // core of each package, and of each memory node of it
+	lowest := func(key [2]int, id int) {
+		if old, known := first[key]; !known || id < old {
+			first[key] = id
+		}
+	}
+	for _, c := range layout {
+		lowest([2]int{c.Package, -1}, c.ID)
+		lowest([2]int{c.Package, c.NUMA}, c.ID)
+	}
+	cores := slices.SortedStableFunc(slices.Values(layout), func(a, b inventory.Core) int {
+		return cmp.Or(
+			first[[2]int{a.Package, -1}]-first[[2]int{b.Package, -1}],
+			first[[2]int{a.Package, a.NUMA}]-first[[2]int{b.Package, b.NUMA}],
+			a.Cache-b.Cache, a.ID-b.ID)
+	})
+	var numbers []int
+	for number, c := range cores {
+		if slices.Contains(near, c.ID) {
+			numbers = append(numbers, number)
+		}
+	}
+	return inventory.CPUList(numbers)
+}
+
+// gpusFile lists every GPU of the cluster, for people and for `muster gpus`.
+const gpusFile = "/etc/muster/gpus"
+
+// gpuList renders it. CPUs are those of the GPU's node that are nearest to it, "-" where none are.
+func gpuList(peers []protocol.Peer) string {
+	var b strings.Builder
+	b.WriteString("# Written by muster; changes are overwritten.\n# node gpu address cpus model\n")
+	for _, p := range peers {
+		for i, g := range p.GPUs {
+			fmt.Fprintf(&b, "%s %d %s %s %s\n", p.Name, i, g.Address, cmp.Or(g.CPUs, "-"), cmp.Or(g.Model, "-"))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,328 @@
+// Package hosting is the role of a hypervisor: it makes the guests of this machine be those that the controller wants.
+//
+// What enters: Hostings, one after the other, each a whole desired state, and the files of images from the boot services. What
+// leaves: reports of what is there, and guests, by package hypervisor, each on its cluster's network, by package local.
+//
+//	poll → Hosting ──► look ◄── every second: what is present, and does it run?
+//	                    │
+//	                    ├─► one step for each guest that is not busy: make it, or take it away
+//	                    ▼
+//	                  reports: at once when something has changed, else now and then
+//
+// All that matters is on disk and in the kernel, so this process may be killed at any time: guests run on, and the next one takes
+// them up. Until it has heard what is wanted it changes nothing.
+package hosting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/substrate"
+	"muster/internal/substrate/local"
+)
+
+// Bridge is what clusters' networks are cabled to: the NIC that the machine booted by is a port of it.
+const Bridge = "muster0"
+
+// Controller is whom the hypervisor works for. Every call may be repeated.
+type Controller interface {
+	// Hosting waits for one with a revision above after; nil if there was none for a while.
+	Hosting(ctx context.Context, after int64) (*protocol.Hosting, error)
+	Hosted(ctx context.Context, r protocol.HostReport) (protocol.ReportReply, error)
+}
+
+// Guests is what makes guests: the hypervisor's driver.
+type Guests interface {
+	substrate.Substrate
+	// Emulates says that there is no KVM. The first call may take a while.
+	Emulates() bool
+}
+
+// Images fetches what guests boot from.
+type Images interface {
+	// Fetch returns when the image is here whole; say hears how far it is.
+	Fetch(ctx context.Context, i protocol.HostedImage, say io.Writer) error
+	// Keep removes all images but these.
+	Keep(images []protocol.HostedImage) error
+}
+
+// Options of Run.
+type Options struct {
+	Controller Controller
+	Refused    error // what errors of the Controller wrap when this boot is no longer wanted
+	Boot       int64 // of this machine
+	Guests     Guests
+	Networks   local.Cables
+	Images     Images
+	Dir        string                            // where this package keeps which tries are over
+	Lost       func() (map[string]string, error) // devices that are lost, and why; nil: there are none
+	Trouble    string                            // why no guest can be held here; then Guests, Networks and Images may be nil
+	Console    io.Writer
+	Look       time.Duration // how often guests are looked at; 0: every second
+}
+
+// host is a hypervisor at work.
+type host struct {
+	Options
+	steps  sync.WaitGroup
+	news   chan struct{} // holds one token while something has to be looked at
+	unsaid chan struct{} // holds one token while something may be unsaid
+	poll   poll
+
+	mu       sync.Mutex
+	wanted   *protocol.Hosting // nil: nothing has been heard
+	guests   map[id]*guest
+	networks []string // whose networks are there
+	emulates bool
+	lost     map[string]string
+	looked   bool // what is present has been seen once
+}
+
+// id is a guest's, of whatever boot.
+type id struct{ cluster, node string }
+
+// Run holds guests until ctx ends, or until the controller refuses: an error that is Options.Refused. Guests run on after it.
+func Run(ctx context.Context, o Options) error {
+	if o.Look == 0 {
+		o.Look = time.Second
+	}
+	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
+	if o.Trouble == "" {
+		if err := os.MkdirAll(h.tries(), 0o700); err != nil {
+			return fmt.Errorf("folder of tries: %w", err)
+		}
+	}
+	defer h.steps.Wait()
+	all, within := errgroup.WithContext(ctx)
+	if o.Trouble == "" {
+		all.Go(func() error { return h.work(within) })
+		all.Go(func() error { return h.follow(within) })
+	}
+	all.Go(func() error { return h.tell(within) })
+	if err := all.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (h *host) say(format string, args ...any) { fmt.Fprintf(h.Console, format+"\n", args...) }
+
+func (h *host) tries() string { return filepath.Join(h.Dir, "tries") }
+
+// signal puts a token where one is missing.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// follow takes up each new Hosting.
+func (h *host) follow(ctx context.Context) error {
+	failing := false
+	for {
+		wanted, err := h.poll.ask(ctx, h.Controller, h.revision())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case h.Refused != nil && errors.Is(err, h.Refused):
+			return err
+		case errors.Is(err, errNewer):
+		case err != nil:
+			if !failing {
+				h.say("%v; trying on", err)
+			}
+			if sleep(ctx, time.Second) != nil {
+				return nil
+			}
+		case wanted != nil:
+			h.take(wanted)
+		}
+		failing = err != nil && !errors.Is(err, errNewer)
+	}
+}
+
+func (h *host) revision() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.wanted == nil {
+		return 0
+	}
+	return h.wanted.Revision
+}
+
+// take makes a Hosting what is wanted, unless it is an older one. What is being made and is not wanted any more is given up.
+func (h *host) take(wanted *protocol.Hosting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.wanted != nil && wanted.Revision <= h.wanted.Revision {
+		return
+	}
+	h.wanted = wanted
+	for _, g := range h.guests {
+		g.want = nil
+	}
+	for _, w := range wanted.Guests {
+		h.guest(id{w.Cluster, w.Node}).want = &w
+	}
+	for _, g := range h.guests {
+		if g.giveUp != nil && (g.want == nil || g.want.Boot != g.making) {
+			g.giveUp()
+		}
+	}
+	h.say("%d guests are wanted here", len(wanted.Guests))
+	signal(h.news)
+}
+
+// guest finds or adds one. The caller has the lock.
+func (h *host) guest(i id) *guest {
+	g := h.guests[i]
+	if g == nil {
+		g = &guest{id: i}
+		h.guests[i] = g
+	}
+	return g
+}
+
+// work looks, again and again, and begins what is to be done.
+func (h *host) work(ctx context.Context) error {
+	emulates := h.Guests.Emulates()
+	h.mu.Lock()
+	h.emulates = emulates
+	h.mu.Unlock()
+	tick := time.NewTicker(h.Look)
+	defer tick.Stop()
+	said := ""
+	for {
+		text := ""
+		if err := h.look(ctx); err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != "" && text != said {
+			h.say("%s", text)
+		}
+		said = text
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.news:
+		case <-tick.C:
+		}
+	}
+}
+
+// look sees what is present and begins one step for each guest that is not busy.
+func (h *host) look(ctx context.Context) error {
+	present, err := h.Guests.List(ctx)
+	if err != nil {
+		return fmt.Errorf("look for guests: %w", err)
+	}
+	beside := h.lookBeside(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range present {
+		h.guest(id{r.Cluster, r.Node})
+	}
+	h.looked = h.looked || beside == nil
+	busy := false
+	for i, g := range h.guests {
+		if !g.busy {
+			boot := int64(0)
+			for _, r := range present {
+				if i == (id{r.Cluster, r.Node}) {
+					boot = max(boot, r.Boot)
+				}
+			}
+			h.begin(ctx, g, boot)
+		}
+		busy = busy || g.busy && g.making > 0
+		if !g.busy && g.want == nil && !g.seen.Present {
+			delete(h.guests, i)
+		}
+	}
+	if !busy && h.wanted != nil {
+		err = h.Images.Keep(h.wanted.Images)
+	}
+	signal(h.unsaid)
+	return errors.Join(beside, err)
+}
+
+// lookBeside sees what there is beside guests. What cannot be seen stays as it was seen last: one device that does not tell of
+// itself is not to keep all guests from coming and going.
+func (h *host) lookBeside(ctx context.Context) error {
+	lost, err1 := map[string]string(nil), error(nil)
+	if h.Lost != nil {
+		lost, err1 = h.Lost()
+	}
+	networks, err2 := h.cable(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err1 == nil {
+		h.lost = lost
+	} else {
+		err1 = fmt.Errorf("look for lost devices: %w", err1)
+	}
+	if err2 == nil {
+		h.networks = networks
+	} else {
+		err2 = fmt.Errorf("look for networks: %w", err2)
+	}
+	return errors.Join(err1, err2)
+}
+
+// cable makes the networks that are wanted, takes away those that are not and have no guest, and says what is there. One that
+// cannot be made shows where a guest's try fails.
+func (h *host) cable(ctx context.Context) ([]string, error) {
+	there, err := h.Networks.ListCommons(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	wanted := h.wanted
+	held := map[string]bool{}
+	for i := range h.guests {
+		held[i.cluster] = true
+	}
+	h.mu.Unlock()
+	if wanted == nil {
+		return there, nil
+	}
+	for _, n := range wanted.Networks {
+		held[n.Cluster] = true
+		if err := h.network(ctx, n); err == nil && !slices.Contains(there, n.Cluster) {
+			there = append(there, n.Cluster)
+		}
+	}
+	there = slices.DeleteFunc(there, func(cluster string) bool {
+		return !held[cluster] && h.Networks.RemoveCommons(ctx, cluster) == nil // while a guest's port is there it is refused
+	})
+	slices.Sort(there)
+	return there, nil
+}
+
+// network makes the network of a cluster, whose gateway is behind the uplink.
+func (h *host) network(ctx context.Context, n protocol.HostedNetwork) error {
+	return h.Networks.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
+}
+
+// sleep returns early, with ctx's cause, when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

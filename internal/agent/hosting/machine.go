@@ -1,0 +1,140 @@
+package hosting
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/environment/initramfs"
+	"muster/internal/hardware"
+	"muster/internal/hypervisor"
+	"muster/internal/hypervisor/devices"
+	"muster/internal/inventory"
+	"muster/internal/substrate/local"
+)
+
+// Machine is this machine as one that holds guests.
+type Machine struct {
+	Dir    string // for all that belongs to guests; it is made
+	Server string // base of the boot services, where images are fetched
+	Binary string // the program that becomes a guest's agent
+	// Accel is "kvm" or "tcg"; "": KVM if it works.
+	Accel   string
+	Console io.Writer
+}
+
+// mendEvery is how often it is tried to take back devices that did not come back from their guests.
+const mendEvery = time.Minute
+
+// Options are those that Run needs of the machine. What cannot be had is the options' Trouble: it is for the controller to hear.
+func (m Machine) Options(ctx context.Context) Options {
+	o := Options{Dir: m.Dir, Console: m.Console}
+	if err := m.furnish(ctx, &o); err != nil {
+		o.Trouble = err.Error()
+	}
+	return o
+}
+
+func (m Machine) furnish(ctx context.Context, o *Options) error {
+	log := slog.New(slog.NewTextHandler(m.Console, nil))
+	at := func(name string) string { return filepath.Join(m.Dir, name) }
+	if err := os.MkdirAll(m.Dir, 0o711); err != nil { // QEMU's user passes through
+		return err
+	}
+	images, err := OpenStore(at("images"), m.Server)
+	if err != nil {
+		return err
+	}
+	cables, err := local.NewCables(at("networks"))
+	if err != nil {
+		return err
+	}
+	tools := devices.HostTools{}
+	moved, err := devices.New(devices.Options{
+		Kernel: devices.HostKernel{}, Links: devices.HostLinks{}, Tools: tools,
+		Eraser: devices.HostEraser{Tools: tools, Console: m.Console}, Dir: at("devices"),
+	})
+	if err != nil {
+		return err
+	}
+	// Taps, and packets moved by the kernel. The devices appear when their modules are loaded; without the second it goes slower.
+	if out, err := tools.Run(ctx, "modprobe", "-a", "tun", "vhost_net"); err != nil {
+		fmt.Fprintf(m.Console, "%v %s\n", err, strings.TrimSpace(string(out)))
+	}
+	first, err := initramfs.Archive()
+	if err != nil {
+		return err
+	}
+	guests, err := hypervisor.New(hypervisor.Config{
+		Dir: at("guests"), Images: images.Find, FirstStage: func() ([]byte, error) { return first, nil }, Binary: m.Binary,
+		Facts: facts, Devices: moved, Ports: ports{cables}, Accel: m.Accel, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	o.Guests, o.Networks, o.Images = guests, cables, images
+	o.Lost = func() (map[string]string, error) { return lost(moved) }
+	go mend(ctx, moved, log)
+	return nil
+}
+
+// facts are the machine's, as they are now, less the memory that files take: its own root and the images of guests.
+func facts(context.Context) (inventory.Facts, error) {
+	return less(hardware.Read("/"), hardware.Tree("/").Memory("Shmem")), nil
+}
+
+// less takes memory in files from what guests can have. Half of what the machine keeps for itself is for files.
+func less(f inventory.Facts, filesMiB int) inventory.Facts {
+	_, kept := f.Kept()
+	f.NUMA = slices.Clone(f.NUMA)
+	for i := range f.NUMA {
+		filesMiB -= kept[f.NUMA[i].ID] / 2
+	}
+	for i := range f.NUMA { // where the files are nobody chooses: the first node, which keeps most, is as good a guess as any
+		take := max(0, min(filesMiB, f.NUMA[i].MemoryMiB-kept[f.NUMA[i].ID]))
+		f.NUMA[i].MemoryMiB -= take
+		filesMiB -= take
+	}
+	return f
+}
+
+// ports are the clusters' networks as guests are cabled to them.
+type ports struct{ local.Cables }
+
+func (ports) PortName(node string) string { return local.PortName(node) }
+
+// lost are the devices that did not come back from a guest.
+func lost(driver *devices.Driver) (map[string]string, error) {
+	list, err := driver.List()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, s := range list {
+		if s.State == devices.Lost {
+			all[s.PCI] = s.Reason
+		}
+	}
+	return all, nil
+}
+
+// mend tries again to take back what is lost until ctx ends, and tells each reason once.
+func mend(ctx context.Context, driver *devices.Driver, log *slog.Logger) {
+	said := ""
+	for sleep(ctx, mendEvery) == nil {
+		text := ""
+		if err := driver.Mend(ctx); err != nil && ctx.Err() == nil {
+			text = err.Error()
+		}
+		if text != "" && text != said {
+			log.Warn("devices of this machine are still lost", "error", text)
+		}
+		said = text
+	}
+}

@@ -1,0 +1,134 @@
+package hosting
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/substrate"
+	"muster/internal/substrate/remote"
+)
+
+const (
+	reportEvery = 5 * time.Second        // until the controller says otherwise
+	reportRetry = 250 * time.Millisecond // after a failed report; doubles up to reportEvery
+)
+
+// tell reports until ctx ends, or until the controller refuses to hear more.
+func (h *host) tell(ctx context.Context) error {
+	every, retry := reportEvery, reportRetry
+	var said protocol.HostReport
+	var due time.Time // of the next report, whatever there is to say
+	failing := false
+	for {
+		report, ready := h.report()
+		wait := time.Until(due)
+		if ready && (wait <= 0 || !failing && !reflect.DeepEqual(report, said)) {
+			reply, err := h.Controller.Hosted(ctx, report)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case h.Refused != nil && errors.Is(err, h.Refused):
+				return err
+			case err != nil:
+				if !failing {
+					h.say("%v; trying on", err)
+				}
+				wait, retry = retry, min(2*retry, reportEvery)
+			default:
+				said, retry = report, reportRetry
+				if reply.Every > 0 {
+					every = reply.Every
+				}
+				wait = every
+				h.poll.newest(reply.Revision)
+			}
+			failing, due = err != nil, time.Now().Add(wait)
+		}
+		unsaid := h.unsaid
+		if failing {
+			unsaid = nil // a change does not shorten the pause
+		}
+		timer := time.NewTimer(max(wait, 10*time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-unsaid:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+		timer.Stop()
+	}
+}
+
+// report is what there is; false while that has not been seen.
+func (h *host) report() (r protocol.HostReport, ready bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r = protocol.HostReport{
+		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Trouble: h.Trouble, Guests: []protocol.HostedState{},
+	}
+	if h.wanted != nil {
+		r.Revision = h.wanted.Revision
+	}
+	ready = h.looked || h.Trouble != ""
+	for _, g := range h.guests {
+		r.Guests = append(r.Guests, g.state())
+		ready = ready && (g.known || g.making > 0) // a guest that nobody has looked at would be taken for one that has ended
+	}
+	slices.SortFunc(r.Guests, func(a, b protocol.HostedState) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node))
+	})
+	return r, ready
+}
+
+// state is the guest as it is told of. The caller has the lock.
+func (g *guest) state() protocol.HostedState {
+	s, _ := remote.State(substrate.Ref{Cluster: g.cluster, Node: g.node, Boot: g.making}, g.seen) // numbers and names: it cannot fail
+	s.Detail, s.Doing = cmp.Or(g.stuck, g.blind, s.Detail), g.doing
+	if w := g.want; w != nil && g.over.Boot == w.Boot {
+		s.Try, s.Refused, s.Failed = g.over.Try, g.over.Refused, g.over.Failed
+		if !g.seen.Present {
+			s.Boot = w.Boot
+		}
+	}
+	return s
+}
+
+// errNewer ends a long poll that waits although there is news.
+var errNewer = errors.New("there is a newer Hosting")
+
+// poll is the long poll under way. A report's answer may know of news that the poll missed.
+type poll struct {
+	mu     sync.Mutex
+	after  int64
+	cancel context.CancelCauseFunc // nil: no poll
+}
+
+func (p *poll) ask(ctx context.Context, from Controller, after int64) (*protocol.Hosting, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.set(after, cancel)
+	defer p.set(after, nil)
+	return from.Hosting(ctx, after)
+}
+
+func (p *poll) set(after int64, cancel context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after, p.cancel = after, cancel
+}
+
+func (p *poll) newest(revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil && revision > p.after {
+		p.cancel(errNewer)
+	}
+}

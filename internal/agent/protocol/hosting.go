@@ -1,0 +1,102 @@
+package protocol
+
+import "encoding/json"
+
+// What a hypervisor that is a machine of its own and the controller say to each other. Its boot has the duty host, and
+// Boot.Node is the machine's ID; it joins as a node does.
+//
+//	GET  /agent/v1/hosting?after=N   → Hosting      long poll: 204 after about 25 s without news
+//	POST /agent/v1/hosted            HostReport → ReportReply   every few seconds; at once when something changed
+//
+// Hosting is all that the host is to have. What is present and not in it, whoever made it, is removed: guests first, then
+// networks; of what is removed the host forgets the boots as well, which the controller knows. A Hosting older than the newest
+// one taken up is refused. A guest's boot file has its one-time token, so a
+// Hosting is never logged or written to disk whole.
+
+// Paths of a hypervisor's calls.
+const (
+	HostingPath = "/agent/v1/hosting"
+	HostedPath  = "/agent/v1/hosted"
+)
+
+// Hosting is the whole desired state of one hypervisor.
+type Hosting struct {
+	Revision int64           `json:"revision"`
+	Networks []HostedNetwork `json:"networks"` // one for every cluster that has guests here
+	Images   []HostedImage   `json:"images"`   // that the guests boot; of others nothing need be kept
+	Guests   []HostedGuest   `json:"guests"`
+}
+
+// HostedNetwork is a cluster's network as a hypervisor has it: a bridge of its own, with the NIC that the machine booted by
+// as its uplink. The gateway is not here but behind the uplink: the bridge has neither its address nor its MAC.
+type HostedNetwork struct {
+	Cluster string `json:"cluster"` // ID
+	Segment int    `json:"segment"`
+}
+
+// HostedImage is what guests boot from. The files are fetched by their digests from the boot services, at BlobPath, as the
+// first stage fetches a machine's.
+type HostedImage struct {
+	Digest  string `json:"digest"` // of the image: what HostedGuest.Image names
+	Root    Blob   `json:"root"`
+	Kernel  string `json:"kernel"`  // digest
+	Drivers string `json:"drivers"` // digest of the initramfs with the image's drivers
+}
+
+// HostedGuest is one boot of one guest: what the hypervisor's driver makes of it is a substrate.Node.
+type HostedGuest struct {
+	Cluster string `json:"cluster"` // ID
+	Node    string `json:"node"`    // ID
+	Boot    int64  `json:"boot"`    // a later boot has a higher number; what is there of an earlier one is removed first
+	// Try counts how often it was asked that this boot runs. The host makes it run once a try: one that has ended since, or
+	// could not be made, is made again when Try has grown, and not by the host's own will.
+	Try       int64           `json:"try"`
+	Name      string          `json:"name"`    // host name
+	Machine   string          `json:"machine"` // name of the guest
+	Address   string          `json:"address"` // with prefix length
+	MAC       string          `json:"mac"`
+	Image     string          `json:"image"` // digest
+	CPUs      int             `json:"cpus"`
+	MemoryMiB int             `json:"memory_mib"`
+	Holding   json.RawMessage `json:"holding"` // placement.Holding
+	Asked     json.RawMessage `json:"asked"`   // placement.Guest: what that was chosen for
+	File      Boot            `json:"file"`    // the guest's boot file, token included
+}
+
+// HostReport is what there is on a hypervisor.
+type HostReport struct {
+	Boot int64 `json:"boot"` // of the hypervisor; its certificate knows better
+	// Revision is that of the newest Hosting taken up. From then on the host begins nothing that this Hosting does not want.
+	Revision int64 `json:"revision"`
+	Emulates bool  `json:"emulates,omitempty"` // it has no KVM
+	// Guests are all that are present, in whatever state and whoever made them, and those of the Hosting that are not
+	// present and were tried, or are being made.
+	Guests []HostedState `json:"guests"`
+	// Networks are the clusters, by ID, whose networks are there.
+	Networks []string `json:"networks"`
+	// Lost are devices that did not come back from a guest: PCI address → why.
+	Lost map[string]string `json:"lost,omitempty"`
+	// Trouble is why the host can hold no guest at all, in words: its libvirt does not start. "": it can.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// HostedState is one guest as its hypervisor's driver observes it.
+type HostedState struct {
+	Cluster string          `json:"cluster"`
+	Node    string          `json:"node"`
+	Boot    int64           `json:"boot"` // of what is present, else of what was tried
+	Present bool            `json:"present,omitempty"`
+	Running bool            `json:"running,omitempty"`
+	CPU     string          `json:"cpu,omitempty"`     // limit in force, as substrate.Limits has it
+	Memory  string          `json:"memory,omitempty"`  // the same
+	Holding json.RawMessage `json:"holding,omitempty"` // placement.Holding: what it has; absent before it was given anything
+	Detail  string          `json:"detail,omitempty"`  // why it does not run, or could not be removed
+	// Try is the newest HostedGuest.Try that is over, whether it succeeded or not. Doing is what the next one is at, in
+	// words ("fetches its image: 40 %"); "" if none is going on.
+	Try   int64  `json:"try,omitempty"`
+	Doing string `json:"doing,omitempty"`
+	// Refused says that the host cannot give this boot its part, and why: substrate.ErrRefused. Failed is any other reason why
+	// the newest try came to nothing.
+	Refused string `json:"refused,omitempty"`
+	Failed  string `json:"failed,omitempty"`
+}
