@@ -57,8 +57,14 @@ func newYard(t *testing.T, machines int, flags ...string) *yard {
 // yardOf is newYard with a site file of the test's own.
 func yardOf(t *testing.T, site string, machines int, flags ...string) *yard {
 	t.Helper()
+	return yardWith(t, func(r *rig.Rig) { r.Site = r.File("site.yaml", site) }, machines, flags...)
+}
+
+// yardWith is newYard with a controller of the test's own making, and without a site file unless it names one.
+func yardWith(t *testing.T, prepare func(*rig.Rig), machines int, flags ...string) *yard {
+	t.Helper()
 	r := rig.New(t, "")
-	r.Site = r.File("site.yaml", site)
+	prepare(r)
 	y := &yard{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
 	up := append([]string{"rack", "up", "--machines", fmt.Sprint(machines), "--csv", y.csv}, flags...)
 	t.Cleanup(func() {

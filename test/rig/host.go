@@ -20,8 +20,7 @@ func look(t testing.TB, data string) host {
 	t.Helper()
 	h := host{}
 	local := filepath.Join(data, "local")
-	sum := sha256.Sum256([]byte(local))
-	mark := "muster-" + hex.EncodeToString(sum[:4]) // begins the names of its nodes' control groups
+	mark := markOf(local)
 
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -44,10 +43,12 @@ func look(t testing.TB, data string) host {
 			h["loop device "+path] = true
 		}
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + mark + "*")
-	more, _ := filepath.Glob("/sys/fs/cgroup/" + mark + "*")
-	for _, path := range append(groups, more...) {
-		h["control group "+path] = true
+	for _, mark := range []string{mark, markOf(filepath.Join(data, "guests"))} {
+		groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + mark + "*")
+		more, _ := filepath.Glob("/sys/fs/cgroup/" + mark + "*")
+		for _, path := range append(groups, more...) {
+			h["control group "+path] = true
+		}
 	}
 	for _, args := range [][]string{{"-o", "link"}, {"-o", "addr"}, {"route", "show", "table", "all"}, {"netns", "list"}} {
 		out, err := exec.Command("ip", args...).Output()
@@ -64,6 +65,12 @@ func look(t testing.TB, data string) host {
 		h["process "+p] = true
 	}
 	return h
+}
+
+// markOf begins the names of the control groups of what a driver keeps in a folder.
+func markOf(folder string) string {
+	sum := sha256.Sum256([]byte(folder))
+	return "muster-" + hex.EncodeToString(sum[:4])
 }
 
 // processes lists those that are in a node's control group or name the data directory, but for controllers. The dead

@@ -1,0 +1,135 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/netns"
+	"muster/test/rig"
+)
+
+// Two virtual machines of this host and a head beside them: Slurm and MPI across the machines, then nothing is left.
+func TestAClusterOfVirtualMachines(t *testing.T) {
+	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("virtual machines are not tested: there is no %s; `make setup` installs it", program)
+		}
+	}
+	r := rig.New(t, "")
+	r.Flags = []string{"--local-hypervisor"}
+	controller := r.Start()
+	r.Run("machines", "add", "--local", "1", "--wait")
+	hypervisor := regexp.MustCompile(`(\S+-hv) +vm +available .* 0 of \d+ cores, .*, 0 guests`)
+	r.Eventually(2*time.Minute, "the hypervisor is available", func() bool { return hypervisor.MatchString(r.Run("machines", "list")) })
+	r.Run("create", "-f", filepath.Join(rig.Root(t), "examples/vm.yaml"), "--wait")
+
+	t.Run("nodes are guests, and what they hold is shown", func(t *testing.T) {
+		r := r.In(t)
+		for _, c := range []struct{ args, want string }{
+			{"describe vm", `n2 +\S+-hv +memory node 0: core \d+, 768 MiB`},
+			{"machines list", `(?s)\S+-hv +vm +available .*, 2 guests.*\S+-hv-g1 +vm +in-use .* vm/n1 `},
+		} {
+			if out := r.Run(strings.Fields(c.args)...); !regexp.MustCompile(c.want).MatchString(out) {
+				t.Errorf("muster %s: no %q in\n%s", c.args, c.want, out)
+			}
+		}
+	})
+	t.Run("they are machines of their own", func(t *testing.T) {
+		r := r.In(t)
+		out := r.Run("ssh", "vm", "--", "srun -N2 cat /proc/sys/kernel/random/boot_id; cat /proc/sys/kernel/random/boot_id")
+		if ids := strings.Fields(out); len(ids) != 3 || ids[0] == ids[1] || ids[0] == ids[2] || ids[1] == ids[2] {
+			t.Errorf("their kernels have the boots %v", ids)
+		}
+	})
+	t.Run("one door is open to them", func(t *testing.T) {
+		r := r.In(t)
+		namespaces, err := filepath.Glob(filepath.Join(r.Data, "local/clusters/*/netns"))
+		if err != nil || len(namespaces) != 1 {
+			t.Fatalf("networks of clusters: %v, %v", namespaces, err)
+		}
+		if got := sockets(t, namespaces[0]); got != "tcp 10.77.0.1:7421" {
+			t.Errorf("on the gateway of a cluster's network there listen %q", got)
+		}
+		// From inside, at the ports of a controller that are open elsewhere, and at the gateway's usual ones.
+		address := regexp.MustCompile(`:(\d+)$`).FindStringSubmatch(controller.URL)
+		if address == nil {
+			t.Fatal("where does the controller listen? ", controller.URL)
+		}
+		try := "for p in 22 53 80 111 443 2049 5432 7422 8069 " + address[1] + " 7421; do (echo > /dev/tcp/10.77.0.1/$p) 2>/dev/null && echo $p; done; true"
+		if out := r.Run("ssh", "vm", "--", "srun -N1 bash -c '"+try+"'"); out != "7421\n" {
+			t.Errorf("a guest finds open at its gateway: %q", out)
+		}
+	})
+	t.Run("MPI crosses them, and /home is one", func(t *testing.T) {
+		r := r.In(t)
+		// Not mpi-pingpong, whose many round trips take minutes between emulated machines.
+		job := "echo '" + sum + "' > sum.c; mpicc -o sum sum.c && srun --mpi=pmix -N2 -n2 ./sum"
+		if out := r.Run("ssh", "vm", "--", job); strings.TrimSpace(out) != "sum 3 of 2 ranks" {
+			t.Errorf("%s:\n%s", job, out)
+		}
+		if out := r.Run("ssh", "vm", "--", "echo shared > f; srun -N1 cat f"); out != "shared\n" {
+			t.Errorf("%q", out)
+		}
+	})
+
+	r.Run("delete", "vm", "--wait")
+	if out := r.Run("machines", "list"); !hypervisor.MatchString(out) || strings.Contains(out, "-hv-g") {
+		t.Errorf("guests are left:\n%s", out)
+	}
+}
+
+// sockets lists all that can be reached in a network namespace: ports that listen, and sockets without one.
+func sockets(t *testing.T, namespace string) string {
+	t.Helper()
+	var found []string
+	err := netns.Do(namespace, func() error {
+		for _, kind := range []string{"tcp", "tcp6", "udp", "udp6", "udplite", "raw", "raw6", "icmp"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + kind)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+				fields := strings.Fields(line)
+				const listening = "0A"
+				if strings.HasPrefix(kind, "tcp") && fields[3] != listening {
+					continue
+				}
+				var a, b, c, d, port int
+				if n, _ := fmt.Sscanf(fields[1], "%02X%02X%02X%02X:%04X", &a, &b, &c, &d, &port); n == 5 && kind == "tcp" { // in the host's order
+					found = append(found, fmt.Sprintf("%s %d.%d.%d.%d:%d", kind, d, c, b, a, port))
+					continue
+				}
+				found = append(found, kind+" "+fields[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(found, ", ")
+}
+
+// sum is an MPI program whose answer needs all ranks.
+const sum = `#include <mpi.h>
+#include <stdio.h>
+int main(int c, char **v) {
+	int rank, ranks, mine, all;
+	MPI_Init(&c, &v);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	mine = rank + 1;
+	MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0) printf("sum %d of %d ranks\n", all, ranks);
+	return MPI_Finalize();
+}`

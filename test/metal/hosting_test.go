@@ -1,0 +1,71 @@
+package metal_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+// onePool lets machines be whole or hypervisors. A machine that is emulated emulates its guests, so all is slow.
+const onePool = `
+site: home
+defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+limits: {boot: 5m, hypervisor_idle: 10s}
+classes:
+  - {name: local, select: ["substrate = local"]}
+  - {name: service, select: ["substrate = local"]}
+  - {name: metal, select: ["substrate = metal"]}
+  - {name: parts, select: ["substrate = metal"], hypervisor: true, vm: {cpus: 1, memory: 768MiB}}
+`
+
+// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent is
+// heard over the cluster's network, and takes it away again.
+func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
+	slow(t)
+	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
+	if err != nil {
+		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make image` builds it")
+	}
+	y := yardWith(t, func(r *rig.Rig) {
+		r.Site = r.File("site.yaml", onePool)
+		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
+	}, 1, "--power", "ipmi", "--memory", "3GiB")
+	y.inspected(1)
+	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
+	began := time.Now()
+	tell := func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+
+	y.Run("create", "-f", y.File("parts.yaml", "name: parts\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"))
+	y.Eventually(10*time.Minute, "rack-1 is a hypervisor", func() bool { return y.machine("rack-1").Phase == "in-use" })
+	tell("a hypervisor")
+	out := y.Muster("create", "-f", y.File("whole.yaml", "name: whole\nisolation: metal\nnodes: 1\n"))
+	if out.Code == 0 || !strings.Contains(out.Err, "class metal: 1 asked, 0 free") {
+		t.Errorf("a machine with guests was given to a node: %+v", out)
+	}
+	var c cluster
+	y.Eventually(25*time.Minute, "the guest's agent is here", func() bool {
+		y.Get(&c, "get", "parts")
+		for _, n := range c.Nodes {
+			if n.Name != "head" {
+				return n.Machine == "rack-1-g1" && (n.Phase == "joining" || n.Phase == "testing" || n.Phase == "ready")
+			}
+		}
+		return false
+	})
+	tell("its guest's agent is here")
+	t.Log(y.Run("machines", "list"))
+
+	y.Run("delete", "parts", "--wait", "--timeout", "5m")
+	tell("its guest is gone")
+	y.allOff(1)
+	tell("off, inspected and erased")
+	for _, said := range []string{"becomes a hypervisor, for 1 guest", "is a hypervisor", "was without guests for 10s", "was switched off and seen off", "is a whole machine again"} {
+		y.Eventually(time.Minute, "told that it "+said, func() bool { return strings.Contains(y.Run("events"), said) })
+	}
+	if m := y.machine("rack-1"); m.Release == nil || !m.Release.Clean {
+		t.Errorf("after its release: %+v", m)
+	}
+}
