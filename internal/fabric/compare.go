@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Check says what is wrong with an intent by itself: a key twice or out of range, a partition nobody can tell from another.
+// Check says what is wrong with an intent by itself: a key twice or out of range, so that
+// nobody can tell two partitions apart, or a member that no port can be.
 func (i Intent) Check() error {
 	seen := map[Key]bool{}
 	for _, p := range i.Partitions {
@@ -18,6 +19,19 @@ func (i Intent) Check() error {
 			return fmt.Errorf("%w: partition %s is there twice, so that two tenants would share it", ErrRefused, p.Key)
 		}
 		seen[p.Key] = true
+		for port, as := range p.Members {
+			if err := port.check(); err != nil {
+				return fmt.Errorf("%w: partition %s: %w", ErrRefused, p.Key, err)
+			}
+			if as != Limited && as != Full {
+				return fmt.Errorf("%w: port %s is to be in partition %s as %d, which is neither limited nor full", ErrRefused, port, p.Key, as)
+			}
+		}
+	}
+	for _, port := range i.Managers {
+		if err := port.check(); err != nil {
+			return fmt.Errorf("%w: managers: %w", ErrRefused, err)
+		}
 	}
 	if len(i.Managers) == 0 {
 		return fmt.Errorf("%w: no subnet manager's port is named, and without one in the default partition nothing can be managed", ErrRefused)

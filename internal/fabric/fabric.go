@@ -29,10 +29,18 @@ func ParseGUID(text string) (GUID, error) {
 		digits = strings.Join(parts, "")
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
-	if err != nil || n == 0 || n == 1<<64-1 || len(digits) != 16 && digits == text {
+	if err != nil || GUID(n).check() != nil || len(digits) != 16 && digits == text {
 		return 0, badGUID(text)
 	}
 	return GUID(n), nil
+}
+
+// check says why no port can have this GUID.
+func (g GUID) check() error {
+	if g == 0 || g == 1<<64-1 {
+		return badGUID(g.String())
+	}
+	return nil
 }
 
 func badGUID(text string) error {

@@ -57,6 +57,7 @@ var above = map[string][]string{
 	"internal/gateway/target":          {},
 	"internal/fabric":                  {},
 	"internal/fabric/fabrictest":       {"internal/fabric"},
+	"internal/fabric/fake":             {"internal/fabric"},
 	"internal/centre":                  {"internal/environment/identity", "internal/gateway/target", "internal/store"},
 	"internal/environment/images":      {"internal/environment/initramfs", "internal/inventory", "internal/kmod"},
 	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
