@@ -73,3 +73,19 @@ func TestIntentsThatWouldMixTenantsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAGuestsPortsAreKnownBeforeItIs(t *testing.T) {
+	seen := map[GUID]string{}
+	for _, node := range []string{"n1", "n11", "n2", ""} {
+		for number := range 12 {
+			g := GuestPort(node, number)
+			if g != GuestPort(node, number) || g>>56 != 0x06 {
+				t.Errorf("%s", g)
+			}
+			if other, twice := seen[g]; twice {
+				t.Errorf("%s is port %d of %q and %s", g, number, node, other)
+			}
+			seen[g] = node
+		}
+	}
+}

@@ -37,7 +37,7 @@ var above = map[string][]string{
 	"internal/substrate/onhost":        {"internal/substrate"},
 	"internal/hypervisor":              {"internal/agent/protocol", "internal/environment/initramfs", "internal/inventory", "internal/netns", "internal/placement", "internal/substrate", "internal/substrate/onhost"},
 	"internal/hypervisor/domain":       {"internal/inventory", "internal/placement"},
-	"internal/substrate/remote":        {"internal/agent/protocol", "internal/placement", "internal/substrate"},
+	"internal/substrate/remote":        {"internal/agent/protocol", "internal/fabric", "internal/placement", "internal/substrate"},
 	"internal/substrate/metal":         {"internal/agent/protocol", "internal/environment/power", "internal/inventory", "internal/netns", "internal/substrate"},
 	"internal/substrate/fake":          {"internal/substrate"},
 	"internal/substrate/substratetest": {"internal/substrate"},
@@ -71,7 +71,7 @@ var above = map[string][]string{
 	"internal/login/logintest":         {},
 	"internal/access":                  {},
 	"internal/spec":                    {},
-	"internal/substrate":               {"internal/placement"},
+	"internal/substrate":               {"internal/fabric", "internal/placement"},
 	"images":                           {},
 
 	"internal/hypervisor/devices":             {"internal/agent/inspection", "internal/inventory"},

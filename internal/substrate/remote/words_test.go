@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/fabric"
 	"muster/internal/placement"
 	"muster/internal/substrate"
 	"muster/internal/substrate/remote"
@@ -21,6 +22,20 @@ func described() substrate.Node {
 		Image: "sha256:00", CPUs: 2, MemoryMiB: 768, BootFile: file,
 		Holding: &placement.Holding{Guest: "r1-g1", Share: 2, Cells: []placement.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},
 		Asked:   placement.Guest{CPUs: 2, MemoryMiB: 768, Devices: map[string]int{"gpu": 1}, Locality: placement.Required, Share: 2},
+		Keys:    map[fabric.GUID]fabric.Key{0: 0x0123, 0x0002c903000a0b0d: 0x7ffe},
+	}
+}
+
+func TestAKeyThatIsNoPartitionsIsRefusedByTheHypervisor(t *testing.T) {
+	for _, keys := range []map[string]uint16{{"": 0}, {"": 0x7fff}, {"": 0x8001}, {"0x0": 1}, {"port 1": 1}} {
+		g, err := remote.Guest(described())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Keys = keys
+		if n, err := remote.Node(g); err == nil {
+			t.Errorf("%v: %v", keys, n.Keys)
+		}
 	}
 }
 
