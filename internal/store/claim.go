@@ -18,10 +18,11 @@ const (
 	NodeKind    Kind = "node"
 
 	SnapshotKind Kind = "snapshot"
+	FabricKind   Kind = "fabric"
 )
 
 // Kinds in the order in which a controller looks for work: the widest first.
-var kinds = [...]Kind{ClusterKind, NodeKind, MachineKind, SnapshotKind}
+var kinds = [...]Kind{ClusterKind, NodeKind, MachineKind, SnapshotKind, FabricKind}
 
 // Life is what every entity with a lifecycle has.
 type Life struct {

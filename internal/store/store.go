@@ -247,7 +247,7 @@ func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
 }
 
 // races are the constraints that hold when two transactions reach for the same thing.
-var races = []string{"node_machine_id_key", "cluster_segment", "person_uid_key", "held_pkey"}
+var races = []string{"node_machine_id_key", "cluster_segment", "person_uid_key", "held_pkey", "partition_key", "partition_cluster", "partition_member_sole"}
 
 // lostRace says that the same transaction may well succeed when run again.
 func lostRace(err error) bool {

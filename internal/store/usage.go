@@ -116,7 +116,7 @@ func (tx *Tx) meterNew(ctx context.Context, u usage.Row, table string) error {
 // meter brings the rows of a node, or of a cluster's /home, in line with its phase. It belongs into every transaction that
 // writes one, after it, and takes the instant from the row: so the meter turns when the phase does.
 func (tx *Tx) meter(ctx context.Context, kind Kind, id string) error {
-	if kind == MachineKind {
+	if kind == MachineKind || kind == FabricKind {
 		return nil
 	}
 	type now struct {

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/fabric"
+)
+
+// Fabric is an InfiniBand fabric whose partitions Muster keeps. Revision is intent, Applied and Seen are observation.
+type Fabric struct {
+	Life
+	ID        string
+	Name      string
+	Driver    string
+	Config    map[string]string // what the driver is told
+	Managers  []fabric.GUID     // ports of the subnet managers
+	Desired   Desired
+	Revision  int64 // of what its ports are to hold
+	Applied   int64 // the revision that its manager took last
+	AppliedAt time.Time
+	Seen      int64 // the revision that its manager had when all ports were read last
+	SeenAt    time.Time
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+// FabricPort is a port of an adapter on a fabric.
+type FabricPort struct {
+	GUID      fabric.GUID
+	Fabric    string // ID
+	Adapter   fabric.GUID
+	Number    int
+	Name      string // as the adapter describes itself; not believed
+	MachineID string // "" while nobody knows
+	Machine   string
+	Assigned  bool // an operator said whose it is
+}
+
+// PortSeen is what was read from a port, the last time that it answered.
+type PortSeen struct {
+	GUID     fabric.GUID
+	Entries  []fabric.Entry
+	Capacity int            // slots of the table; 0: not known
+	Answered bool           // in the last reading
+	Surplus  []fabric.Entry // that it holds and must not
+	Missing  []fabric.Entry // that it should hold
+	SeenAt   time.Time      // when this was so first
+	OddAt    time.Time      // since when it holds what it must not, as far as seen; zero: it does not
+}
+
+// ErrInUse is returned for what cannot go because something else needs it; the error's text says what.
+var ErrInUse = errors.New("in use")
+
+const fabricColumns = `id, name, driver, config, managers, desired, revision, applied, applied_at, seen, seen_at, created_at, created_by, ` + lifeColumns
+
+func scanFabric(r scanner) (Fabric, error) {
+	var f Fabric
+	var config, managers string
+	var applied, seen, created, at int64
+	fields := []any{&f.ID, &f.Name, &f.Driver, &config, &managers, &f.Desired, &f.Revision, &f.Applied, &applied, &f.Seen, &seen, &created, &f.CreatedBy}
+	if err := r.Scan(append(fields, f.fields(&at)...)...); err != nil {
+		return f, err
+	}
+	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = instant(applied), instant(seen), instant(created), instant(at)
+	if err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers)); err != nil {
+		return f, fmt.Errorf("row of fabric %s: %w", f.Name, err)
+	}
+	return f, nil
+}
+
+// AddFabric stores a fabric to be kept. ErrExists if the name is taken.
+func (tx *Tx) AddFabric(ctx context.Context, f Fabric) error {
+	config, err1 := json.Marshal(f.Config)
+	managers, err2 := json.Marshal(f.Managers)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, $8, now_ms(), now_ms())`,
+		f.ID, f.Name, f.Driver, string(config), string(managers), string(Present), f.CreatedBy, string(Pending))
+	if taken(err) {
+		err = ErrExists
+	}
+	if err != nil {
+		return fmt.Errorf("add fabric %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// Fabrics lists those that are not deleted, by name.
+func (tx *Tx) Fabrics(ctx context.Context) ([]Fabric, error) {
+	all, err := list(ctx, tx, scanFabric, `SELECT `+fabricColumns+` FROM fabric WHERE phase <> 'deleted' ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list fabrics: %w", err)
+	}
+	return all, nil
+}
+
+// Fabric finds one that is not deleted by name or ID.
+func (tx *Tx) Fabric(ctx context.Context, ref string) (Fabric, error) {
+	f, err := one(ctx, tx, scanFabric, `SELECT `+fabricColumns+` FROM fabric WHERE (name = $1 OR id = $1) AND phase <> 'deleted'`, ref)
+	if err != nil {
+		return f, fmt.Errorf("fabric %s: %w", ref, err)
+	}
+	return f, nil
+}
+
+// HasFabrics says whether there is any; most sites have none, and pay no more than this question.
+func (tx *Tx) HasFabrics(ctx context.Context) (has bool, err error) {
+	if err := tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM fabric WHERE phase <> 'deleted')`).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for fabrics: %w", err)
+	}
+	return has, nil
+}
+
+// WantFabricDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on it.
+func (tx *Tx) WantFabricDeleted(ctx context.Context, f Fabric) error {
+	partitions, err := tx.Partitions(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if p.ClusterID != "" {
+			return fmt.Errorf("fabric %s is used by %s: %w", f.Name, p.Words(), ErrInUse)
+		}
+	}
+	for _, statement := range []string{
+		`DELETE FROM partition_member WHERE fabric_id = $1`,
+		`DELETE FROM partition WHERE fabric_id = $1`,
+		`DELETE FROM port_seen WHERE fabric_id = $1`,
+		`DELETE FROM fabric_port WHERE fabric_id = $1`,
+		`DELETE FROM fabric_snapshot WHERE fabric_id = $1`,
+		`UPDATE fabric SET desired = 'deleted', ` + woken + ` WHERE id = $1`,
+	} {
+		if _, err := tx.exec(ctx, statement, f.ID); err != nil {
+			return fmt.Errorf("remove fabric %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// changeFabric gives what a fabric's ports are to hold a new revision, and has its handler run.
+func (tx *Tx) changeFabric(ctx context.Context, id string) (revision int64, err error) {
+	if err := tx.row(ctx, `UPDATE fabric SET revision = revision + 1, `+woken+` WHERE id = $1 RETURNING revision`, id).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("change what fabric %s is to be: %w", id, err)
+	}
+	return revision, nil
+}
+
+// SaveApplied notes that a fabric's manager has taken a revision.
+func (tx *Tx) SaveApplied(ctx context.Context, id string, revision int64) error {
+	if _, err := tx.exec(ctx, `UPDATE fabric SET applied = $2, applied_at = now_ms() WHERE id = $1`, id, revision); err != nil {
+		return fmt.Errorf("note what the manager of fabric %s has taken: %w", id, err)
+	}
+	return nil
+}
+
+// SaveSeen writes what was read from the ports of a fabric whose manager had a revision: those whose rows differ from before.
+func (tx *Tx) SaveSeen(ctx context.Context, id string, revision int64, changed []PortSeen) error {
+	_, err := tx.exec(ctx, `UPDATE fabric SET seen = $2, seen_at = now_ms() WHERE id = $1`, id, revision)
+	for _, p := range changed {
+		if err != nil {
+			break
+		}
+		entries, err1 := json.Marshal(p.Entries)
+		surplus, err2 := json.Marshal(p.Surplus)
+		missing, err3 := json.Marshal(p.Missing)
+		if err = errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		odd := len(p.Surplus) > 0
+		_, err = tx.exec(ctx, `INSERT INTO port_seen (guid, fabric_id, entries, capacity, answered, surplus, missing, seen_at, odd_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() * CAST($8 AS BIGINT))
+			ON CONFLICT (guid) DO UPDATE SET fabric_id = excluded.fabric_id, entries = excluded.entries, capacity = excluded.capacity,
+				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
+				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
+			p.GUID.String(), id, string(entries), p.Capacity, flag(p.Answered), string(surplus), string(missing), flag(odd))
+	}
+	if err != nil {
+		return fmt.Errorf("write what was read from the ports of fabric %s: %w", id, err)
+	}
+	return nil
+}
+
+func scanSeen(r scanner) (PortSeen, error) {
+	var p PortSeen
+	return p, readSeen(r, &p)
+}
+
+const seenColumns = `s.guid, s.entries, s.capacity, s.answered, s.surplus, s.missing, s.seen_at, s.odd_at`
+
+// readSeen scans seenColumns, behind the columns given.
+func readSeen(r scanner, p *PortSeen, before ...any) error {
+	var guid, entries, surplus, missing string
+	var seen, odd int64
+	if err := r.Scan(append(before, &guid, &entries, &p.Capacity, &p.Answered, &surplus, &missing, &seen, &odd)...); err != nil {
+		return err
+	}
+	p.SeenAt, p.OddAt = instant(seen), instant(odd)
+	if guid == "" { // of a port that was never read
+		return nil
+	}
+	err := errors.Join(p.GUID.UnmarshalText([]byte(guid)), json.Unmarshal([]byte(entries), &p.Entries),
+		json.Unmarshal([]byte(surplus), &p.Surplus), json.Unmarshal([]byte(missing), &p.Missing))
+	if err != nil {
+		return fmt.Errorf("row of port %s: %w", guid, err)
+	}
+	return nil
+}
+
+// PortsSeen are the ports of a fabric that were ever read, by GUID.
+func (tx *Tx) PortsSeen(ctx context.Context, id string) (map[fabric.GUID]PortSeen, error) {
+	all, err := list(ctx, tx, scanSeen, `SELECT `+seenColumns+` FROM port_seen s WHERE s.fabric_id = $1`, id)
+	if err != nil {
+		return nil, fmt.Errorf("list what was read from fabric %s: %w", id, err)
+	}
+	seen := make(map[fabric.GUID]PortSeen, len(all))
+	for _, p := range all {
+		seen[p.GUID] = p
+	}
+	return seen, nil
+}
+
+const portColumns = `p.guid, p.fabric_id, p.adapter, p.number, p.name, COALESCE(p.machine_id, ''), COALESCE(m.name, ''), p.assigned FROM fabric_port p LEFT JOIN machine m ON m.id = p.machine_id `
+
+func scanPort(r scanner) (FabricPort, error) {
+	var p FabricPort
+	var guid, adapter string
+	if err := r.Scan(&guid, &p.Fabric, &adapter, &p.Number, &p.Name, &p.MachineID, &p.Machine, &p.Assigned); err != nil {
+		return p, err
+	}
+	return p, errors.Join(p.GUID.UnmarshalText([]byte(guid)), p.Adapter.UnmarshalText([]byte(adapter)))
+}
+
+// FabricPorts lists a fabric's ports by GUID; those of all fabrics with "".
+func (tx *Tx) FabricPorts(ctx context.Context, id string) ([]FabricPort, error) {
+	all, err := list(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE ($1 = '' OR p.fabric_id = $1) ORDER BY p.guid`, id)
+	if err != nil {
+		return nil, fmt.Errorf("list ports of fabric %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// PutPorts adds ports to a fabric, or changes what is said of them, and keeps the snapshot that they were read from. Ports that
+// are not in it stay: a machine that is off is in no snapshot. ErrInUse if one is another fabric's.
+func (tx *Tx) PutPorts(ctx context.Context, id string, ports []FabricPort, snapshot string) error {
+	for _, p := range ports {
+		n, err := tx.exec(ctx, `INSERT INTO fabric_port (guid, fabric_id, adapter, number, name) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (guid) DO UPDATE SET adapter = excluded.adapter, number = excluded.number, name = excluded.name WHERE fabric_port.fabric_id = excluded.fabric_id`,
+			p.GUID.String(), id, p.Adapter.String(), p.Number, p.Name)
+		if err == nil && n == 0 {
+			err = ErrInUse
+		}
+		if err != nil {
+			return fmt.Errorf("port %s is of another fabric: %w", p.GUID, err)
+		}
+	}
+	_, err := tx.exec(ctx, `INSERT INTO fabric_snapshot (fabric_id, taken_at, text) VALUES ($1, now_ms(), $2)
+		ON CONFLICT (fabric_id) DO UPDATE SET taken_at = excluded.taken_at, text = excluded.text`, id, snapshot)
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE fabric SET `+woken+` WHERE id = $1`, id)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the snapshot of fabric %s: %w", id, err)
+	}
+	return nil
+}
+
+// FabricSnapshot is the fabric as ibnetdiscover printed it last; ErrNotFound before the first.
+func (tx *Tx) FabricSnapshot(ctx context.Context, id string) (text string, at time.Time, err error) {
+	var taken int64
+	scan := func(r scanner) (string, error) { return text, r.Scan(&text, &taken) }
+	if text, err = one(ctx, tx, scan, `SELECT text, taken_at FROM fabric_snapshot WHERE fabric_id = $1`, id); err != nil {
+		return "", time.Time{}, fmt.Errorf("snapshot of fabric %s: %w", id, err)
+	}
+	return text, instant(taken), nil
+}
+
+// GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has it.
+func (tx *Tx) GivePort(ctx context.Context, guid fabric.GUID, machine string, assigned bool) error {
+	n, err := tx.exec(ctx, `UPDATE fabric_port SET machine_id = CASE WHEN $2 = '' THEN NULL ELSE $2 END, assigned = $3
+		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.kind <> 'site')`, guid.String(), machine, flag(assigned))
+	if err == nil && n == 0 {
+		err = ErrInUse
+	}
+	if err != nil {
+		return fmt.Errorf("say whose port %s is: %w", guid, err)
+	}
+	return nil
+}
+
+// ForgetPort takes a port out of its fabric that is there no more, with what is left of its memberships. ErrInUse while it is
+// to be a member.
+func (tx *Tx) ForgetPort(ctx context.Context, guid fabric.GUID) error {
+	n, err := tx.exec(ctx, `DELETE FROM fabric_port WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.wanted = 1)`, guid.String())
+	if err == nil && n == 0 {
+		err = ErrInUse
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM partition_member WHERE guid = $1`, guid.String())
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `DELETE FROM port_seen WHERE guid = $1`, guid.String())
+	}
+	if err != nil {
+		return fmt.Errorf("forget port %s: %w", guid, err)
+	}
+	return nil
+}

@@ -1,0 +1,532 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"muster/internal/fabric"
+	"muster/internal/inventory"
+)
+
+// Keys of clusters are below FirstSiteKey, those of the site's own partitions from there on.
+const FirstSiteKey fabric.Key = 0x7000
+
+// PortKind is how a member has its port.
+type PortKind string
+
+const (
+	WholePort    PortKind = "port"     // its machine has the port to itself
+	SharedPort   PortKind = "shared"   // guests of several clusters are behind one port; their host keeps them apart
+	FunctionPort PortKind = "function" // it is that of a virtual function, and goes with it
+	SitePort     PortKind = "site"     // it is in a partition of the site's own
+)
+
+// Partition is a cluster's on one fabric, or one of the site's own.
+type Partition struct {
+	ID        string
+	Fabric    string // ID
+	Key       fabric.Key
+	ClusterID string
+	Cluster   string // its name; "" of the site's own
+	Name      string // of one of the site's own
+	Open      bool   // all clusters' ports are limited members
+	Wanted    bool
+	Members   []Member
+}
+
+// Words names it: "cluster cfd", "partition storage".
+func (p Partition) Words() string {
+	if p.ClusterID != "" {
+		return "cluster " + p.Cluster
+	}
+	return "partition " + p.Name
+}
+
+// Member is a port in a partition. One that is not wanted any more is there until it was seen without the key.
+type Member struct {
+	Partition  string // ID
+	GUID       fabric.GUID
+	Kind       PortKind
+	NodeID     string // "" of the site's own
+	Membership fabric.Membership
+	Wanted     bool
+	Since      int64 // the fabric's revision from which on it is, or is not, wanted
+}
+
+// NodePort is a port by which a node is in its cluster's partition, or was, and what was last seen of it.
+type NodePort struct {
+	Member
+	FabricID string
+	Fabric   string // name
+	Key      fabric.Key
+	Applied  int64 // revisions of the fabric
+	Read     int64
+	Seen     PortSeen // without a GUID: it was never read
+}
+
+// Told says that the fabric's manager knows what is wanted of the port, and that the ports were read since.
+func (p NodePort) Told() bool { return p.Applied >= p.Since && p.Read >= p.Since }
+
+// Silent says that the port did not answer when it was last looked for.
+func (p NodePort) Silent() bool { return !p.Seen.Answered }
+
+// Has says that the port was seen with the key, as the kind of member that it is to be, and with nothing that it must not have.
+func (p NodePort) Has() bool {
+	return p.Told() && p.Seen.Answered && len(p.Seen.Surplus) == 0 && slices.Contains(p.Seen.Entries, p.Key.In(p.Membership))
+}
+
+// TableFull says that a port has no room for another key.
+type TableFull struct {
+	Fabric, Machine string
+	Used, Of        int
+}
+
+func (e *TableFull) Error() string {
+	return fmt.Sprintf("fabric %s: partition table of machine %s is full (%d of %d)", e.Fabric, e.Machine, e.Used, e.Of)
+}
+
+// KeysUsed says that a fabric has no key left.
+type KeysUsed struct{ Fabric string }
+
+func (e *KeysUsed) Error() string {
+	return fmt.Sprintf("fabric %s: all keys are taken, or were not yet seen gone from all ports", e.Fabric)
+}
+
+// FunctionGUID is the port GUID of a guest's virtual function: known before the guest is there, and the same that its host gives it.
+func FunctionGUID(node, pci string) fabric.GUID {
+	const local = 0x06 // as internal/hypervisor/devices derives it
+	sum := sha256.Sum256([]byte(node + " " + pci))
+	sum[0] = local
+	return fabric.GUID(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// joint is a port that a node is to join by.
+type joint struct {
+	FabricPort
+	kind     PortKind
+	reserved int // entries of the table that are its adapter's own
+}
+
+// joints are the ports by which a node on a machine is on fabrics.
+func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine) ([]joint, error) {
+	all, err := tx.FabricPorts(ctx, "")
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var found []joint
+	if m.Host == "" {
+		for _, p := range all {
+			if p.MachineID == m.ID {
+				found = append(found, joint{p, WholePort, reserved(m.Facts, p.Adapter)})
+			}
+		}
+		return found, nil
+	}
+	host, err := tx.Machine(ctx, m.Host)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range m.Facts.Devices {
+		whole := physical(host.Facts, d)
+		adapter, err := fabric.ParseGUID(whole.GUID)
+		if d.Kind != "hca" || err != nil {
+			continue
+		}
+		for _, p := range all {
+			if p.Adapter != adapter {
+				continue
+			}
+			j := joint{p, SharedPort, reserved(host.Facts, adapter)}
+			switch {
+			case d.Parent == "":
+				j.kind = WholePort
+			case inventory.DriverOf(whole) != sharesPorts:
+				j.kind, j.GUID = FunctionPort, FunctionGUID(node, d.PCI)
+			}
+			found = append(found, j)
+			if j.kind == FunctionPort {
+				break // a function has one port
+			}
+		}
+	}
+	return found, nil
+}
+
+// sharesPorts is the driver of adapters whose virtual functions are behind the adapter's own ports, with one table for all;
+// the last entry of that is the adapter's.
+const sharesPorts = "mlx4"
+
+// physical is the device itself, or the one that it is a function of, as its host has it.
+func physical(f inventory.Facts, d inventory.Device) inventory.Device {
+	for _, other := range f.Devices {
+		if other.PCI == d.Parent || d.Parent == "" && other.PCI == d.PCI {
+			return other
+		}
+	}
+	return inventory.Device{}
+}
+
+// reserved is how many entries an adapter keeps to itself.
+func reserved(f inventory.Facts, adapter fabric.GUID) int {
+	for _, d := range f.Devices {
+		if guid, err := fabric.ParseGUID(d.GUID); err == nil && guid == adapter && inventory.DriverOf(d) == sharesPorts {
+			return 1
+		}
+	}
+	return 0
+}
+
+// JoinFabrics makes a node's ports members of its cluster's partitions, one a fabric, made where there is none yet. It belongs
+// into the transaction that places the node, or gives it other devices. The error is a *TableFull, a *KeysUsed, or the database's.
+func (tx *Tx) JoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine) error {
+	joints, err := tx.joints(ctx, node, m)
+	if err != nil || len(joints) == 0 {
+		return err
+	}
+	revisions := map[string]int64{}
+	for _, j := range joints {
+		f, err := tx.Fabric(ctx, j.Fabric)
+		if err != nil {
+			return err
+		}
+		partition, err := tx.partitionOf(ctx, f, cluster)
+		if err != nil {
+			return err
+		}
+		if err := tx.fits(ctx, f.Name, m.Name, partition, j); err != nil {
+			return err
+		}
+		if revisions[f.ID] == 0 {
+			if revisions[f.ID], err = tx.changeFabric(ctx, f.ID); err != nil {
+				return err
+			}
+		}
+		_, err = tx.exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, node_id, full_member, since) VALUES ($1, $2, $3, $4, $5, 1, $6)
+			ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET wanted = 1, since = excluded.since`,
+			partition, f.ID, j.GUID.String(), string(j.kind), node, revisions[f.ID])
+		if err != nil {
+			return fmt.Errorf("make port %s a member of its cluster's partition of fabric %s: %w", j.GUID, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// RejoinFabrics is JoinFabrics for a node that has other devices than before.
+func (tx *Tx) RejoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine) error {
+	if err := tx.LeaveFabrics(ctx, node); err != nil {
+		return err
+	}
+	return tx.JoinFabrics(ctx, node, cluster, m)
+}
+
+// partitionOf is the ID of a cluster's partition on a fabric. A new one gets the next free key, so that one that was given back
+// stays unused for as long as possible.
+func (tx *Tx) partitionOf(ctx context.Context, f Fabric, cluster string) (string, error) {
+	var id string
+	scan := func(r scanner) (string, error) { return id, r.Scan(&id) }
+	_, err := one(ctx, tx, scan, `SELECT id FROM partition WHERE fabric_id = $1 AND cluster_id = $2`, f.ID, cluster)
+	if err == nil || !errors.Is(err, ErrNotFound) {
+		return id, err
+	}
+	var last fabric.Key
+	if err := tx.row(ctx, `UPDATE fabric SET last_key = last_key WHERE id = $1 RETURNING last_key`, f.ID).Scan(&last); err != nil {
+		return "", fmt.Errorf("find a key of fabric %s: %w", f.Name, err)
+	}
+	key, err := tx.freeKey(ctx, f, last, fabric.FirstKey, FirstSiteKey-1)
+	if err != nil {
+		return "", err
+	}
+	if _, err := tx.exec(ctx, `UPDATE fabric SET last_key = $2 WHERE id = $1`, f.ID, int(key)); err != nil {
+		return "", fmt.Errorf("take a key of fabric %s: %w", f.Name, err)
+	}
+	id = f.ID + "-" + key.String() + "-" + cluster
+	if _, err := tx.exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, cluster_id, name) VALUES ($1, $2, $3, $4, '')`, id, f.ID, int(key), cluster); err != nil {
+		return "", fmt.Errorf("take key %s of fabric %s: %w", key, f.Name, err)
+	}
+	return id, nil
+}
+
+// freeKey is the first free one behind the last, and then from the first on.
+func (tx *Tx) freeKey(ctx context.Context, f Fabric, last, first, limit fabric.Key) (fabric.Key, error) {
+	scan := func(r scanner) (k fabric.Key, err error) { return k, r.Scan(&k) }
+	taken, err := list(ctx, tx, scan, `SELECT pkey FROM partition WHERE fabric_id = $1`, f.ID)
+	if err != nil {
+		return 0, fmt.Errorf("list the keys of fabric %s: %w", f.Name, err)
+	}
+	used := map[fabric.Key]bool{}
+	for _, k := range taken {
+		used[k] = true
+	}
+	last = max(last, first-1)
+	for i := range int(limit-first) + 1 {
+		key := first + fabric.Key((int(last-first+1)+i)%(int(limit-first)+1))
+		if !used[key] {
+			return key, nil
+		}
+	}
+	return 0, &KeysUsed{f.Name}
+}
+
+// fits says whether a port's table has room for a partition's key.
+func (tx *Tx) fits(ctx context.Context, fabricName, machine, partition string, j joint) error {
+	var capacity, used int
+	err := tx.row(ctx, `SELECT COALESCE((SELECT capacity FROM port_seen WHERE guid = $1), 0),
+			(SELECT COUNT(*) FROM partition p WHERE p.fabric_id = $2 AND p.id <> $3
+			    AND (p.open = 1 AND p.wanted = 1 OR EXISTS (SELECT 1 FROM partition_member m WHERE m.partition_id = p.id AND m.guid = $1)))`,
+		j.GUID.String(), j.Fabric, partition).Scan(&capacity, &used)
+	if err != nil {
+		return fmt.Errorf("count the keys of port %s: %w", j.GUID, err)
+	}
+	const byDefault = 1 // the entry of the default partition
+	if of := capacity - byDefault - j.reserved; capacity > 0 && used >= of {
+		return &TableFull{fabricName, machine, used, of}
+	}
+	return nil
+}
+
+// Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen without
+// what its last cluster had.
+func (tx *Tx) Unfit(ctx context.Context, machines []Machine) (map[string]string, error) {
+	ports, err := tx.FabricPorts(ctx, "")
+	if err != nil || len(ports) == 0 {
+		return nil, err
+	}
+	fabrics, err := tx.Fabrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, f := range fabrics {
+		names[f.ID] = f.Name
+	}
+	of := map[string]Machine{}
+	for _, m := range machines {
+		of[m.ID] = m
+	}
+	scan := func(r scanner) (guid string, err error) { return guid, r.Scan(&guid) }
+	held, err := list(ctx, tx, scan, `SELECT DISTINCT guid FROM partition_member WHERE kind IN ('port', 'shared')`)
+	if err != nil {
+		return nil, fmt.Errorf("list ports that are members: %w", err)
+	}
+	unfit := map[string]string{}
+	for _, p := range ports {
+		m, known := of[p.MachineID]
+		switch full := (*TableFull)(nil); {
+		case !known || !m.Free():
+		case slices.Contains(held, p.GUID.String()):
+			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster", names[p.Fabric], p.GUID, m.Name)
+		default:
+			err := tx.fits(ctx, names[p.Fabric], m.Name, "", joint{p, WholePort, reserved(m.Facts, p.Adapter)})
+			if errors.As(err, &full) {
+				unfit[m.ID] = full.Error()
+			} else if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return unfit, nil
+}
+
+// LeaveFabrics ends a node's memberships: its ports are to lose their keys. It may be repeated.
+func (tx *Tx) LeaveFabrics(ctx context.Context, node string) error {
+	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
+	on, err := list(ctx, tx, scan, `SELECT DISTINCT fabric_id FROM partition_member WHERE node_id = $1 AND wanted = 1 ORDER BY fabric_id`, node)
+	for _, id := range on {
+		var revision int64
+		if err == nil {
+			revision, err = tx.changeFabric(ctx, id)
+		}
+		if err == nil {
+			_, err = tx.exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE node_id = $1 AND fabric_id = $2 AND wanted = 1`, node, id, revision)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("take node %s off its fabrics: %w", node, err)
+	}
+	return nil
+}
+
+const nodePortColumns = `m.partition_id, m.guid, m.kind, COALESCE(m.node_id, ''), m.full_member, m.wanted, m.since, f.id, f.name, p.pkey, f.applied, f.seen,
+	COALESCE(s.guid, ''), COALESCE(s.entries, ''), COALESCE(s.capacity, 0), COALESCE(s.answered, 0), COALESCE(s.surplus, ''), COALESCE(s.missing, ''),
+	COALESCE(s.seen_at, 0), COALESCE(s.odd_at, 0)
+	FROM partition_member m JOIN partition p ON p.id = m.partition_id JOIN fabric f ON f.id = m.fabric_id LEFT JOIN port_seen s ON s.guid = m.guid `
+
+func scanNodePort(r scanner) (NodePort, error) {
+	var p NodePort
+	var guid string
+	var full bool
+	err := readSeen(r, &p.Seen, &p.Partition, &guid, &p.Kind, &p.NodeID, &full, &p.Wanted, &p.Since, &p.FabricID, &p.Fabric, &p.Key, &p.Applied, &p.Read)
+	if err != nil {
+		return p, err
+	}
+	p.Membership = membership(full)
+	return p, p.GUID.UnmarshalText([]byte(guid))
+}
+
+func membership(full bool) fabric.Membership {
+	if full {
+		return fabric.Full
+	}
+	return fabric.Limited
+}
+
+// NodePorts lists the ports by which a node is on fabrics, and those that were not yet seen without its keys.
+func (tx *Tx) NodePorts(ctx context.Context, node string) ([]NodePort, error) {
+	all, err := list(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.node_id = $1 ORDER BY f.name, m.guid`, node)
+	if err != nil {
+		return nil, fmt.Errorf("list ports of node %s: %w", node, err)
+	}
+	return all, nil
+}
+
+// Unclean lists the ports of a machine that were not yet seen without the keys of nodes that have gone.
+func (tx *Tx) Unclean(ctx context.Context, machine string) ([]NodePort, error) {
+	all, err := list(ctx, tx, scanNodePort, `SELECT `+nodePortColumns+`WHERE m.wanted = 0 AND m.kind <> 'site'
+		AND m.guid IN (SELECT guid FROM fabric_port WHERE machine_id = $1) ORDER BY f.name, m.guid`, machine)
+	if err != nil {
+		return nil, fmt.Errorf("list ports of machine %s that hold keys: %w", machine, err)
+	}
+	return all, nil
+}
+
+// Waiting lists the nodes on a fabric that wait for what is seen of their ports, and the machines of ports that are to be seen clean.
+func (tx *Tx) Waiting(ctx context.Context, fabricID string) (nodes, machines []string, err error) {
+	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
+	nodes, err = list(ctx, tx, scan, `SELECT DISTINCT n.id FROM partition_member m JOIN node n ON n.id = m.node_id
+		WHERE m.fabric_id = $1 AND n.phase IN ('attaching', 'joining', 'releasing', 'failed')`, fabricID)
+	if err == nil {
+		machines, err = list(ctx, tx, scan, `SELECT DISTINCT p.machine_id FROM partition_member m JOIN fabric_port p ON p.guid = m.guid
+			JOIN machine h ON h.id = p.machine_id WHERE m.fabric_id = $1 AND m.wanted = 0 AND h.phase = 'inspecting'`, fabricID)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("list who waits for fabric %s: %w", fabricID, err)
+	}
+	return nodes, machines, nil
+}
+
+// Partitions lists a fabric's partitions by key, with their members; those of all fabrics with "".
+func (tx *Tx) Partitions(ctx context.Context, fabricID string) ([]Partition, error) {
+	scan := func(r scanner) (p Partition, err error) {
+		return p, r.Scan(&p.ID, &p.Fabric, &p.Key, &p.ClusterID, &p.Cluster, &p.Name, &p.Open, &p.Wanted)
+	}
+	all, err := list(ctx, tx, scan, `SELECT p.id, p.fabric_id, p.pkey, COALESCE(p.cluster_id, ''), COALESCE(c.name, ''), p.name, p.open, p.wanted
+		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id WHERE ($1 = '' OR p.fabric_id = $1) ORDER BY p.fabric_id, p.pkey`, fabricID)
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	scanMember := func(r scanner) (m Member, err error) {
+		var guid string
+		var full bool
+		if err := r.Scan(&m.Partition, &guid, &m.Kind, &m.NodeID, &full, &m.Wanted, &m.Since); err != nil {
+			return m, err
+		}
+		m.Membership = membership(full)
+		return m, m.GUID.UnmarshalText([]byte(guid))
+	}
+	members, err := list(ctx, tx, scanMember, `SELECT partition_id, guid, kind, COALESCE(node_id, ''), full_member, wanted, since
+		FROM partition_member WHERE ($1 = '' OR fabric_id = $1) ORDER BY guid`, fabricID)
+	if err != nil {
+		return nil, fmt.Errorf("list members of fabric %s: %w", fabricID, err)
+	}
+	at := map[string]*Partition{}
+	for i := range all {
+		at[all[i].ID] = &all[i]
+	}
+	for _, m := range members {
+		at[m.Partition].Members = append(at[m.Partition].Members, m)
+	}
+	return all, nil
+}
+
+// DropMembers forgets memberships that have ended and were seen to have. One that is wanted again meanwhile stays.
+func (tx *Tx) DropMembers(ctx context.Context, members []Member) error {
+	for _, m := range members {
+		_, err := tx.exec(ctx, `DELETE FROM partition_member WHERE partition_id = $1 AND guid = $2 AND COALESCE(node_id, '') = $3 AND wanted = 0 AND since = $4`,
+			m.Partition, m.GUID.String(), m.NodeID, m.Since)
+		if err != nil {
+			return fmt.Errorf("forget that port %s was a member: %w", m.GUID, err)
+		}
+	}
+	return nil
+}
+
+// FreeKeys frees the keys of partitions that nobody wants, whose members were all seen without them, but for those that some
+// port holds all the same. It returns the partitions.
+func (tx *Tx) FreeKeys(ctx context.Context, fabricID string, held map[fabric.Key]bool) error {
+	type row struct {
+		id  string
+		key fabric.Key
+	}
+	scan := func(r scanner) (p row, err error) { return p, r.Scan(&p.id, &p.key) }
+	over, err := list(ctx, tx, scan, `SELECT p.id, p.pkey FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id
+		WHERE p.fabric_id = $1 AND (p.wanted = 0 OR c.phase = 'deleted') AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.partition_id = p.id)`, fabricID)
+	for _, p := range over {
+		if err == nil && !held[p.key] {
+			_, err = tx.exec(ctx, `DELETE FROM partition WHERE id = $1`, p.id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("free keys of fabric %s: %w", fabricID, err)
+	}
+	return nil
+}
+
+// PutSitePartition makes a partition of the site's own, or changes who is in it.
+func (tx *Tx) PutSitePartition(ctx context.Context, f Fabric, name string, open bool, members map[fabric.GUID]fabric.Membership) error {
+	revision, err := tx.changeFabric(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	var id string
+	scan := func(r scanner) (string, error) { return id, r.Scan(&id) }
+	_, err = one(ctx, tx, scan, `SELECT id FROM partition WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	if errors.Is(err, ErrNotFound) {
+		var key fabric.Key
+		if key, err = tx.freeKey(ctx, f, 0, FirstSiteKey, fabric.LastKey); err != nil {
+			return err
+		}
+		id = f.ID + "-" + key.String() + "-" + name
+		_, err = tx.exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, name) VALUES ($1, $2, $3, $4)`, id, f.ID, int(key), name)
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition SET open = $2 WHERE id = $1`, id, flag(open))
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition_member SET wanted = 0, since = $2 WHERE partition_id = $1 AND wanted = 1`, id, revision)
+	}
+	for guid, as := range members {
+		if err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, full_member, since) VALUES ($1, $2, $3, 'site', $4, $5)
+				ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET full_member = excluded.full_member, wanted = 1, since = excluded.since`,
+				id, f.ID, guid.String(), flag(as == fabric.Full), revision)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put partition %s of fabric %s: %w", name, f.Name, err)
+	}
+	return nil
+}
+
+// RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more. ErrNotFound.
+func (tx *Tx) RemoveSitePartition(ctx context.Context, f Fabric, name string) error {
+	revision, err := tx.changeFabric(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	n, err := tx.exec(ctx, `UPDATE partition SET wanted = 0, open = 0 WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE wanted = 1
+			AND partition_id IN (SELECT id FROM partition WHERE fabric_id = $1 AND name = $2)`, f.ID, name, revision)
+	}
+	if err != nil {
+		return fmt.Errorf("partition %s of fabric %s: %w", name, f.Name, err)
+	}
+	return nil
+}
