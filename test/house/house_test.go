@@ -56,6 +56,7 @@ var above = map[string][]string{
 	"internal/environment/identity":    {},
 	"internal/gateway/target":          {},
 	"internal/fabric":                  {},
+	"internal/fabric/topology":         {"internal/fabric"},
 	"internal/fabric/fabrictest":       {"internal/fabric"},
 	"internal/fabric/fake":             {"internal/fabric"},
 	"internal/centre":                  {"internal/environment/identity", "internal/gateway/target", "internal/store"},

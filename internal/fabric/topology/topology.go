@@ -1,0 +1,205 @@
+// Package topology knows how a fabric is cabled: which switch each host's port hangs on, and how far switches are from each
+// other. Pure: no I/O, the same answer for the same text.
+//
+// What enters: a snapshot of a fabric, as ibnetdiscover or lldpctl print it, and which adapters machines have. What leaves:
+// the graph, its leaves, hops and rails, and a Map: where machines lie, in the words that placement and Slurm need.
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/internal/fabric"
+)
+
+// Unreachable is the number of hops to where no way is known.
+const Unreachable = -1
+
+// assumed are the hops between two switches of a graph that knows no link between any: one switch above them.
+const assumed = 2
+
+// Graph is a fabric at one moment. The zero value is an empty one.
+type Graph struct {
+	Switches []Switch `json:"switches"`        // by ID
+	Ports    []Port   `json:"ports"`           // of hosts, by host and rail
+	Links    []Link   `json:"links,omitempty"` // between switches, each pair once
+}
+
+// Switch is one; its place in Graph.Switches is how ports and links name it.
+type Switch struct {
+	ID   string `json:"id"` // on InfiniBand its GUID, on Ethernet its chassis' address
+	Name string `json:"name,omitempty"`
+}
+
+// String is the switch's name, or its ID where it has none.
+func (s Switch) String() string { return cmp.Or(s.Name, s.ID) }
+
+// Port is a host's end of a cable.
+type Port struct {
+	GUID      fabric.GUID `json:"guid,omitzero"`    // on InfiniBand the port's own, which partitions name
+	Adapter   fabric.GUID `json:"adapter,omitzero"` // on InfiniBand its node's, which a machine's facts have
+	Host      string      `json:"host"`             // as the host names itself
+	Interface string      `json:"interface,omitempty"`
+	Rail      int         `json:"rail"`         // which of the host's ports, from 0: the same number on all hosts for ports of the same name
+	Switch    int         `json:"switch"`       // its leaf, in Graph.Switches
+	At        string      `json:"at,omitempty"` // which port of the leaf
+}
+
+// Link is all cables between two switches.
+type Link struct {
+	A     int `json:"a"` // in Graph.Switches, the lower one
+	B     int `json:"b"`
+	Count int `json:"n"`
+}
+
+// Leaf is the switch that a port hangs on, by the port's own GUID or its adapter's; of an adapter with several ports it is
+// the first rail's.
+func (g *Graph) Leaf(guid fabric.GUID) (Switch, bool) {
+	for _, p := range g.Ports {
+		if p.GUID == guid || p.Adapter == guid {
+			return g.Switches[p.Switch], true
+		}
+	}
+	return Switch{}, false
+}
+
+// Hops is how many links between switches the shortest way from one switch to another has, both by their place in
+// Switches: 0 for ports of the same leaf, 2 for leaves below one spine, 4 over a third level. (Who counts the switches on the
+// way has one more.) It is Unreachable where there is no way; a graph that knows no link between any switches, as one read
+// from hosts by LLDP, has 2 between all of them.
+func (g *Graph) Hops(a, b int) int { return g.from(a, g.neighbours())[b] }
+
+// neighbours are the switches that each switch has a link to.
+func (g *Graph) neighbours() [][]int {
+	near := make([][]int, len(g.Switches))
+	for _, l := range g.Links {
+		near[l.A], near[l.B] = append(near[l.A], l.B), append(near[l.B], l.A)
+	}
+	return near
+}
+
+// from are the hops from one switch to all.
+func (g *Graph) from(start int, near [][]int) []int {
+	hops := make([]int, len(g.Switches))
+	for i := range hops {
+		hops[i] = Unreachable
+		if len(g.Links) == 0 {
+			hops[i] = assumed
+		}
+	}
+	hops[start] = 0
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range near[queue[0]] {
+			if hops[next] == Unreachable {
+				hops[next] = hops[queue[0]] + 1
+				queue = append(queue, next)
+			}
+		}
+	}
+	return hops
+}
+
+// Up is how many cables lead from a switch to other switches.
+func (g *Graph) Up(of int) int {
+	n := 0
+	for _, l := range g.Links {
+		if l.A == of || l.B == of {
+			n += l.Count
+		}
+	}
+	return n
+}
+
+// Leaves is how many switches have hosts.
+func (g *Graph) Leaves() int {
+	seen := map[int]bool{}
+	for _, p := range g.Ports {
+		seen[p.Switch] = true
+	}
+	return len(seen)
+}
+
+// String says how large the fabric is.
+func (g *Graph) String() string {
+	hosts := map[string]bool{}
+	for _, p := range g.Ports {
+		hosts[p.Host] = true
+	}
+	return fmt.Sprintf("%d hosts with %d ports on %d leaves, %d switches", len(hosts), len(g.Ports), g.Leaves(), len(g.Switches))
+}
+
+// Check says what is wrong with a graph that comes from outside: everything else here trusts its numbers.
+func (g *Graph) Check() error {
+	inside := func(i int) bool { return i >= 0 && i < len(g.Switches) }
+	for _, p := range g.Ports {
+		if !inside(p.Switch) {
+			return fmt.Errorf("port %s of %s hangs on switch %d of %d", p.GUID, p.Host, p.Switch, len(g.Switches))
+		}
+	}
+	for _, l := range g.Links {
+		if !inside(l.A) || !inside(l.B) || l.A >= l.B || l.Count < 1 {
+			return fmt.Errorf("%d links between switches %d and %d of %d", l.Count, l.A, l.B, len(g.Switches))
+		}
+	}
+	return nil
+}
+
+// Read reads a snapshot in either of its spellings: lldpctl's has lines that begin with "machine=" or "lldp.". Errors name
+// the line.
+func Read(text string) (*Graph, error) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, machineKey) || strings.HasPrefix(line, lldpKey) {
+			return ParseLLDP(text)
+		}
+	}
+	return Parse(text)
+}
+
+// order sorts what was read, and gives ports their rails: the rank of their names among all names in the fabric.
+func (g *Graph) order(rail func(Port) string) {
+	var names []string
+	for _, p := range g.Ports {
+		names = append(names, rail(p))
+	}
+	slices.SortFunc(names, naturally)
+	names = slices.Compact(names)
+	for i, p := range g.Ports {
+		g.Ports[i].Rail, _ = slices.BinarySearchFunc(names, rail(p), naturally)
+	}
+	slices.SortFunc(g.Ports, func(a, b Port) int {
+		return cmp.Or(naturally(a.Host, b.Host), cmp.Compare(a.Rail, b.Rail), cmp.Compare(a.GUID, b.GUID), cmp.Compare(a.Interface, b.Interface))
+	})
+	slices.SortFunc(g.Links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
+}
+
+// naturally compares names so that mlx5_2 comes before mlx5_10. Only equal names are equal.
+func naturally(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		i, j := digits(x), digits(y)
+		if i > 0 && j > 0 {
+			m, n := strings.TrimLeft(x[:i], "0"), strings.TrimLeft(y[:j], "0")
+			if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); c != 0 {
+				return c
+			}
+			x, y = x[i:], y[j:]
+			continue
+		}
+		if x[0] != y[0] {
+			return cmp.Compare(x[0], y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// digits is how many of them a text begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
