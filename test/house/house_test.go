@@ -59,6 +59,8 @@ var above = map[string][]string{
 	"internal/fabric/topology":         {"internal/fabric"},
 	"internal/fabric/fabrictest":       {"internal/fabric"},
 	"internal/fabric/fake":             {"internal/fabric"},
+	"internal/fabric/ufm":              {"internal/fabric"},
+	"internal/fabric/ufm/ufmtest":      {"internal/fabric", "internal/fabric/fake"},
 	"internal/centre":                  {"internal/environment/identity", "internal/gateway/target", "internal/store"},
 	"internal/environment/images":      {"internal/environment/initramfs", "internal/inventory", "internal/kmod"},
 	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
