@@ -288,7 +288,13 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 			return err
 		}
 	}
-	if plan.Add, err = a.find(ctx, tx, plan, now, missing, machines); err != nil {
+	fit, unfit, err := connected(ctx, tx, machines)
+	if err != nil {
+		return err
+	}
+	if plan.Add, err = a.find(ctx, tx, plan, now, missing, fit); err != nil {
+		refusal, _ := asRefusal(err)
+		disconnected(refusal, unfit)
 		return err
 	}
 	if plan.Later(now) {
@@ -337,6 +343,10 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
+	machines, unfit, err := connected(ctx, tx, machines)
+	if err != nil {
+		return nil, nil, err
+	}
 	missing, machines, refused, err := a.prefer(ctx, tx, c, missing, machines)
 	if err != nil {
 		return nil, nil, err
@@ -357,8 +367,11 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 			}
 			return placed[:fit], refused, a.seat(ctx, tx, c.ID, placed[:fit])
 		}
-		if refused == nil && !errors.As(err, &refused) {
-			return nil, nil, err
+		if refused == nil {
+			if !errors.As(err, &refused) {
+				return nil, nil, err
+			}
+			disconnected(refused, unfit)
 		}
 		missing = missing[:len(missing)-1] // the head comes first, and goes last
 	}
@@ -489,6 +502,9 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 		}
 		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Terms: a.Terms(p.Class, p.Machine)}
 		if err := tx.AddNode(ctx, node); err != nil {
+			return err
+		}
+		if err := join(ctx, tx, node, p.Machine, p.guest); err != nil {
 			return err
 		}
 	}

@@ -103,10 +103,14 @@ type Engine struct {
 // New makes the engine of one controller; owner names the controller among its replicas.
 func New(owner string, w World, log *slog.Logger) *Engine {
 	w = w.watched()
-	return &Engine{
+	e := &Engine{
 		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
 		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots()},
 	}
+	if w.Fabrics != nil {
+		e.tables = append(e.tables, w.fabrics())
+	}
+	return e
 }
 
 // Run works until ctx ends, then waits for the handlers it has begun, whose contexts have ended too, and lets go of what

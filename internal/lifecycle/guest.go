@@ -77,6 +77,9 @@ func (w World) settlePart(ctx context.Context, n nodeView, seen substrate.Observ
 			return err
 		}
 		tx.Log(store.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
-		return tx.TakePart(ctx, g)
+		if err := tx.TakePart(ctx, g); err != nil {
+			return err
+		}
+		return tx.RejoinFabrics(ctx, n.ID, n.Cluster, g.Machine, g.Holding.Devices)
 	})
 }

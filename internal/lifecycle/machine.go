@@ -21,11 +21,12 @@ const inspectionLooks = 2 * time.Second
 // machineView is a machine as its handlers see it.
 type machineView struct {
 	store.Machine
-	boot   *store.Boot // of its inspection; nil if nothing tells
-	slow   int         // times in a row that it was refused for being slow
-	guests int         // that it holds
-	host   hostView    // of a hypervisor that is a machine of its own
-	holder string      // that had it last: "cluster/node"
+	boot   *store.Boot      // of its inspection; nil if nothing tells
+	slow   int              // times in a row that it was refused for being slow
+	guests int              // that it holds
+	ports  []store.NodePort // that were not yet seen without the keys of nodes that have gone
+	host   hostView         // of a hypervisor that is a machine of its own
+	holder string           // that had it last: "cluster/node"
 	now    time.Time
 }
 
@@ -83,6 +84,11 @@ func (w World) loadMachine(ctx context.Context, tx *store.Tx, id string) (machin
 			return m, subject{}, err
 		}
 	}
+	if m.Phase == store.Inspecting {
+		if m.ports, err = tx.Unclean(ctx, id); err != nil {
+			return m, subject{}, err
+		}
+	}
 	if m.Phase == store.Quarantined {
 		if m.slow, err = tx.SlowInARow(ctx, id); err != nil {
 			return m, subject{}, err
@@ -123,6 +129,9 @@ func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
 		return m.inspectAgain(seen.Stuck)
 	case !seen.Done:
 		return waitFor(inspectionLooks, "%s", seen.Doing)
+	}
+	if o, clean := m.cleanPorts(); !clean {
+		return o
 	}
 	return m.judge(seen)
 }

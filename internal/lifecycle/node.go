@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/substrate"
@@ -28,12 +29,14 @@ type nodeView struct {
 	store.Node
 	cluster  store.Cluster
 	machine  store.Machine
-	host     store.Machine       // of a guest
-	emulated bool                // its host, which is a machine of its own, can only emulate guests
-	networks []inventory.Network // of the cluster's machines
-	beyond   bool                // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
-	onItsWay *store.Boot         // how far the machine is with this boot; nil if nothing tells
-	listened time.Time           // since then the agents of its place are heard without a gap
+	host     store.Machine              // of a guest
+	emulated bool                       // its host, which is a machine of its own, can only emulate guests
+	networks []inventory.Network        // of the cluster's machines
+	beyond   bool                       // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
+	onItsWay *store.Boot                // how far the machine is with this boot; nil if nothing tells
+	ports    []store.NodePort           // by which it is on fabrics, or was until they are seen without its keys
+	keys     map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
+	listened time.Time                  // since then the agents of its place are heard without a gap
 	now      time.Time
 }
 
@@ -78,7 +81,7 @@ func (w World) nodes() chart[nodeView] {
 		load: loadNode,
 		phases: map[store.Phase]phase[nodeView]{
 			store.Pending:   {handle: w.nodePending},
-			store.Attaching: {handle: w.nodeAttach, deadline: w.within(func(l Limits) time.Duration { return l.Attach }), late: w.nodeAttachLate},
+			store.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
 			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
 			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
 			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
@@ -127,6 +130,14 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 		if err == nil && boot.Number == n.Boot {
 			n.onItsWay = &boot
 		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return n, subject{}, err
+		}
+	}
+	if n.ports, err = tx.NodePorts(ctx, id); err != nil {
+		return n, subject{}, err
+	}
+	if n.host.ID != "" && len(n.ports) > 0 {
+		if n.keys, err = tx.GuestKeys(ctx, n.Cluster, n.host.ID); err != nil {
 			return n, subject{}, err
 		}
 	}
@@ -208,6 +219,9 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	}
 	if err := w.Commons.EnsureCommons(ctx, n.Cluster, n.network()); err != nil {
 		return retry(err)
+	}
+	if waits := n.awaitsKeys(); waits != "" {
+		return waitFor(nodeLooks, "%s", waits)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
 	goOn := n.next
@@ -298,7 +312,7 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	described := substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Holding: n.machine.Holding,
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Holding: n.machine.Holding, Keys: n.keys,
 	}
 	if n.machine.Holding != nil && n.VM != nil {
 		described.Asked = admission.Asked(*n.VM, n.machine.Holding.Share)
@@ -339,6 +353,9 @@ func (w World) nodeJoin(_ context.Context, n nodeView) Outcome {
 		return n.inform(store.Releasing, "no longer wanted")
 	case !n.Seen.Healthy(n.Boot, n.laterChecks()...):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
+	}
+	if waits := n.awaitsPorts(); waits != "" {
+		return waitFor(nodeLooks, "%s", waits)
 	}
 	return n.next(store.Testing, "its services run")
 }
@@ -498,6 +515,9 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o
 	}
+	if o, left := n.leftFabrics(); !left {
+		return o
+	}
 	return w.leave(n, "removed after its failure: "+n.Reason).with(func(ctx context.Context, tx *store.Tx) error {
 		if n.machine.Host != "" {
 			return n.blameHost(ctx, tx)
@@ -510,6 +530,9 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 // node of that name starts clean.
 func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
+		return o
+	}
+	if o, left := n.leftFabrics(); !left {
 		return o
 	}
 	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present

@@ -258,6 +258,9 @@ func (w World) clearAlarms(ctx context.Context) error {
 			return err
 		}
 		for _, a := range alarms {
+			if ofFabric(a.Place) {
+				continue // its handler ends it
+			}
 			limits := w.limitsAt(a.Place)
 			listened, err := tx.ListenedSince(ctx, a.Place)
 			if err != nil {

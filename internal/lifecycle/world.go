@@ -64,6 +64,8 @@ type World struct {
 	// Acceptance is how nodes are tested before they are handed over.
 	Acceptance inventory.Acceptance
 	Telemetry  *telemetry.Telemetry // nil: nobody looks on
+	Fabrics    Fabrics              // nil: none is looked after here
+	Pace       FabricPace           // of fabrics; zero values are the usual ones
 }
 
 // Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.

@@ -50,7 +50,11 @@ func join(ctx context.Context, tx *store.Tx, node, cluster, machine string, slot
 	if err != nil {
 		return err
 	}
-	return tx.JoinFabrics(ctx, node, cluster, m.Machine)
+	var held []string
+	for _, d := range m.Facts.Devices {
+		held = append(held, d.PCI)
+	}
+	return tx.JoinFabrics(ctx, node, cluster, m.Machine, held)
 }
 
 func partitions(t *testing.T, s *store.Store) (all []store.Partition) {
@@ -158,7 +162,9 @@ func end(t *testing.T, s *store.Store, kind store.Kind, phase store.Phase) {
 		t.Fatal(err)
 	}
 	for _, c := range claims {
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.Settle(ctx, c, store.Settlement{Phase: phase, Never: true}) })
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return tx.Settle(ctx, c, store.Settlement{Phase: phase, Never: true})
+		})
 	}
 }
 
@@ -234,14 +240,14 @@ func TestAGuestJoinsByItsFunctionOrByItsHostsPort(t *testing.T) {
 		})
 		for i, device := range []string{"1003", "1017"} {
 			hca := inventory.Device{Kind: "hca", PCI: "0000:04:00.0", Vendor: "15b3", ID: device, GUID: fmt.Sprintf("0000:0000:0000:%04x", 0x64+i)}
-			host := inventory.Machine{ID: "h" + device, Name: "h" + device, Substrate: "vm", Hosts: true, Facts: inventory.Facts{Devices: []inventory.Device{hca}}}
+			host := inventory.Machine{ID: "h" + device, Name: "h" + device, Substrate: "vm", Hosts: true, Facts: inventory.Facts{Devices: []inventory.Device{hca, {Kind: "hca", PCI: "0000:04:00.1", Parent: hca.PCI}}}}
 			part := inventory.Device{Kind: "hca", PCI: "0000:04:00.1", Parent: hca.PCI}
 			guest := store.Guest{Machine: inventory.Machine{ID: "g" + device, Name: "g" + device, Substrate: "vm", Host: host.ID, Facts: inventory.Facts{Devices: []inventory.Device{part}}}}
 			update(t, s, func(ctx context.Context, tx *store.Tx) error {
 				return errors.Join(tx.AddMachine(ctx, host), tx.AddGuest(ctx, guest, "for a test"), join(ctx, tx, "n"+device, "c1", guest.ID, 3+i))
 			})
 		}
-		want := map[store.PortKind]fabric.GUID{store.SharedPort: 7, store.FunctionPort: store.FunctionGUID("n1017", "0000:04:00.1")}
+		want := map[store.PortKind]fabric.GUID{store.SharedPort: 7, store.FunctionPort: fabric.GuestPort("n1017", 0)}
 		members := partitions(t, s)[0].Members
 		for _, m := range members {
 			if want[m.Kind] != m.GUID {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -96,14 +94,6 @@ func (e *KeysUsed) Error() string {
 	return fmt.Sprintf("fabric %s: all keys are taken, or were not yet seen gone from all ports", e.Fabric)
 }
 
-// FunctionGUID is the port GUID of a guest's virtual function: known before the guest is there, and the same that its host gives it.
-func FunctionGUID(node, pci string) fabric.GUID {
-	const local = 0x06 // as internal/hypervisor/devices derives it
-	sum := sha256.Sum256([]byte(node + " " + pci))
-	sum[0] = local
-	return fabric.GUID(binary.BigEndian.Uint64(sum[:8]))
-}
-
 // joint is a port that a node is to join by.
 type joint struct {
 	FabricPort
@@ -111,8 +101,8 @@ type joint struct {
 	reserved int // entries of the table that are its adapter's own
 }
 
-// joints are the ports by which a node on a machine is on fabrics.
-func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine) ([]joint, error) {
+// joints are the ports by which a node is on fabrics: those of its machine, or of the devices that it holds of its host.
+func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held []string) ([]joint, error) {
 	all, err := tx.FabricPorts(ctx, "")
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -130,11 +120,21 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine) ([]j
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range m.Facts.Devices {
-		whole := physical(host.Facts, d)
-		adapter, err := fabric.ParseGUID(whole.GUID)
-		if d.Kind != "hca" || err != nil {
+	functions := 0
+	for _, pci := range held {
+		d := device(host.Facts, pci)
+		if d.Kind != "hca" {
 			continue
+		}
+		own := fabric.GuestPort(node, functions)
+		whole := d
+		if d.Parent != "" {
+			whole = device(host.Facts, d.Parent)
+			functions++
+		}
+		adapter, err := fabric.ParseGUID(whole.GUID)
+		if err != nil {
+			continue // nobody knows where its ports are
 		}
 		for _, p := range all {
 			if p.Adapter != adapter {
@@ -145,7 +145,7 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine) ([]j
 			case d.Parent == "":
 				j.kind = WholePort
 			case inventory.DriverOf(whole) != sharesPorts:
-				j.kind, j.GUID = FunctionPort, FunctionGUID(node, d.PCI)
+				j.kind, j.GUID = FunctionPort, own
 			}
 			found = append(found, j)
 			if j.kind == FunctionPort {
@@ -160,11 +160,11 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine) ([]j
 // the last entry of that is the adapter's.
 const sharesPorts = "mlx4"
 
-// physical is the device itself, or the one that it is a function of, as its host has it.
-func physical(f inventory.Facts, d inventory.Device) inventory.Device {
-	for _, other := range f.Devices {
-		if other.PCI == d.Parent || d.Parent == "" && other.PCI == d.PCI {
-			return other
+// device is one of a machine's, by its PCI address.
+func device(f inventory.Facts, pci string) inventory.Device {
+	for _, d := range f.Devices {
+		if d.PCI == pci {
+			return d
 		}
 	}
 	return inventory.Device{}
@@ -180,10 +180,10 @@ func reserved(f inventory.Facts, adapter fabric.GUID) int {
 	return 0
 }
 
-// JoinFabrics makes a node's ports members of its cluster's partitions, one a fabric, made where there is none yet. It belongs
-// into the transaction that places the node, or gives it other devices. The error is a *TableFull, a *KeysUsed, or the database's.
-func (tx *Tx) JoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine) error {
-	joints, err := tx.joints(ctx, node, m)
+// JoinFabrics makes a node's ports members of its cluster's partitions, one a fabric, made where there is none yet. held are the PCI
+// addresses of what a guest has of its host, in that order. It belongs into the transaction that places the node, or gives it other devices. The error is a *TableFull, a *KeysUsed, or the database's.
+func (tx *Tx) JoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine, held []string) error {
+	joints, err := tx.joints(ctx, node, m, held)
 	if err != nil || len(joints) == 0 {
 		return err
 	}
@@ -216,11 +216,11 @@ func (tx *Tx) JoinFabrics(ctx context.Context, node, cluster string, m inventory
 }
 
 // RejoinFabrics is JoinFabrics for a node that has other devices than before.
-func (tx *Tx) RejoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine) error {
+func (tx *Tx) RejoinFabrics(ctx context.Context, node, cluster string, m inventory.Machine, held []string) error {
 	if err := tx.LeaveFabrics(ctx, node); err != nil {
 		return err
 	}
-	return tx.JoinFabrics(ctx, node, cluster, m)
+	return tx.JoinFabrics(ctx, node, cluster, m, held)
 }
 
 // partitionOf is the ID of a cluster's partition on a fabric. A new one gets the next free key, so that one that was given back
@@ -381,6 +381,28 @@ func (tx *Tx) NodePorts(ctx context.Context, node string) ([]NodePort, error) {
 		return nil, fmt.Errorf("list ports of node %s: %w", node, err)
 	}
 	return all, nil
+}
+
+// GuestKeys are the keys that a cluster's guests on a host may speak by, by the host's ports; nil where there are none.
+func (tx *Tx) GuestKeys(ctx context.Context, cluster, host string) (map[fabric.GUID]fabric.Key, error) {
+	var keys map[fabric.GUID]fabric.Key
+	scan := func(r scanner) (guid string, err error) {
+		var key fabric.Key
+		var port fabric.GUID
+		if err = r.Scan(&guid, &key); err == nil {
+			err = port.UnmarshalText([]byte(guid))
+		}
+		if keys == nil {
+			keys = map[fabric.GUID]fabric.Key{}
+		}
+		keys[port] = key
+		return guid, err
+	}
+	_, err := list(ctx, tx, scan, `SELECT p.guid, q.pkey FROM fabric_port p JOIN partition q ON q.fabric_id = p.fabric_id WHERE q.cluster_id = $1 AND p.machine_id = $2`, cluster, host)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of guests on host %s: %w", host, err)
+	}
+	return keys, nil
 }
 
 // Unclean lists the ports of a machine that were not yet seen without the keys of nodes that have gone.

@@ -1,0 +1,51 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"muster/internal/inventory"
+	"muster/internal/store"
+)
+
+// Fabrics: a node's ports join its cluster's partitions in the transaction that places it. Machines whose ports cannot take
+// another key are not there for it.
+
+// connected leaves out machines to which no node can come for their ports' sake, and says why of each.
+func connected(ctx context.Context, tx *store.Tx, machines []store.Machine) ([]store.Machine, []string, error) {
+	unfit, err := tx.Unfit(ctx, machines)
+	if err != nil || len(unfit) == 0 {
+		return machines, nil, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return unfit[m.ID] != "" })
+	return rest, slices.Sorted(maps.Values(unfit)), nil
+}
+
+// disconnected adds to a refusal for want of machines what keeps some of them from being given.
+func disconnected(refusal *Refusal, why []string) {
+	if refusal == nil || refusal.Kind != NoCapacity || len(why) == 0 {
+		return
+	}
+	d := &refusal.Diagnostics[len(refusal.Diagnostics)-1]
+	d.Text += "; " + why[0]
+	if len(why) > 1 {
+		d.Text += ", and " + count(len(why)-1, "other machine") + " like it"
+	}
+}
+
+// join makes a node's ports members of its cluster's partitions. The error is a *Refusal where they cannot be.
+func join(ctx context.Context, tx *store.Tx, node store.Node, m inventory.Machine, guest *store.Guest) error {
+	var held []string
+	if guest != nil {
+		held = guest.Holding.Devices
+	}
+	err := tx.JoinFabrics(ctx, node.ID, node.Cluster, m, held)
+	var full *store.TableFull
+	var used *store.KeysUsed
+	if errors.As(err, &full) || errors.As(err, &used) {
+		return refuse(NoCapacity, "no-capacity", "", err.Error(), "`muster fabric get` shows what is in it")
+	}
+	return err
+}

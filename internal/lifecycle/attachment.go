@@ -1,0 +1,98 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/store"
+)
+
+// How nodes and machines come onto fabrics and leave them. A node boots when the fabric's manager was told of its ports, and
+// serves when they were seen with its keys. It goes when it was seen off, then its ports lose their keys, and then they are
+// seen without them. A port that does not answer cannot be read: its manager was told, and it is read before its machine is
+// given to anybody else. See docs/decisions/129-release-is-read-from-the-ports.md.
+
+// attachDeadline is none while a fabric keeps the node waiting: the machine is not at fault, and another would wait as well.
+func (w World) attachDeadline(n nodeView) time.Time {
+	if n.awaitsKeys() != "" {
+		return n.now
+	}
+	return n.PhaseAt.Add(w.ground(n).Limits.Attach)
+}
+
+// awaitsKeys says which port keeps the node from booting: its manager was not told of it, or it was seen and differs.
+func (n nodeView) awaitsKeys() string {
+	for _, p := range n.ports {
+		switch {
+		case !p.Told():
+			return fmt.Sprintf("waits until fabric %s has told port %s of key %s", p.Fabric, p.GUID, p.Key)
+		case !p.Wanted, !p.Silent() && !p.Has():
+			return portDiffers(p)
+		}
+	}
+	return ""
+}
+
+// awaitsPorts says which port keeps the node from serving: it runs, so they all have to answer.
+func (n nodeView) awaitsPorts() string {
+	for _, p := range n.ports {
+		if !p.Has() {
+			return portDiffers(p)
+		}
+	}
+	return ""
+}
+
+// portDiffers says in words what is wrong with a port.
+func portDiffers(p store.NodePort) string {
+	what := "lacks it"
+	switch {
+	case !p.Told():
+		what = "was not read since it was asked to have it"
+	case p.Silent():
+		what = "does not answer"
+	case len(p.Seen.Surplus) > 0:
+		what = fmt.Sprintf("holds %v, which is not meant for it", p.Seen.Surplus)
+	}
+	return fmt.Sprintf("waits for key %s at port %s of fabric %s, which %s", p.Key, p.GUID, p.Fabric, what)
+}
+
+// leftFabrics takes the keys from the ports of a node that was seen to have ended, and says whether they are gone.
+func (n nodeView) leftFabrics() (Outcome, bool) {
+	for _, p := range n.ports {
+		if p.Wanted {
+			return waitFor(time.Millisecond, "leaves fabric %s", p.Fabric).with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveFabrics(ctx, n.ID) }), false
+		}
+	}
+	for _, p := range n.ports {
+		if !p.Told() || !p.Silent() { // one that was seen without the key is not among them any more
+			return waitFor(nodeLooks, "%s", portHolds(p)), false
+		}
+	}
+	return Outcome{}, true
+}
+
+func portHolds(p store.NodePort) string {
+	return fmt.Sprintf("waits until port %s of fabric %s is seen without key %s", p.GUID, p.Fabric, p.Key)
+}
+
+// cleanPorts says whether the ports of a machine that runs its inspection were seen without the keys of its last node.
+func (m machineView) cleanPorts() (Outcome, bool) {
+	if len(m.ports) == 0 {
+		return Outcome{}, true
+	}
+	p := m.ports[0]
+	if m.now.Sub(m.PhaseAt) < cleanWithin {
+		return waitFor(inspectionLooks, "%s", portHolds(p)), false
+	}
+	what := "is not seen without it"
+	if p.Silent() {
+		what = "does not answer"
+	}
+	return m.quarantine("port %s of fabric %s may hold key %s of its last cluster, since it %s; if the adapter is no more, `muster fabric forget %s %s`",
+		p.GUID, p.Fabric, p.Key, what, p.Fabric, p.GUID), false
+}
+
+// cleanWithin is how long an inspection that is otherwise over waits for a port.
+const cleanWithin = 3 * time.Minute

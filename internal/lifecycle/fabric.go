@@ -1,0 +1,426 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/fabric"
+	"muster/internal/store"
+)
+
+// Fabrics opens what tells a fabric's subnet manager.
+type Fabrics interface {
+	// Driver is that of a fabric as it stands in its row. It may be asked for at every step.
+	Driver(f store.Fabric) (fabric.Driver, error)
+}
+
+// FabricPace is how often a fabric is looked after.
+type FabricPace struct {
+	Apply   time.Duration // its manager is told again, also when nothing has changed; 40 s
+	Observe time.Duration // all ports are read; 15 s
+	Again   time.Duration // what differs is looked at a second time, before anybody is blamed; 5 s
+}
+
+func (w World) pace() FabricPace {
+	p := w.Pace
+	p.Apply, p.Observe, p.Again = cmp.Or(p.Apply, 40*time.Second), cmp.Or(p.Observe, 15*time.Second), cmp.Or(p.Again, 5*time.Second)
+	return p
+}
+
+// fabricView is a fabric as its handler sees it.
+type fabricView struct {
+	store.Fabric
+	partitions []store.Partition
+	ports      map[fabric.GUID]store.FabricPort
+	before     map[fabric.GUID]store.PortSeen
+	homes      []home // of ports whose machine is known now and was not before
+	now        time.Time
+}
+
+// home is a port that was found to be a machine's.
+type home struct {
+	port    fabric.GUID
+	machine string
+}
+
+func (w World) fabrics() chart[fabricView] {
+	return chart[fabricView]{
+		db:   w.DB,
+		of:   store.FabricKind,
+		load: loadFabric,
+		phases: map[store.Phase]phase[fabricView]{
+			store.Pending:  {handle: w.fabricKeep},
+			store.Ready:    {handle: w.fabricKeep},
+			store.Degraded: {handle: w.fabricKeep},
+		},
+	}
+}
+
+func loadFabric(ctx context.Context, tx *store.Tx, id string) (fabricView, subject, error) {
+	v := fabricView{ports: map[fabric.GUID]store.FabricPort{}}
+	var err error
+	if v.Fabric, err = tx.Fabric(ctx, id); err != nil {
+		return v, subject{}, err
+	}
+	if v.partitions, err = tx.Partitions(ctx, id); err != nil {
+		return v, subject{}, err
+	}
+	ports, err := tx.FabricPorts(ctx, id)
+	if err != nil {
+		return v, subject{}, err
+	}
+	for _, p := range ports {
+		v.ports[p.GUID] = p
+	}
+	if v.before, err = tx.PortsSeen(ctx, id); err != nil {
+		return v, subject{}, err
+	}
+	if v.homes, err = homes(ctx, tx, ports); err != nil {
+		return v, subject{}, err
+	}
+	v.now, err = tx.Now(ctx)
+	return v, subject{life: v.Life, event: store.Event{}}, err
+}
+
+// homes finds the machines of ports by the GUIDs of the adapters that inspections have found in them.
+func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home, error) {
+	if !slices.ContainsFunc(ports, func(p store.FabricPort) bool { return !p.Assigned }) {
+		return nil, nil
+	}
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owners := map[fabric.GUID]string{}
+	for _, m := range machines {
+		for _, d := range m.Facts.Devices {
+			if adapter, err := fabric.ParseGUID(d.GUID); m.Host == "" && d.Kind == "hca" && err == nil {
+				owners[adapter] = m.ID
+			}
+		}
+	}
+	var found []home
+	for _, p := range ports {
+		if owner := owners[p.Adapter]; owner != "" && owner != p.MachineID && !p.Assigned {
+			found = append(found, home{p.GUID, owner})
+		}
+	}
+	return found, nil
+}
+
+// intent is what the fabric is to be. Every port of a cluster is a limited member of the site's open partitions.
+func (v fabricView) intent() fabric.Intent {
+	i := fabric.Intent{Managers: v.Managers}
+	tenants := map[fabric.GUID]bool{}
+	for _, p := range v.partitions {
+		for _, m := range p.Members {
+			tenants[m.GUID] = tenants[m.GUID] || m.Wanted && p.ClusterID != ""
+		}
+	}
+	for _, p := range v.partitions {
+		to := fabric.Partition{Key: p.Key, Members: map[fabric.GUID]fabric.Membership{}}
+		for guid, is := range tenants {
+			if p.Open && is {
+				to.Members[guid] = fabric.Limited
+			}
+		}
+		for _, m := range p.Members {
+			if m.Wanted {
+				to.Members[m.GUID] = m.Membership
+			}
+		}
+		if len(to.Members) > 0 {
+			i.Partitions = append(i.Partitions, to)
+		}
+	}
+	return i
+}
+
+// fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
+// looks again; who holds what is not his is set apart.
+func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
+	if v.Desired == store.ToDelete {
+		o := advance(store.Deleted, "fabric %s is no more looked after", v.Name).with(func(ctx context.Context, tx *store.Tx) error {
+			return tx.ClearAlarm(ctx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no more looked after")
+		})
+		o.asleep = true
+		return o
+	}
+	driver, err := w.Fabrics.Driver(v.Fabric)
+	if err != nil {
+		return v.trouble("cannot be reached", err)
+	}
+	intent, told := v.intent(), false
+	if v.Applied < v.Revision || v.odd() || v.now.Sub(v.AppliedAt) >= w.pace().Apply {
+		if err := driver.Apply(ctx, intent); err != nil && !errors.Is(err, fabric.ErrResisted) {
+			return v.trouble("its manager was not told", err).with(v.giveHomes)
+		}
+		told = true
+	}
+	applied := func(ctx context.Context, tx *store.Tx) error {
+		if !told {
+			return nil
+		}
+		return tx.SaveApplied(ctx, v.ID, v.Revision)
+	}
+	tables, err := driver.Observe(ctx)
+	if err != nil {
+		return v.trouble("its ports cannot be read", err).with(applied).with(v.giveHomes)
+	}
+	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).with(applied).with(v.giveHomes)
+}
+
+// odd says that some port held what it must not when it was read last.
+func (v fabricView) odd() bool {
+	for _, p := range v.before {
+		if len(p.Surplus) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (v fabricView) giveHomes(ctx context.Context, tx *store.Tx) error {
+	for _, h := range v.homes {
+		if err := tx.GivePort(ctx, h.port, h.machine, false); err != nil && !errors.Is(err, store.ErrInUse) {
+			return err
+		}
+	}
+	return nil
+}
+
+// trouble is for a fabric of which nothing is known now. Its ports hold what they held.
+func (v fabricView) trouble(what string, err error) Outcome {
+	o := retry(err)
+	o.phase, o.text = store.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)
+	if v.Attempts < troubleTries {
+		return o
+	}
+	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.RaiseAlarm(ctx, fabricPlace(v.Name), o.text) })
+}
+
+// troubleTries is how often a fabric is tried in vain before there is an alarm.
+const troubleTries = 3
+
+// reading is what the ports of a fabric were seen to hold.
+type reading struct {
+	intent fabric.Intent
+	tables fabric.Tables
+	now    map[fabric.GUID]store.PortSeen
+}
+
+// compare says of all ports that are known, or answered, what was seen of them and how it differs.
+func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabric.GUID]store.PortSeen {
+	seen := map[fabric.GUID]store.PortSeen{}
+	for guid, p := range v.before { // one that is silent holds what it held, as far as anybody knows
+		p.Answered = false
+		seen[guid] = p
+	}
+	for guid, p := range tables {
+		entries := slices.Sorted(slices.Values(p.Entries))
+		seen[guid] = store.PortSeen{GUID: guid, Entries: entries, Capacity: p.Capacity, Answered: true, OddAt: v.before[guid].OddAt}
+	}
+	for guid := range intent.Tables() {
+		if _, known := seen[guid]; !known {
+			seen[guid] = store.PortSeen{GUID: guid}
+		}
+	}
+	for _, d := range fabric.Compare(intent, tables) {
+		if p := seen[d.Port]; !d.Silent {
+			p.Surplus, p.Missing = d.Surplus, d.Missing
+			seen[d.Port] = p
+		}
+	}
+	return seen
+}
+
+// judgeFabric writes what was read, and draws the conclusions.
+func (w World) judgeFabric(v fabricView, r reading) Outcome {
+	var changed []store.PortSeen
+	var odd, lacking []store.PortSeen
+	held := map[fabric.Key]bool{}
+	for _, guid := range slices.Sorted(maps.Keys(r.now)) {
+		p := r.now[guid]
+		if !sameSeen(p, v.before[guid]) {
+			changed = append(changed, p)
+		}
+		for _, e := range p.Entries {
+			held[e.Key()] = true
+		}
+		if p.Answered && len(p.Surplus) > 0 {
+			odd = append(odd, p)
+		}
+		if p.Answered && len(p.Missing) > 0 {
+			lacking = append(lacking, p)
+		}
+	}
+	pace := w.pace()
+	look := pace.Observe
+	if len(odd)+len(lacking) > 0 {
+		look = pace.Again
+	}
+	to, words := store.Ready, fmt.Sprintf("fabric %s: %d ports are as they are to be", v.Name, len(r.tables))
+	if len(odd)+len(lacking) > 0 {
+		to, words = store.Degraded, fmt.Sprintf("fabric %s: %s", v.Name, portsWords(odd, lacking))
+	}
+	o := waitFor(look, "%s", words)
+	if to != v.Phase {
+		o.phase = to
+	}
+	gone := v.ended(r)
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.SaveSeen(ctx, v.ID, v.Revision, changed); err != nil {
+			return err
+		}
+		if err := errors.Join(tx.DropMembers(ctx, gone), tx.FreeKeys(ctx, v.ID, held)); err != nil {
+			return err
+		}
+		if err := v.blame(ctx, tx, odd, len(r.tables), pace); err != nil {
+			return err
+		}
+		if len(changed) == 0 && len(gone) == 0 && v.Seen == v.Revision {
+			return nil
+		}
+		nodes, machines, err := tx.Waiting(ctx, v.ID)
+		for _, id := range nodes {
+			tx.Wake(store.NodeKind, id)
+		}
+		for _, id := range machines {
+			tx.Wake(store.MachineKind, id)
+		}
+		return err
+	})
+}
+
+func sameSeen(a, b store.PortSeen) bool {
+	b.SeenAt, b.OddAt, a.SeenAt, a.OddAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return reflect.DeepEqual(a, b)
+}
+
+// portsWords names the first port that differs.
+func portsWords(odd, lacking []store.PortSeen) string {
+	all := append(slices.Clone(odd), lacking...)
+	text := fabric.Difference{Port: all[0].GUID, Surplus: all[0].Surplus, Missing: all[0].Missing}.String()
+	if n := len(slices.CompactFunc(all, func(a, b store.PortSeen) bool { return a.GUID == b.GUID })); n > 1 {
+		text = fmt.Sprintf("%d ports differ, the first: %s", n, text)
+	}
+	return text
+}
+
+// ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port of a
+// virtual function goes with its guest: where none answers, there is none.
+func (v fabricView) ended(r reading) (gone []store.Member) {
+	for _, p := range v.partitions {
+		for _, m := range p.Members {
+			seen := r.now[m.GUID]
+			clean := seen.Answered && len(seen.Surplus) == 0 || !seen.Answered && m.Kind == store.FunctionPort
+			if !m.Wanted && clean {
+				gone = append(gone, m)
+			}
+		}
+	}
+	return gone
+}
+
+// blame sets apart who holds what is not his: a port that was seen so twice, with its manager told in between. Many at once are
+// not rogues, but a manager that lets all in; then there is an alarm, and nobody is ended for it.
+func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSeen, of int, pace FabricPace) error {
+	place := fabricPlace(v.Name)
+	var sure []store.PortSeen
+	for _, p := range odd {
+		if !p.OddAt.IsZero() && v.now.Sub(p.OddAt) >= pace.Again*4/5 {
+			sure = append(sure, p)
+		}
+	}
+	if len(sure) == 0 {
+		if len(odd) > 0 {
+			return nil
+		}
+		return tx.ClearAlarm(ctx, place, "over: no port of fabric "+v.Name+" holds what is not meant for it")
+	}
+	who, err := v.rogues(ctx, tx, sure)
+	if err != nil {
+		return err
+	}
+	many := len(sure) > believed && len(sure)*4 > of
+	text := fmt.Sprintf("fabric %s: %s", v.Name, portsWords(sure, nil))
+	switch {
+	case many:
+		text += fmt.Sprintf("; of %d ports that is too many to be their hosts' doing, so look at the subnet manager; none is set apart for it", of)
+	case len(who) == 0:
+		text += "; no machine that Muster knows is at it"
+	default:
+		var names []string
+		for _, m := range who {
+			names = append(names, m.Name)
+		}
+		text += "; set apart: " + strings.Join(names, ", ")
+	}
+	if err := tx.RaiseAlarm(ctx, place, text); err != nil || many {
+		return err
+	}
+	for _, m := range who {
+		if m.Suspect != "" {
+			continue
+		}
+		why := fmt.Sprintf("on fabric %s its port was seen with keys that are not its own", v.Name)
+		tx.Log(store.Event{Type: "machine.warning", Machine: m.Name, Text: why})
+		if err := tx.QuarantineMachine(ctx, m, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rogues are the machines at ports. Where guests share a port it is their host's to keep them apart, and nobody is ended for it.
+func (v fabricView) rogues(ctx context.Context, tx *store.Tx, sure []store.PortSeen) ([]store.Machine, error) {
+	kinds, nodes := map[fabric.GUID]store.PortKind{}, map[fabric.GUID]string{}
+	for _, p := range v.partitions {
+		for _, m := range p.Members {
+			if p.ClusterID != "" {
+				kinds[m.GUID], nodes[m.GUID] = m.Kind, m.NodeID
+			}
+		}
+	}
+	var all []store.Machine
+	for _, p := range sure {
+		id := v.ports[p.GUID].MachineID
+		if kinds[p.GUID] == store.SharedPort {
+			continue
+		}
+		if kinds[p.GUID] == store.FunctionPort {
+			n, err := tx.Node(ctx, nodes[p.GUID])
+			if err != nil {
+				return nil, err
+			}
+			id = n.MachineID
+		}
+		if id == "" || slices.ContainsFunc(all, func(m store.Machine) bool { return m.ID == id }) {
+			continue
+		}
+		m, err := tx.Machine(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !m.Hosts {
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+// fabricPlace is where a fabric's alarm is.
+func fabricPlace(name string) string { return "fabric " + name }
+
+// ofFabric says that a place is a fabric's: no network's name has a space.
+func ofFabric(place string) bool { return strings.HasPrefix(place, "fabric ") }
