@@ -1,0 +1,292 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/fabric"
+	fabricfake "muster/internal/fabric/fake"
+	"muster/internal/lifecycle"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+)
+
+// weave gives every machine of a stage a port on one fabric, in the order of their names.
+type weave struct {
+	*stage
+	fabric *fabricfake.Fabric
+	ports  map[string]fabric.GUID // by machine's name
+}
+
+const (
+	manager = fabric.GUID(0xffff)
+	fabric0 = "f0"
+)
+
+// Driver makes it lifecycle.Fabrics.
+func (w *weave) Driver(store.Fabric) (fabric.Driver, error) { return w.fabric, nil }
+
+func newWeave(t *testing.T, url string, machines int) *weave {
+	w := &weave{stage: newStage(t, url, machines), fabric: fabricfake.New(manager), ports: map[string]fabric.GUID{}}
+	w.world.Fabrics = w
+	w.world.Pace = lifecycle.FabricPace{Apply: 2 * time.Second, Observe: 100 * time.Millisecond, Again: 50 * time.Millisecond}
+	w.update(func(ctx context.Context, tx *store.Tx) error {
+		clear(w.ports)
+		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "fake", Managers: []fabric.GUID{manager}}); err != nil {
+			return err
+		}
+		all, err := tx.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		for i, m := range all {
+			guid := fabric.GUID(i + 1)
+			w.ports[m.Name] = guid
+			if err := tx.PutPorts(ctx, fabric0, []store.FabricPort{{GUID: guid, Adapter: guid + 1000, Number: 1}}, ""); err != nil {
+				return err
+			}
+			if err := tx.GivePort(ctx, guid, m.ID, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, guid := range w.ports {
+		w.fabric.Add(guid)
+	}
+	return w
+}
+
+// tables is what the ports hold now, their default entries aside.
+func (w *weave) tables() map[fabric.GUID][]fabric.Entry {
+	w.Helper()
+	seen, err := w.fabric.Observe(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	all := map[fabric.GUID][]fabric.Entry{}
+	for guid, p := range seen {
+		if guid != manager {
+			all[guid] = slices.DeleteFunc(slices.Clone(p.Entries), func(e fabric.Entry) bool { return e == 0x7fff })
+		}
+	}
+	return all
+}
+
+// keyOf is the key of a cluster.
+func (w *weave) keyOf(cluster string) (key fabric.Key) {
+	w.Helper()
+	w.view(func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.Partitions(ctx, fabric0)
+		for _, p := range all {
+			if p.ClusterID == cluster {
+				key = p.Key
+			}
+		}
+		return err
+	})
+	return key
+}
+
+// machineOf is the machine of a cluster's node.
+func (w *weave) machineOf(cluster, node string) (m store.Machine) {
+	w.Helper()
+	w.view(func(ctx context.Context, tx *store.Tx) error {
+		nodes, err := tx.Nodes(ctx, cluster)
+		for _, n := range nodes {
+			if n.Name == node && err == nil {
+				m, err = tx.Machine(ctx, n.MachineID)
+			}
+		}
+		return err
+	})
+	if m.ID == "" {
+		w.Fatalf("there is no node %s", node)
+	}
+	return m
+}
+
+func (w *weave) wait(what string, ok func(ctx context.Context, tx *store.Tx) (bool, error)) {
+	w.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		is := false
+		w.view(func(ctx context.Context, tx *store.Tx) (err error) {
+			is, err = ok(ctx, tx)
+			return err
+		})
+		if is {
+			return
+		}
+	}
+	w.Fatalf("not within 30 s: %s", what)
+}
+
+func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		w := newWeave(t, url, 6)
+		w.run(1)
+		w.untilFree(6)
+		a, b := w.create("a", 2), w.create("b", 1)
+		w.untilReady(a, 2)
+		w.untilReady(b, 1)
+		if w.keyOf(a) == w.keyOf(b) || w.keyOf(a) == 0 {
+			t.Fatalf("keys %s and %s", w.keyOf(a), w.keyOf(b))
+		}
+		counts := map[string]int{}
+		for _, entries := range w.tables() {
+			counts[fmt.Sprint(entries)]++
+		}
+		if counts[fmt.Sprint([]fabric.Entry{w.keyOf(a).In(fabric.Full)})] != 3 || counts[fmt.Sprint([]fabric.Entry{w.keyOf(b).In(fabric.Full)})] != 2 || counts["[]"] != 1 {
+			t.Errorf("%v", counts)
+		}
+		w.scale(a, 1)
+		w.untilReady(a, 1)
+		w.remove(a)
+		w.untilClean2(a, 4)
+		w.remove(b)
+		w.untilClean(b)
+		w.wait("keys free", func(ctx context.Context, tx *store.Tx) (bool, error) {
+			left, err := tx.Partitions(ctx, fabric0)
+			return len(left) == 0, err
+		})
+		for guid, entries := range w.tables() {
+			if len(entries) > 0 {
+				t.Errorf("port %s holds %v", guid, entries)
+			}
+		}
+	})
+}
+
+// untilClean2 waits for a cluster's end while others live, and so many free machines.
+func (w *weave) untilClean2(id string, free int) {
+	w.Helper()
+	w.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+	w.untilFree(free)
+}
+
+func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
+	w := newWeave(t, t.TempDir()+"/db", 3)
+	w.run(1)
+	w.untilFree(3)
+	w.fabric.Refuse(errors.New("it rains"))
+	id := w.create("a", 1)
+	w.until(id, "waiting", func(_ store.Cluster, nodes []store.Node) bool {
+		return !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Phase != store.Attaching || !strings.Contains(n.Reason, "waits until fabric ib0") })
+	})
+	if refs, _ := w.substrate.List(context.Background()); len(refs) > 0 {
+		t.Errorf("%v boot", refs)
+	}
+	w.wait("fabric degraded", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		f, err := tx.Fabric(ctx, "ib0")
+		return f.Phase == store.Degraded && strings.Contains(f.Reason, "it rains"), err
+	})
+	w.fabric.Refuse(nil)
+	w.untilReady(id, 1)
+}
+
+func TestAMachineIsGivenOnOnlyWhenItsPortWasSeenWithoutTheKey(t *testing.T) {
+	w := newWeave(t, t.TempDir()+"/db", 2)
+	w.run(1)
+	w.untilFree(2)
+	id := w.create("a", 1)
+	w.untilReady(id, 1)
+	m := w.machineOf(id, "n1")
+	w.fabric.Rogue(w.ports[m.Name], w.keyOf(id).In(fabric.Full)) // it keeps its key whatever it is told
+	w.remove(id)
+	w.until(id, "deleting", func(c store.Cluster, nodes []store.Node) bool {
+		return len(nodes) == 1 && nodes[0].Phase == store.Releasing && strings.Contains(nodes[0].Reason, "is seen without key")
+	})
+	w.fabric.Silence(w.ports[m.Name], true) // off: then nothing can be read, and its node may go; its machine may not
+	w.untilFree(1)
+	w.wait("the machine is held back", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		now, err := tx.Machine(ctx, m.ID)
+		return now.Phase == store.Inspecting && strings.Contains(now.Reason, "is seen without key"), err
+	})
+	w.view(func(ctx context.Context, tx *store.Tx) error {
+		left, err := tx.Partitions(ctx, fabric0)
+		if len(left) != 1 {
+			t.Errorf("its key is free: %+v", left)
+		}
+		return err
+	})
+	w.fabric.Rogue(w.ports[m.Name])
+	w.fabric.Silence(w.ports[m.Name], false)
+	w.untilClean(id)
+}
+
+func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		w := newWeave(t, url, 9)
+		w.run(1)
+		w.untilFree(9)
+		a, b := w.create("a", 2), w.create("b", 2)
+		w.untilReady(a, 2)
+		w.untilReady(b, 2)
+		m := w.machineOf(a, "n1")
+		began := time.Now()
+		w.fabric.Rogue(w.ports[m.Name], w.keyOf(b).In(fabric.Full))
+		w.wait("the rogue is set apart", func(ctx context.Context, tx *store.Tx) (bool, error) {
+			now, err := tx.Machine(ctx, m.ID)
+			return strings.Contains(now.Suspect, "keys that are not its own"), err
+		})
+		t.Logf("set apart %s after it wrote", time.Since(began).Round(time.Millisecond))
+		w.wait("there is an alarm", func(ctx context.Context, tx *store.Tx) (bool, error) {
+			alarms, err := tx.Alarms(ctx)
+			return len(alarms) == 1 && alarms[0].Place == "fabric ib0" && strings.Contains(alarms[0].Text, m.Name), err
+		})
+		c := w.create("c", 1) // others come and go meanwhile
+		w.untilReady(c, 1)
+		w.wait("its node is ended", func(ctx context.Context, tx *store.Tx) (bool, error) {
+			n, err := tx.Node(ctx, m.Holder)
+			return n.Phase == store.Failed && strings.Contains(n.Reason, "is seen without key"), err
+		})
+		w.fabric.Silence(w.ports[m.Name], true)
+		w.fabric.Rogue(w.ports[m.Name]) // it has lost its power, and with it what was written there
+		w.untilReady(a, 2)
+		w.fabric.Silence(w.ports[m.Name], false)
+		w.wait("the alarm is over", func(ctx context.Context, tx *store.Tx) (bool, error) {
+			alarms, err := tx.Alarms(ctx)
+			return len(alarms) == 0, err
+		})
+		w.untilFree(1)
+		w.view(func(ctx context.Context, tx *store.Tx) error {
+			for _, id := range []string{b, c} {
+				now, err := tx.Cluster(ctx, id)
+				if err != nil || now.Phase != store.Ready {
+					t.Errorf("cluster %s is %s: %v", now.Name, now.Phase, err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func TestAManagerThatLetsAllInEndsNoNode(t *testing.T) {
+	w := newWeave(t, t.TempDir()+"/db", 6)
+	w.run(1)
+	w.untilFree(6)
+	id := w.create("a", 4)
+	w.untilReady(id, 4)
+	for _, guid := range w.ports {
+		w.fabric.Rogue(guid, 0xffff)
+	}
+	w.wait("there is an alarm", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		alarms, err := tx.Alarms(ctx)
+		return len(alarms) == 1 && strings.Contains(alarms[0].Text, "look at the subnet manager"), err
+	})
+	time.Sleep(300 * time.Millisecond)
+	w.view(func(ctx context.Context, tx *store.Tx) error {
+		machines, err := tx.Machines(ctx)
+		for _, m := range machines {
+			if m.Suspect != "" {
+				t.Errorf("machine %s is set apart: %s", m.Name, m.Suspect)
+			}
+		}
+		return err
+	})
+}
