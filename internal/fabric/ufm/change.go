@@ -97,6 +97,9 @@ func (c *change) next(now partitions) []step {
 		var out []fabric.GUID
 		in := map[fabric.Membership][]fabric.GUID{}
 		for g, as := range has {
+			if key == fabric.DefaultKey {
+				break // UFM itself makes switches, routers and gateways its full members; whoever else is one shows in the ports' tables
+			}
 			if wanted, ok := want[g]; !ok || wanted != as {
 				out = append(out, g)
 			}
