@@ -20,7 +20,7 @@ func TestAnInspectionTellsWhichDevicesAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := inventory.Facts{Devices: []inventory.Device{{Kind: "gpu", PCI: broken}, {Kind: "gpu", PCI: fine}}}
-	if err := driver.PrepareAll(t.Context(), "g", facts.Devices, nil); err != nil {
+	if err := driver.PrepareAll(t.Context(), "g", facts.Devices, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	look := func() string {

@@ -34,8 +34,8 @@ func (d *Driver) giveDevices(ctx context.Context, n substrate.Node, user int) er
 	if err != nil {
 		return err
 	}
-	if err := d.config.Devices.PrepareAll(ctx, n.Node, given, withheld); err != nil {
-		if ctx.Err() == nil { // another try would find the same device in the same state
+	if err := d.config.Devices.PrepareAll(ctx, n.Node, given, withheld, n.Keys); err != nil {
+		if ctx.Err() == nil && !errors.Is(err, devices.ErrNoKey) { // another try would find the same device in the same state
 			err = fmt.Errorf("%w: %w", substrate.ErrRefused, err)
 		}
 		return err

@@ -77,7 +77,7 @@ var above = map[string][]string{
 	"internal/substrate":               {"internal/fabric", "internal/placement"},
 	"images":                           {},
 
-	"internal/hypervisor/devices":             {"internal/agent/inspection", "internal/inventory"},
+	"internal/hypervisor/devices":             {"internal/agent/inspection", "internal/fabric", "internal/inventory"},
 	"internal/hypervisor/devices/fake":        {},
 	"internal/hypervisor/devices/devicestest": {"internal/hypervisor/devices"},
 }

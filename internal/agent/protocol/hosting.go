@@ -62,7 +62,7 @@ type HostedGuest struct {
 	Asked     json.RawMessage `json:"asked"`   // placement.Guest: what that was chosen for
 	// Keys are the partitions that it may speak in, by the GUIDs of its host's InfiniBand ports; "" is all that are not named.
 	Keys map[string]uint16 `json:"keys,omitempty"`
-	File      Boot            `json:"file"`    // the guest's boot file, token included
+	File Boot              `json:"file"` // the guest's boot file, token included
 }
 
 // HostReport is what there is on a hypervisor.

@@ -38,12 +38,15 @@ func (w *Want) check() error {
 		}
 		w.GUID = guid
 	}
+	if _, err := parseKeys(spellKeys(w.Keys)); err != nil {
+		return fmt.Errorf("device %s: %w", w.PCI, err)
+	}
 	return nil
 }
 
 // guidBytes spells a GUID as ip-link(8) does: "00:11:22:33:44:55:66:77".
 func guidBytes(text string) (string, error) {
-	digits := strings.ToLower(strings.ReplaceAll(text, ":", ""))
+	digits := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(text, "0x"), ":", ""))
 	if len(digits) != 16 || strings.Trim(digits, "0123456789abcdef") != "" || strings.Trim(digits, "0") == "" {
 		return "", fmt.Errorf("%q is no GUID; one looks like 0011:2233:4455:6677", text)
 	}
@@ -63,7 +66,7 @@ func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err
 		return false, err
 	}
 	defer release()
-	wanted := record{PCI: w.PCI, Guest: w.Guest, Parent: f.parent, Number: f.number, MAC: w.MAC, VLAN: w.VLAN, GUID: w.GUID, Withheld: w.Withheld}
+	wanted := record{PCI: w.PCI, Guest: w.Guest, Parent: f.parent, Number: f.number, MAC: w.MAC, VLAN: w.VLAN, GUID: w.GUID, Keys: spellKeys(w.Keys), Withheld: w.Withheld}
 	holders, err := d.holders(w.PCI)
 	if err != nil {
 		return false, err
@@ -82,7 +85,7 @@ func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err
 	case r.Guest != w.Guest:
 		return false, fmt.Errorf("guest %s has it: %w", r.Guest, ErrTaken)
 	case *r != wanted:
-		return false, fmt.Errorf("guest %s has it with another address (MAC %q, VLAN %d, GUID %q): release it first", r.Guest, r.MAC, r.VLAN, r.GUID)
+		return false, fmt.Errorf("guest %s has it with another address (MAC %q, VLAN %d, GUID %q, partitions %q): release it first", r.Guest, r.MAC, r.VLAN, r.GUID, r.Keys)
 	case len(holders) > 0:
 		return true, nil
 	}

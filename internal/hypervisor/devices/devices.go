@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/fabric"
 )
 
 // State is where a device is on its way from the host to a guest and back.
@@ -54,6 +56,9 @@ type Want struct {
 	MAC   string // of an Ethernet virtual function
 	VLAN  int    // of an Ethernet virtual function; 0: none
 	GUID  string // of an InfiniBand virtual function, its node and its port: "0011:2233:4455:6677"
+	// Keys are the guest's partitions by the host's ports, as substrate.Node has them. Only adapters that map partitions need
+	// them; those of the others the subnet manager gives to the GUID.
+	Keys map[fabric.GUID]fabric.Key
 	// Withheld is a device that is kept from everybody, since it shares an IOMMU group with one of the guest's.
 	Withheld bool
 	Together []string // what the same guest is about to get, itself included: the host's drivers may still have it

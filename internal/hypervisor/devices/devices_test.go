@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/fabric"
 	"muster/internal/hypervisor/devices"
 	"muster/internal/hypervisor/devices/devicestest"
 	"muster/internal/inventory"
@@ -212,14 +213,14 @@ func TestAGuestGetsAllItsDevicesAndLosesThemTogether(t *testing.T) {
 	for _, physical := range []string{nic, hca} {
 		f.must(f.CreateVFs(ctx, physical, 2))
 	}
-	given := []inventory.Device{{PCI: gpu}, {PCI: nicVF0, Parent: nic}, {PCI: nicVF1, Parent: nic}, {PCI: hcaVF0, Parent: hca}}
-	f.must(f.PrepareAll(ctx, "g1", given, nil))
-	f.must(f.PrepareAll(ctx, "g1", given, nil))
+	given := []inventory.Device{{PCI: gpu}, {PCI: nicVF0, Kind: "nic", Parent: nic}, {PCI: nicVF1, Kind: "nic", Parent: nic}, {PCI: hcaVF0, Kind: "hca", Parent: hca}}
+	f.must(f.PrepareAll(ctx, "g1", given, nil, nil))
+	f.must(f.PrepareAll(ctx, "g1", given, nil, nil))
 	if a, b := f.kernel.Settings(nicVF0)["mac"], f.kernel.Settings(nicVF1)["mac"]; a == b || !strings.HasPrefix(a, "06:") {
 		t.Errorf("MACs %s and %s", a, b)
 	}
-	if guid := f.kernel.Settings(hcaVF0)["node_guid"]; !strings.HasPrefix(guid, "06:") {
-		t.Errorf("GUID %s", guid)
+	if guid, err := fabric.ParseGUID(f.kernel.Settings(hcaVF0)["port_guid"]); guid != fabric.GuestPort("g1", 0) {
+		t.Errorf("GUID %s, %v", guid, err)
 	}
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: tesla}))
 	f.kernel.Deafen(gpu, true)
@@ -230,24 +231,24 @@ func TestAGuestGetsAllItsDevicesAndLosesThemTogether(t *testing.T) {
 	f.kernel.Deafen(gpu, false)
 	f.must(f.ReleaseAll(ctx, "g1"))
 	f.is(gpu, devices.Free, "")
-	f.fails(f.PrepareAll(ctx, "g1", []inventory.Device{{PCI: gpu, Host: "swap"}}, nil), "the host needs it: swap")
+	f.fails(f.PrepareAll(ctx, "g1", []inventory.Device{{PCI: gpu, Host: "swap"}}, nil, nil), "the host needs it: swap")
 }
 
 func TestWhatSharesAGroupIsTakenFromTheHostAndGivenBack(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
 	given, withheld := []inventory.Device{{PCI: desktop}}, []inventory.Device{{PCI: sound}}
-	f.must(f.PrepareAll(ctx, "g1", given, withheld))
+	f.must(f.PrepareAll(ctx, "g1", given, withheld, nil))
 	f.driver(desktop, "vfio-pci")
 	f.driver(sound, "vfio-pci")
 	f.must(f.kernel.Open(9, desktop))
-	f.must(f.PrepareAll(ctx, "g1", given, withheld))
+	f.must(f.PrepareAll(ctx, "g1", given, withheld, nil))
 	f.is(sound, devices.Given, "g1")
 	f.kernel.Exit(9)
 	f.must(f.ReleaseAll(ctx, "g1"))
 	f.driver(desktop, "")
 	f.driver(sound, "snd_hda_intel")
-	f.fails(f.PrepareAll(ctx, "g1", given, []inventory.Device{{PCI: sound, Host: "part of its board"}}), "the host needs it: part of its board")
+	f.fails(f.PrepareAll(ctx, "g1", given, []inventory.Device{{PCI: sound, Host: "part of its board"}}, nil), "the host needs it: part of its board")
 	f.must(f.ReleaseAll(ctx, "g1"))
 	f.is(desktop, devices.Free, "")
 	f.driver(sound, "snd_hda_intel")

@@ -3,23 +3,30 @@ package devices
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net"
 	"slices"
 
+	"muster/internal/fabric"
 	"muster/internal/inventory"
 )
 
 // PrepareAll makes all devices of a guest ready, and takes from the host's drivers what shares their IOMMU groups and is
 // withheld from everybody. It may be repeated. After an error ReleaseAll takes back what was done.
-func (d *Driver) PrepareAll(ctx context.Context, guest string, given, withheld []inventory.Device) error {
+//
+// keys are the guest's partitions, as substrate.Node has them.
+func (d *Driver) PrepareAll(ctx context.Context, guest string, given, withheld []inventory.Device, keys map[fabric.GUID]fabric.Key) error {
 	var wants []Want
 	var together []string
+	adapters := 0
 	for i, device := range slices.Concat(given, withheld) {
 		w := Want{Guest: guest, PCI: device.PCI, Host: device.Host, Withheld: i >= len(given)}
 		if device.Parent != "" && !w.Withheld {
-			w.MAC, w.GUID = addresses(guest, device.PCI)
+			w.MAC = macOf(guest, device.PCI)
+			if device.Kind == "hca" {
+				w.GUID, w.Keys = fabric.GuestPort(guest, adapters).String(), keys
+				adapters++
+			}
 		}
 		wants = append(wants, w)
 		together = append(together, device.PCI)
@@ -48,12 +55,12 @@ func (d *Driver) ReleaseAll(ctx context.Context, guest string) error {
 	return errors.Join(failed...)
 }
 
-// addresses are those of a guest's virtual function; the one that fits its fabric is used. They are the same at each try,
-// differ for all that a site will have, and say by a bit that no maker of adapters has given them (IEEE 802, the U/L
-// bit). Their first octet is another one than that of the nodes' own MACs.
-func addresses(guest, address string) (mac, guid string) {
-	const local, macLength, guidLength = 0x06, 6, 8
+// macOf is that of a guest's virtual function on Ethernet. It is the same at each try, differs for all that a site will have, and
+// says by a bit that no maker of adapters has given it (IEEE 802, the U/L bit). Its first octet is another one than that of the
+// nodes' own MACs.
+func macOf(guest, address string) string {
+	const local, length = 0x06, 6
 	sum := sha256.Sum256([]byte(guest + " " + address))
 	sum[0] = local
-	return net.HardwareAddr(sum[:macLength]).String(), hex.EncodeToString(sum[:guidLength])
+	return net.HardwareAddr(sum[:length]).String()
 }

@@ -103,7 +103,7 @@ func (m *model) prepare(t *rapid.T) {
 	guest, address := m.guest(t), m.device(t)
 	err := m.risky(t, func(ctx context.Context) error {
 		if address == desktop { // whose sound goes with it
-			return m.driver.PrepareAll(ctx, guest, []inventory.Device{{PCI: desktop}}, []inventory.Device{{PCI: sound}})
+			return m.driver.PrepareAll(ctx, guest, []inventory.Device{{PCI: desktop}}, []inventory.Device{{PCI: sound}}, nil)
 		}
 		return m.driver.Prepare(ctx, wanted(guest, address))
 	})

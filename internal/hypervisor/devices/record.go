@@ -21,6 +21,7 @@ type record struct {
 	MAC       string `json:"mac,omitempty"`
 	VLAN      int    `json:"vlan,omitempty"`
 	GUID      string `json:"guid,omitempty"`
+	Keys      string `json:"keys,omitempty"` // partitions by ports: "0x…=0x0123,…"
 	Withheld  bool   `json:"withheld,omitempty"`
 	Returning bool   `json:"returning,omitempty"`
 	Lost      string `json:"lost,omitempty"`
@@ -59,6 +60,9 @@ func parseRecord(text []byte) (record, error) {
 		return record{}, fmt.Errorf("record of a device: %q below %q is no PCI address", r.PCI, r.Parent)
 	case r.Guest == "" || r.Number < 0:
 		return record{}, fmt.Errorf("record of device %s: it is for guest %q, virtual function %d", r.PCI, r.Guest, r.Number)
+	}
+	if _, err := parseKeys(r.Keys); err != nil {
+		return record{}, fmt.Errorf("record of device %s: %w", r.PCI, err)
 	}
 	return r, nil
 }

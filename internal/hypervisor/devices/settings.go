@@ -32,13 +32,26 @@ func (d *Driver) settings(f function, w Want) (link string, all []setting, err e
 		}
 		return "", nil, nil
 	}
+	a, err := d.rdma(f.parent)
+	if err != nil {
+		return "", nil, err
+	}
+	needsGUID := func() error {
+		if w.GUID == "" || w.VLAN != 0 {
+			return errors.New("a virtual function on InfiniBand needs a GUID, and has no VLAN")
+		}
+		return nil
+	}
+	if a != nil {
+		return "", nil, needsGUID()
+	}
 	link, infiniband, err := d.link(f.parent)
 	if err != nil || link == "" {
 		return "", nil, err
 	}
 	if infiniband {
-		if w.GUID == "" || w.VLAN != 0 {
-			return "", nil, errors.New("a virtual function on InfiniBand needs a GUID, and has no VLAN")
+		if err := needsGUID(); err != nil {
+			return "", nil, err
 		}
 		// The port's link follows the policy of its own (Follow: "auto"; drivers/infiniband/hw/mlx5/ib_virt.c). GUIDs are
 		// read back since Linux 5.5.
@@ -95,6 +108,11 @@ func (d *Driver) configure(ctx context.Context, f function, w Want, link string,
 		return d.apply(ctx, link, f.number, all)
 	}
 	if f.parent != "" && !w.Withheld {
+		if a, err := d.rdma(f.parent); err != nil {
+			return err
+		} else if a != nil {
+			return d.show(ctx, a, record{Number: f.number, GUID: w.GUID, Keys: spellKeys(w.Keys)})
+		}
 		p, err := d.look(f.parent)
 		if err != nil || p.class != classNVMe {
 			return err
@@ -106,6 +124,11 @@ func (d *Driver) configure(ctx context.Context, f function, w Want, link string,
 
 // park takes the guest's address from a virtual function, and its link.
 func (d *Driver) park(ctx context.Context, r record) error {
+	if a, err := d.rdma(r.Parent); err != nil {
+		return err
+	} else if a != nil {
+		return d.withhold(ctx, a, r)
+	}
 	link, infiniband, err := d.link(r.Parent)
 	if err != nil || link == "" {
 		return err

@@ -31,6 +31,10 @@ type Function struct {
 	InfiniBand     bool
 	NVMe           string // its controller
 	Namespaces     int    // nobody's at first, if it can have virtual functions; else its own
+	// Mapped is the RDMA device of an adapter of mlx4, which maps partitions for its virtual functions, and Ports how many it has.
+	// All its virtual functions are there from the start: their number is a parameter of the driver.
+	Mapped string
+	Ports  int
 }
 
 type function struct {
@@ -44,6 +48,7 @@ type function struct {
 	memory    string              // what a guest has left in it; a reset clears it
 	settings  []map[string]string // of virtual functions, at their parent
 	disk      *disk               // of an NVMe controller
+	mapped    *mapped             // of an adapter of mlx4
 }
 
 // Kernel has the machine's state. Fault is called before and after each step that changes something, and may return an
@@ -73,6 +78,10 @@ func New(functions ...Function) *Kernel {
 		k.functions[f.Address] = &function{Function: f, bound: f.Driver, autoprobe: true, settings: make([]map[string]string, f.VFs), disk: newDisk(f)}
 		for i := range k.functions[f.Address].settings {
 			k.functions[f.Address].settings[i] = fresh(f.InfiniBand)
+		}
+		if f.Mapped != "" {
+			k.functions[f.Address].mapped = newMapped(f)
+			k.addVFs(k.functions[f.Address], f.VFs)
 		}
 	}
 	return k
@@ -108,6 +117,9 @@ func (k *Kernel) Read(name string) (string, error) {
 			return f.read(file, k.deaf[address])
 		}
 		return "", unix.ENOENT
+	}
+	if text, ok := k.readMapped(name); ok {
+		return text, nil
 	}
 	words := strings.Split(name, "/")
 	for _, f := range k.functions {
@@ -198,6 +210,9 @@ func (k *Kernel) List(name string) ([]string, error) {
 	if name == "block" {
 		return k.blocks(), nil
 	}
+	if names, ok := k.listMapped(name); ok {
+		return names, nil
+	}
 	address, file, _ := strings.Cut(strings.TrimPrefix(name, "bus/pci/devices/"), "/")
 	f := k.functions[address]
 	switch {
@@ -208,6 +223,8 @@ func (k *Kernel) List(name string) ([]string, error) {
 			names = append(names, "reset", "reset_method")
 		}
 		return names, nil
+	case file == "infiniband" && f.mapped != nil && f.bound == f.Driver:
+		return []string{f.mapped.name}, nil
 	case file == "net" && f.Link != "" && f.bound == f.Driver:
 		return []string{f.Link}, nil
 	case file == "nvme" && f.NVMe != "" && f.bound == f.Driver:
@@ -226,6 +243,9 @@ func (k *Kernel) Write(ctx context.Context, name, text string) error {
 			}
 			k.probe(f)
 			return nil
+		}
+		if m, at := k.adapter(name); m != nil {
+			return k.writeMapped(m, at, text)
 		}
 		address, file, _ := pciFile(name)
 		f := k.functions[address]
@@ -296,7 +316,7 @@ func (k *Kernel) divide(ctx context.Context, f *function, text string) error {
 		return unix.ERANGE
 	case int(n) == len(f.vfs):
 		return nil
-	case f.bound == "" || f.bound == vfio:
+	case f.bound == "" || f.bound == vfio || f.mapped != nil: // its driver has no way to
 		return unix.ENOENT
 	case n == 0:
 		free := func() bool {
@@ -310,7 +330,12 @@ func (k *Kernel) divide(ctx context.Context, f *function, text string) error {
 	case len(f.vfs) > 0:
 		return unix.EBUSY
 	}
-	for i := range int(n) {
+	k.addVFs(f, int(n))
+	return nil
+}
+
+func (k *Kernel) addVFs(f *function, n int) {
+	for i := range n {
 		v := &function{
 			Function: Function{Address: virtualAddress(f.Address, i), Group: f.Group + "0" + strconv.Itoa(i), Class: f.Class, Vendor: f.Vendor, ID: f.ID, Driver: f.VFDriver, Methods: f.Methods},
 			parent:   f, number: i, autoprobe: true,
@@ -322,7 +347,6 @@ func (k *Kernel) divide(ctx context.Context, f *function, text string) error {
 		k.functions[v.Address] = v
 		k.probe(v)
 	}
-	return nil
 }
 
 // virtualAddress is that of a virtual function that follows its physical one, function 0, without a gap.

@@ -1,0 +1,125 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Guard looks at what the virtual functions of adapters that map partitions see now, and ends what they are not to see: the port's
+// table is the subnet manager's, which may have put another tenant's key into a slot behind the driver's back. It may be called at
+// any time and by several processes, and is to be called every few seconds.
+//
+// What it returns is what was found, by PCI address and in words: a guest that saw another partition than its own, though it does
+// no longer, and one whose own is gone. An error says what could not be looked at, or not be ended; the rest was looked at all the same.
+func (d *Driver) Guard(ctx context.Context) (found map[string]string, err error) {
+	found = map[string]string{}
+	names, err := d.Kernel.List("class/infiniband")
+	if missing(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("RDMA devices: %w", err)
+	}
+	physical := map[string]bool{}
+	for _, name := range names {
+		address, err := d.optional("class/infiniband/" + name + "/device")
+		if err == nil && isAddress(address) {
+			physical[address] = true
+		}
+	}
+	var failed []error
+	for _, address := range slices.Sorted(maps.Keys(physical)) {
+		if err := d.guard(ctx, address, found); err != nil {
+			failed = append(failed, fmt.Errorf("partitions of %s's virtual functions: %w", address, err))
+		}
+	}
+	return found, errors.Join(failed...)
+}
+
+func (d *Driver) guard(ctx context.Context, physical string, found map[string]string) error {
+	a, err := d.rdma(physical)
+	if err != nil || a == nil {
+		return err
+	}
+	release, err := d.family(ctx, physical)
+	if err != nil {
+		return err
+	}
+	defer release()
+	vfs, err := d.virtual(physical)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for number, address := range vfs {
+		r, err := d.record(address)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if r == nil || r.Withheld {
+			r = &record{PCI: address, Number: number}
+		}
+		words, err := d.watch(ctx, a, *r)
+		if len(words) > 0 {
+			found[address] = strings.Join(words, "; ")
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// watch looks at one function and ends what it is not to see.
+func (d *Driver) watch(ctx context.Context, a *adapter, r record) (words []string, err error) {
+	keys, err := parseKeys(r.Keys)
+	if err != nil {
+		return nil, err
+	}
+	over := r.Returning || r.Lost != "" // nobody runs with it
+	var failed []error
+	for _, port := range a.ports {
+		s := a.side(r.Number, port)
+		key, err := d.key(s, keys)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		v, err := d.view(s)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		slot := v.slot(key)
+		if over {
+			slot = none
+		}
+		strange := v.strange(key)
+		// A guest that is not prepared yet sees nothing, and is not shown anything here: that is Prepare's to do.
+		mapped := slices.ContainsFunc(v.mapping, func(text string) bool { return text != none })
+		if r.Guest != "" && !over && mapped {
+			if len(strange) > 0 {
+				words = append(words, fmt.Sprintf("guest %s saw partition %v at %s, which is not its own", r.Guest, strange, s))
+			}
+			if key != 0 && slot == none {
+				words = append(words, fmt.Sprintf("guest %s has no partition at %s any more: %s is not in the port's table", r.Guest, s, key))
+			}
+		}
+		if !mapped && slot != none && !d.shown(r) {
+			continue
+		}
+		if err := d.remap(ctx, s, slot); err != nil {
+			failed = append(failed, fmt.Errorf("virtual function %d: %w", r.Number, err))
+		}
+	}
+	return words, errors.Join(failed...)
+}
+
+// shown says whether a guest has the function already, so that its partition may come back to it.
+func (d *Driver) shown(r record) bool {
+	driver, err := d.optional(device(r.PCI, "driver"))
+	return err == nil && driver == vfio
+}
