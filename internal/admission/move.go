@@ -11,9 +11,9 @@ import (
 )
 
 // Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there while
-// it runs, that is a hypervisor already which reaches names, and where the guest sees the same machine; a nil reaches says
+// it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil reaches says
 // that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it, call it in the transaction that does.
-func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, reaches func(host string) bool) (g store.Guest, why string, err error) {
+func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, reaches func(host store.Machine) bool) (g store.Guest, why string, err error) {
 	if err := tx.LockDesk(ctx); err != nil {
 		return g, "", err
 	}
@@ -35,7 +35,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 	var of []store.Machine
 	others := 0
 	for _, r := range a.rooms(machines, "") {
-		if r.machine.ID == host.ID || !class.Has(r.machine.Machine) || reaches != nil && !(r.machine.Hosts && reaches(r.machine.Name)) {
+		if r.machine.ID == host.ID || !class.Has(r.machine.Machine) || reaches != nil && !(r.machine.Hosts && reaches(r.machine)) {
 			continue
 		}
 		others++

@@ -107,6 +107,7 @@ func Host(ctx context.Context, o HostOptions) error {
 	defer stop()
 	options := m.Options(ctx)
 	options.Controller, options.Refused, options.Boot = &freshClient{client: c, identity: i, file: o.TrustFile}, ErrRefused, t.Boot.Boot
+	options.Keys = hosting.Keys{Certificate: i.shown, Roots: config.RootCAs}
 	return hosting.Run(ctx, options)
 }
 

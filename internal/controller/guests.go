@@ -124,6 +124,9 @@ func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Gr
 	ground, err := k.openHere(firstStage)
 	ground.Emulated = k.limits(lifecycle.GuestLimits(true))
 	elsewhere := remote.New(remote.Config{Ledger: hostingLedger{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience})
+	ground.Away = remote.NewMover(remote.MoverConfig{
+		Journeys: journeys{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience, Limit: ground.Limits.Move,
+	})
 	ground.Substrate = guestRoutes{k.db, ground.Substrate, elsewhere, k.local.Introduce}
 	return ground, err
 }

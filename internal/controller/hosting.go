@@ -121,7 +121,7 @@ func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, ho
 		if s.Boot == e.Node.Boot {
 			e.State = s
 		}
-		if s.Present && (!e.Seen.Present || s.Boot > e.Seen.Boot) {
+		if (s.Present || s.Unseen) && (e.Seen.Node == "" || s.Boot > e.Seen.Boot) {
 			e.Seen = s
 		}
 	}
@@ -203,7 +203,7 @@ func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
 				continue
 			}
 			for _, s := range host.Report.Guests {
-				if g := own[s.Node]; s.Present && g.HostID == host.Host && g.Guest.Cluster == s.Cluster {
+				if g := own[s.Node]; (s.Present || s.Unseen) && g.HostID == host.Host && g.Guest.Cluster == s.Cluster {
 					there[substrate.Ref{Cluster: s.Cluster, Node: s.Node, Boot: s.Boot}] = true
 				}
 			}

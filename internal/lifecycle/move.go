@@ -24,7 +24,10 @@ const roomLooks = 30 * time.Second
 
 // leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
 func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
-	mover := w.ground(n).Mover
+	mover := w.moverAt(n)
+	reaches := func(to store.Machine) bool { // from one kind of host to the other nothing leads
+		return to.Turned() == n.host.Turned() && (!to.Turned() || to.Phase == store.InUse) && mover.Reaches(to.Name)
+	}
 	var cannot, none string // why it cannot move, and why nothing else can take its place either
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
 		switch {
@@ -33,7 +36,7 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 		case mover == nil || !mover.Reaches(n.host.Name):
 			cannot = "from there guests cannot move"
 		default:
-			_, cannot, err = w.Admission.Elsewhere(ctx, tx, n.Node, mover.Reaches)
+			_, cannot, err = w.Admission.Elsewhere(ctx, tx, n.Node, reaches)
 		}
 		if err == nil && cannot != "" {
 			_, none, err = w.Admission.Elsewhere(ctx, tx, n.Node, nil)
@@ -54,7 +57,7 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 	}
 	return waitFor(time.Millisecond, "moves to another host").with(func(ctx context.Context, tx *store.Tx) error {
 		// It may be another one by now than a moment ago, or none: then the next look says why.
-		to, why, err := w.Admission.Elsewhere(ctx, tx, n.Node, mover.Reaches)
+		to, why, err := w.Admission.Elsewhere(ctx, tx, n.Node, reaches)
 		if err != nil || why != "" {
 			return err
 		}
@@ -67,9 +70,17 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 	})
 }
 
+// moverAt is what moves guests from where a node is; nil if nothing does.
+func (w World) moverAt(n nodeView) substrate.Mover {
+	if n.host.Turned() {
+		return w.ground(n).Away
+	}
+	return w.ground(n).Mover
+}
+
 // mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have none.
 func (w World) mover(n nodeView) (substrate.Mover, error) {
-	mover := w.ground(n).Mover
+	mover := w.moverAt(n)
 	if mover == nil {
 		return nil, fmt.Errorf("it was on its way to %s, and this controller moves no guests", n.machine.Moves.HostName)
 	}
@@ -93,6 +104,8 @@ func (w World) move(ctx context.Context, n nodeView) Outcome {
 	began := time.Now()
 	err = mover.Move(limited, described, n.host.Name, to.HostName)
 	switch {
+	case errors.Is(err, substrate.ErrUnderway): // it goes on without this handler, and a report wakes the next
+		return waitFor(nodeLooks, "moves to %s: %v", to.HostName, err)
 	case errors.Is(err, substrate.ErrStays):
 		return waitFor(moveAgain, "could not move to %s: %v", to.HostName, err).with(func(ctx context.Context, tx *store.Tx) error {
 			n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
@@ -113,7 +126,7 @@ func (w World) move(ctx context.Context, n nodeView) Outcome {
 		}
 		g := store.Guest{Machine: n.machine.Machine, Holding: to.Holding}
 		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Holding, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
-		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, time.Since(began).Seconds()))
+		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since) + time.Since(began)).Seconds()))
 		tx.Wake(store.MachineKind, n.host.ID)
 		if err := tx.EndMove(ctx, g); err != nil {
 			return err

@@ -550,6 +550,9 @@ func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bo
 		if err == nil {
 			err = mover.Forget(ctx, ref, to.HostName)
 		}
+		if errors.Is(err, substrate.ErrUnderway) {
+			return waitFor(nodeLooks, "%s", err), false
+		}
 		if err != nil {
 			return retry(err), false
 		}

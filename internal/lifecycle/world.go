@@ -45,6 +45,7 @@ type Inspected struct {
 type Ground struct {
 	Substrate substrate.Substrate
 	Mover     substrate.Mover   // nil: nodes stay where they are
+	Away      substrate.Mover   // of guests whose hosts are machines of their own; nil: they stay there
 	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
 	Inspector Inspector
 	Keeper    Keeper   // makes its machines hypervisors; nil: they are none

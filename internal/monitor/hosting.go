@@ -67,19 +67,41 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 			return err
 		}
 		what.Revision = revision
-		for _, g := range all {
-			g.Guest.File.Token = m.authority.Token(g.Guest.Node, g.Guest.Boot)
-			what.Guests = append(what.Guests, g.Guest)
-			images[g.Guest.Image] = true
-			if networks[g.Guest.Cluster] {
-				continue
+		ways, err := tx.AwayAt(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		comes := func(g protocol.HostedGuest) error {
+			images[g.Image] = true
+			if networks[g.Cluster] {
+				return nil
 			}
-			networks[g.Guest.Cluster] = true
-			cluster, err := tx.Cluster(ctx, g.Guest.Cluster)
+			networks[g.Cluster] = true
+			cluster, err := tx.Cluster(ctx, g.Cluster)
+			what.Networks = append(what.Networks, protocol.HostedNetwork{Cluster: cluster.ID, Segment: cluster.Segment})
+			return err
+		}
+		left := map[string]bool{}
+		for _, a := range ways {
+			move, told, err := moveOf(ctx, tx, a, who.Node)
+			if err == nil && told {
+				what.Moves = append(what.Moves, move)
+				err = comes(a.Guest)
+			}
 			if err != nil {
 				return err
 			}
-			what.Networks = append(what.Networks, protocol.HostedNetwork{Cluster: cluster.ID, Segment: cluster.Segment})
+			left[a.Node] = a.Source.Host == who.Node && !a.Kept
+		}
+		for _, g := range all {
+			if left[g.Guest.Node] {
+				continue
+			}
+			g.Guest.File.Token = m.authority.Token(g.Guest.Node, g.Guest.Boot)
+			what.Guests = append(what.Guests, g.Guest)
+			if err := comes(g.Guest); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -95,6 +117,24 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 		what.Images = append(what.Images, protocol.HostedImage{Digest: digest, Root: files.Root, Kernel: files.Kernel, Drivers: files.Drivers})
 	}
 	return what, nil
+}
+
+// moveOf is a move as one of its hosts is told of it, if it is.
+func moveOf(ctx context.Context, tx *store.Tx, a store.Away, host string) (m protocol.HostedMove, told bool, err error) {
+	own, other := a.Source, a.Target
+	if a.Target.Host == host {
+		own, other = a.Target, a.Source
+	}
+	if own.Does == "" {
+		return m, false, nil
+	}
+	m = protocol.HostedMove{Guest: a.Guest, Number: a.Number, Step: a.Step, Do: own.Does, Description: a.Description, Address: a.Address, Peer: other.Host}
+	seen, err := tx.HostSeen(ctx, other.Host)
+	if errors.Is(err, store.ErrNotFound) { // it is off, and nobody will speak to it
+		err = nil
+	}
+	m.PeerBoot = seen.Boot
+	return m, true, err
 }
 
 // hosted writes down what a hypervisor says that there is.
@@ -132,9 +172,20 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 		if reply.Revision, all, err = tx.HostedOn(ctx, who.Node); err != nil {
 			return err
 		}
+		nodes := map[string]bool{}
 		for _, g := range all {
-			if changed(before, report, g.Guest.Node) {
-				tx.Wake(store.NodeKind, g.Guest.Node)
+			nodes[g.Guest.Node] = true
+		}
+		ways, err := tx.AwayAt(ctx, who.Node)
+		if err != nil {
+			return err
+		}
+		for _, a := range ways {
+			nodes[a.Node] = true
+		}
+		for node := range nodes {
+			if changed(before, report, node) {
+				tx.Wake(store.NodeKind, node)
 			}
 		}
 		if before.Report == nil || before.Report.Trouble != report.Trouble || !maps.Equal(before.Report.Lost, report.Lost) {
@@ -147,8 +198,14 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 
 // changed says whether a hypervisor says something else of a node than before.
 func changed(before store.HostSeen, now protocol.HostReport, node string) bool {
-	of := func(states []protocol.HostedState) (found []string) {
-		for _, s := range states {
+	of := func(r protocol.HostReport) (found []string) {
+		for _, s := range r.Guests {
+			if s.Node == node {
+				text, _ := json.Marshal(s)
+				found = append(found, string(text))
+			}
+		}
+		for _, s := range r.Moves {
 			if s.Node == node {
 				text, _ := json.Marshal(s)
 				found = append(found, string(text))
@@ -157,5 +214,5 @@ func changed(before store.HostSeen, now protocol.HostReport, node string) bool {
 		slices.Sort(found)
 		return found
 	}
-	return before.Report == nil || !slices.Equal(of(before.Report.Guests), of(now.Guests))
+	return before.Report == nil || !slices.Equal(of(*before.Report), of(now))
 }

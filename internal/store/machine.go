@@ -64,7 +64,7 @@ func (m Machine) Turned() bool { return m.Hosts && m.Network != "" }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
 	m.network, m.macs, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
-	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.drains,
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
 
 const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id
@@ -74,10 +74,10 @@ func scanMachine(r scanner) (Machine, error) {
 	var m Machine
 	var facts, macs, power, release, holding, next string
 	var moves Move
-	var at, inspected, booted int64
+	var at, inspected, booted, left int64
 	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
 		&m.Network, &macs, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
-		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &m.Drains}
+		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &left, &m.Drains}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
 	}
@@ -88,6 +88,7 @@ func scanMachine(r scanner) (Machine, error) {
 		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
 		json.Unmarshal([]byte(holding), &m.Holding))
 	if moves.Host != "" {
+		moves.Since = instant(left)
 		m.Moves = &moves
 		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Holding))
 	}

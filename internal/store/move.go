@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"muster/internal/placement"
 )
@@ -13,6 +14,7 @@ type Move struct {
 	Host     string // ID
 	HostName string
 	Holding  placement.Holding
+	Since    time.Time
 }
 
 // StartMove takes a part of another host for a guest, beside the one that it has: g is the guest as it is to be there.
@@ -24,7 +26,7 @@ func (tx *Tx) StartMove(ctx context.Context, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2 WHERE id = $3`, g.Machine.Host, string(holding), g.ID); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`, g.Machine.Host, string(holding), g.ID); err != nil {
 		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
 	}
 	return nil
@@ -40,7 +42,14 @@ func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
 			return fmt.Errorf("note that guest %s has moved: %w", g.Name, err)
 		}
 	}
-	return tx.TakePart(ctx, g)
+	if err := tx.TakePart(ctx, g); err != nil {
+		return err
+	}
+	node, err := tx.nodeOn(ctx, g.ID)
+	if err != nil {
+		return fmt.Errorf("note that guest %s has moved: %w", g.Name, err)
+	}
+	return tx.arrived(ctx, node)
 }
 
 // CallOffMove gives back what a guest was to have of the host that it does not move to.
@@ -53,7 +62,11 @@ func (tx *Tx) CallOffMove(ctx context.Context, guest string) error {
 			return fmt.Errorf("call the move of guest %s off: %w", guest, err)
 		}
 	}
-	return nil
+	node, err := tx.nodeOn(ctx, guest)
+	if err != nil {
+		return fmt.Errorf("call the move of guest %s off: %w", guest, err)
+	}
+	return tx.dropAway(ctx, node)
 }
 
 // DrainMachine asks that a hypervisor leaves service and that its guests go elsewhere, and wakes their nodes.

@@ -20,9 +20,13 @@ import (
 type guest struct {
 	id
 	want   *protocol.HostedGuest // nil: it is to go
+	move   *protocol.HostedMove  // nil: it is on no way to or from here
+	moved  *protocol.HostedMoved // the step of it that was over last; nil: none was
+	on     stage                 // the step of it that goes on
 	busy   bool                  // a step is going on
 	making int64                 // the boot that the step makes; 0: none
 	giveUp context.CancelFunc    // ends the making; nil: there is none
+	there  int64                 // the boot of it that is present, as it is listed; 0: none
 	known  bool                  // it has been observed: seen is what was seen
 	seen   substrate.Observation
 	over   try
@@ -43,8 +47,19 @@ const again = 2 * time.Second
 
 // begin begins the next step of a guest, of which that boot is present, or none. The caller has the lock.
 func (h *host) begin(ctx context.Context, g *guest, boot int64) {
+	g.there = boot
 	switch {
 	case h.wanted == nil: // nothing is changed before it is known what is wanted
+	case g.untravelled():
+		within, giveUp := context.WithCancel(ctx)
+		m := *g.move
+		g.making, g.on, g.giveUp, g.doing = m.Guest.Boot, stageOf(g.move), giveUp, moving[m.Do]
+		h.step(g, func() {
+			defer giveUp()
+			h.travel(within, ctx, g, m)
+		})
+		return
+	case g.move != nil: // what there is of it is left alone
 	case g.want == nil && boot > 0 && time.Now().After(g.after):
 		h.step(g, func() { h.remove(ctx, g) })
 		return
@@ -73,7 +88,7 @@ func (h *host) step(g *guest, do func()) {
 		do()
 		h.mu.Lock()
 		changed := g.making > 0 || !g.seen.Present
-		g.busy, g.making, g.giveUp, g.doing = false, 0, nil, ""
+		g.busy, g.making, g.on, g.giveUp, g.doing = false, 0, stage{}, nil, ""
 		h.mu.Unlock()
 		if changed { // there may be more to do
 			signal(h.news)
@@ -124,6 +139,15 @@ func (h *host) ensure(ctx context.Context, g *guest, want protocol.HostedGuest) 
 	if err != nil {
 		return err
 	}
+	if err := h.furnish(ctx, g, want); err != nil {
+		return err
+	}
+	h.is(g, "starts")
+	return h.Guests.Ensure(ctx, n)
+}
+
+// furnish makes a guest's network and fetches its image.
+func (h *host) furnish(ctx context.Context, g *guest, want protocol.HostedGuest) error {
 	h.mu.Lock()
 	wanted := *h.wanted
 	h.mu.Unlock()
@@ -141,8 +165,7 @@ func (h *host) ensure(ctx context.Context, g *guest, want protocol.HostedGuest) 
 			}
 		}
 	}
-	h.is(g, "starts")
-	return h.Guests.Ensure(ctx, n)
+	return nil
 }
 
 // doing says how far a guest is: each line replaces the one before.

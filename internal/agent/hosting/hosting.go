@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +66,9 @@ type Options struct {
 	Guests     Guests
 	Networks   local.Cables
 	Images     Images
+	Movers     Movers                            // nil: guests neither come nor go while they run
+	Keys       Keys                              // for their ways to other hosts
+	Address    func() (netip.Addr, error)        // where others' guests come; nil: the address of Bridge
 	Dir        string                            // where this package keeps which tries are over
 	Lost       func() (map[string]string, error) // devices that are lost, and why; nil: there are none
 	Trouble    string                            // why no guest can be held here; then Guests, Networks and Images may be nil
@@ -78,6 +83,7 @@ type host struct {
 	news   chan struct{} // holds one token while something has to be looked at
 	unsaid chan struct{} // holds one token while something may be unsaid
 	poll   poll
+	gate   *gate
 
 	mu       sync.Mutex
 	wanted   *protocol.Hosting // nil: nothing has been heard
@@ -96,7 +102,12 @@ func Run(ctx context.Context, o Options) error {
 	if o.Look == 0 {
 		o.Look = time.Second
 	}
+	if o.Address == nil {
+		o.Address = func() (netip.Addr, error) { return addressOf(Bridge) }
+	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
+	h.gate = &gate{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}
+	defer h.gate.shut()
 	if o.Trouble == "" {
 		if err := os.MkdirAll(h.tries(), 0o700); err != nil {
 			return fmt.Errorf("folder of tries: %w", err)
@@ -170,16 +181,24 @@ func (h *host) take(wanted *protocol.Hosting) {
 	}
 	h.wanted = wanted
 	for _, g := range h.guests {
-		g.want = nil
+		g.want, g.move = nil, nil
 	}
 	for _, w := range wanted.Guests {
 		h.guest(id{w.Cluster, w.Node}).want = &w
 	}
+	for _, m := range wanted.Moves {
+		h.guest(id{m.Guest.Cluster, m.Guest.Node}).move = &m
+	}
 	for _, g := range h.guests {
-		if g.giveUp != nil && (g.want == nil || g.want.Boot != g.making) {
+		if g.move == nil {
+			g.moved = nil
+		}
+		making := g.on == stage{} && g.want != nil && g.want.Boot == g.making
+		if g.giveUp != nil && !making && (g.on == stage{} || g.on != stageOf(g.move)) {
 			g.giveUp()
 		}
 	}
+	h.awaits()
 	h.say("%d guests are wanted here", len(wanted.Guests))
 	signal(h.news)
 }
@@ -246,7 +265,7 @@ func (h *host) look(ctx context.Context) error {
 			h.begin(ctx, g, boot)
 		}
 		busy = busy || g.busy && g.making > 0
-		if !g.busy && g.want == nil && !g.seen.Present {
+		if !g.busy && g.want == nil && g.move == nil && !g.seen.Present {
 			delete(h.guests, i)
 		}
 	}

@@ -72,7 +72,7 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r = protocol.HostReport{
-		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Trouble: h.Trouble, Guests: []protocol.HostedState{},
+		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Trouble: h.Trouble, Guests: []protocol.HostedState{}, Moves: h.movedOn(),
 	}
 	if h.wanted != nil {
 		r.Revision = h.wanted.Revision
@@ -80,7 +80,9 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	ready = h.looked || h.Trouble != ""
 	for _, g := range h.guests {
 		r.Guests = append(r.Guests, g.state())
-		ready = ready && (g.known || g.making > 0) // a guest that nobody has looked at would be taken for one that has ended
+		// A guest that nobody has tried to look at would be taken for one that has ended. One that cannot be looked at is told as that:
+		// it does not keep the host from telling of the others.
+		ready = ready && (g.known || g.making > 0 || g.blind != "")
 	}
 	slices.SortFunc(r.Guests, func(a, b protocol.HostedState) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node))
@@ -92,6 +94,9 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 func (g *guest) state() protocol.HostedState {
 	s, _ := remote.State(substrate.Ref{Cluster: g.cluster, Node: g.node, Boot: g.making}, g.seen) // numbers and names: it cannot fail
 	s.Detail, s.Doing = cmp.Or(g.stuck, g.blind, s.Detail), g.doing
+	if !g.known && g.making == 0 && g.blind != "" {
+		s.Unseen, s.Boot = true, max(s.Boot, g.there)
+	}
 	if w := g.want; w != nil && g.over.Boot == w.Boot {
 		s.Try, s.Refused, s.Failed = g.over.Try, g.over.Refused, g.over.Failed
 		if !g.seen.Present {

@@ -25,6 +25,9 @@ type Hosting struct {
 	Networks []HostedNetwork `json:"networks"` // one for every cluster that has guests here
 	Images   []HostedImage   `json:"images"`   // that the guests boot; of others nothing need be kept
 	Guests   []HostedGuest   `json:"guests"`
+	// Moves are guests on their way to another host of the site, or from there. What is present of them is left alone, but for
+	// the step that each names.
+	Moves []HostedMove `json:"moves,omitempty"`
 }
 
 // HostedNetwork is a cluster's network as a hypervisor has it: a bridge of its own, with the NIC that the machine booted by
@@ -65,6 +68,52 @@ type HostedGuest struct {
 	File Boot              `json:"file"` // the guest's boot file, token included
 }
 
+// MovePort is where a hypervisor awaits guests of others: TLS with mutual certificates (RFC 8446), while some guest is awaited.
+const MovePort = 7422
+
+// MoveStep is what one of its two hosts is to do for a guest that moves. Each may be done again.
+type MoveStep string
+
+// Steps of a move. Leave says how the guest is described, and calls off what was sent of it before; Receive makes a place for it;
+// Listen lets the other host in; Send copies it there, and ends it here; Arrive lets it run, once it was seen to have ended where
+// it was; Hold does nothing, and keeps what there is.
+const (
+	MoveLeave   MoveStep = "leave"
+	MoveReceive MoveStep = "receive"
+	MoveListen  MoveStep = "listen"
+	MoveSend    MoveStep = "send"
+	MoveArrive  MoveStep = "arrive"
+	MoveHold    MoveStep = "hold"
+)
+
+// HostedMove is a move as one of its two hosts is told of it.
+type HostedMove struct {
+	Guest  HostedGuest `json:"guest"`  // as it is to be at its new host; its File is empty
+	Number int64       `json:"number"` // of the move: names, with the node, the way between the two hosts
+	Step   int64       `json:"step"`   // counts what the two are told to do
+	Do     MoveStep    `json:"do"`
+	// Description is the guest in libvirt's words: for MoveReceive as it runs at its old host, for MoveSend as its new one has it.
+	Description string `json:"description,omitempty"`
+	// Peer is the other host, the ID of its machine, and PeerBoot the boot of it that must be spoken to. Its agent's certificate says
+	// both.
+	Peer     string `json:"peer"`
+	PeerBoot int64  `json:"peer_boot"`
+	Address  string `json:"address,omitempty"` // for MoveSend: where the other host listens
+}
+
+// HostedMoved is how a step of a move has ended.
+type HostedMoved struct {
+	Node   string `json:"node"`
+	Number int64  `json:"number"`
+	Step   int64  `json:"step"`
+	// Description answers MoveLeave and MoveReceive, Address MoveListen.
+	Description string `json:"description,omitempty"`
+	Address     string `json:"address,omitempty"`
+	// Gone says that the guest does not run on this host and cannot be made to, and why; Failed is why the step came to nothing.
+	Gone   string `json:"gone,omitempty"`
+	Failed string `json:"failed,omitempty"`
+}
+
 // HostReport is what there is on a hypervisor.
 type HostReport struct {
 	Boot int64 `json:"boot"` // of the hypervisor; its certificate knows better
@@ -74,6 +123,8 @@ type HostReport struct {
 	// Guests are all that are present, in whatever state and whoever made them, and those of the Hosting that are not
 	// present and were tried, or are being made.
 	Guests []HostedState `json:"guests"`
+	// Moves are the steps of moves in the Hosting that have ended.
+	Moves []HostedMoved `json:"moves,omitempty"`
 	// Networks are the clusters, by ID, whose networks are there.
 	Networks []string `json:"networks"`
 	// Lost are devices that did not come back from a guest: PCI address → why.
@@ -84,11 +135,14 @@ type HostReport struct {
 
 // HostedState is one guest as its hypervisor's driver observes it.
 type HostedState struct {
-	Cluster string          `json:"cluster"`
-	Node    string          `json:"node"`
-	Boot    int64           `json:"boot"` // of what is present, else of what was tried
-	Present bool            `json:"present,omitempty"`
-	Running bool            `json:"running,omitempty"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	Boot    int64  `json:"boot"` // of what is present, else of what was tried
+	Present bool   `json:"present,omitempty"`
+	Running bool   `json:"running,omitempty"`
+	// Unseen says that the host could not look at it: Present and Running are what they were when it last could, and prove
+	// nothing. Detail says why.
+	Unseen  bool            `json:"unseen,omitempty"`
 	CPU     string          `json:"cpu,omitempty"`     // limit in force, as substrate.Limits has it
 	Memory  string          `json:"memory,omitempty"`  // the same
 	Holding json.RawMessage `json:"holding,omitempty"` // placement.Holding: what it has; absent before it was given anything

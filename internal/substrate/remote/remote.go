@@ -81,7 +81,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		case e.Node.Boot < n.Boot || !e.Wanted:
 			try = e.Try + 1
 			return false, nil
-		case e.runs() || e.State.Try < e.Try: // or the host is at it, or will be
+		case e.runs() || e.State.Try < e.Try || e.State.Unseen: // or the host is at it, or will be, or cannot tell
 			try = e.Try
 			return true, nil
 		}
@@ -109,7 +109,7 @@ func (e Entry) made(boot, try int64) (over bool, err error) {
 		return true, errors.New("it was given up meanwhile")
 	case e.runs():
 		return true, nil
-	case e.State.Try < try || e.State.Boot != boot:
+	case e.State.Try < try || e.State.Boot != boot || e.State.Unseen:
 		return false, e.late()
 	case e.State.Refused != "":
 		return true, fmt.Errorf("%w: %s", substrate.ErrRefused, e.State.Refused)
@@ -126,6 +126,8 @@ func (e Entry) late() error {
 		return fmt.Errorf("hypervisor %s is not there yet", e.Host)
 	case e.State.Doing != "":
 		return fmt.Errorf("hypervisor %s %s", e.Host, e.State.Doing)
+	case e.Seen.Unseen:
+		return fmt.Errorf("hypervisor %s cannot look at it: %s", e.Host, e.Seen.Detail)
 	case !e.Current:
 		return fmt.Errorf("hypervisor %s has not taken it up yet", e.Host)
 	}
@@ -181,6 +183,9 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	if err != nil {
 		return substrate.Observation{}, fmt.Errorf("observe node %s: %w", r.Node, err)
 	}
+	if e.Seen.Unseen { // which proves nothing, as silence does
+		return substrate.Observation{}, fmt.Errorf("observe node %s: hypervisor %s cannot look at it: %s", r.Node, e.Host, e.Seen.Detail)
+	}
 	seen, err := Seen(e.Seen)
 	if err != nil {
 		return seen, fmt.Errorf("observe node %s: hypervisor %s: %w", r.Node, e.Host, err)
@@ -212,7 +217,7 @@ func (d *Driver) remove(ctx context.Context, r substrate.Ref) error {
 		switch {
 		case e.Wanted:
 			return true, errors.New("it was asked for again meanwhile")
-		case e.Off || e.Current && !e.Seen.Present && e.State.Doing == "":
+		case e.Off || e.Current && !e.Seen.Present && !e.Seen.Unseen && e.State.Doing == "":
 			return true, nil
 		case e.Current && e.Seen.Detail != "":
 			return false, fmt.Errorf("hypervisor %s still has something of it: %s", e.Host, e.Seen.Detail)

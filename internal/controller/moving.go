@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"context"
+	"errors"
+
+	"muster/internal/store"
+	"muster/internal/substrate"
+	"muster/internal/substrate/remote"
+)
+
+// journeys is the store as the mover of guests elsewhere asks for it.
+type journeys struct{ db *store.Store }
+
+func (l journeys) Changed() <-chan struct{} { return l.db.Changed() }
+
+func (l journeys) Journey(ctx context.Context, node string) (j remote.Journey, err error) {
+	err = l.db.View(ctx, func(tx *store.Tx) error {
+		a, err := tx.AwayNode(ctx, node)
+		if errors.Is(err, store.ErrNotFound) {
+			return remote.ErrNone
+		}
+		if err != nil {
+			return err
+		}
+		j = remote.Journey{
+			Node: substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot}, Number: a.Number, Step: a.Step, Stage: remote.Stage(a.Stage),
+			Description: a.Description, Address: a.Address, Why: a.Why,
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		j.Age = now.Sub(a.Begun)
+		if j.From, err = stopOf(ctx, tx, a, a.Source); err == nil {
+			j.To, err = stopOf(ctx, tx, a, a.Target)
+		}
+		return err
+	})
+	return j, err
+}
+
+// stopOf is what one host of a move has said.
+func stopOf(ctx context.Context, tx *store.Tx, a store.Away, at store.Way) (s remote.Stop, err error) {
+	s.Host = at.Name
+	seen, err := tx.HostSeen(ctx, at.Host)
+	if errors.Is(err, store.ErrNotFound) {
+		s.Off = true
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.Silent, err = silentFor(ctx, tx, at.Host, seen); err != nil || seen.Report == nil {
+		return s, err
+	}
+	s.Current = seen.Report.Revision >= at.Since
+	for _, h := range seen.Report.Moves {
+		if h.Node == a.Node && h.Number == a.Number && h.Step == a.Step {
+			s.Heard = &h
+		}
+	}
+	for _, g := range seen.Report.Guests {
+		if g.Node == a.Node && (s.Seen.Node == "" || g.Boot > s.Seen.Boot) {
+			s.Seen = g
+		}
+	}
+	return s, nil
+}
+
+func (l journeys) Depart(ctx context.Context, n substrate.Node, from, to string, s remote.Stage) error {
+	g, err := remote.Guest(n)
+	if err != nil {
+		return err
+	}
+	told := s.Told()
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		source, err := tx.Machine(ctx, from)
+		if err != nil {
+			return err
+		}
+		target, err := tx.Machine(ctx, to)
+		if err != nil {
+			return err
+		}
+		hosted, err := tx.HostedNode(ctx, n.Node)
+		if err != nil {
+			return err
+		}
+		g.Try = hosted.Guest.Try // it is over where it arrives, too
+		return tx.StartAway(ctx, store.Away{
+			Node: n.Node, Source: store.Way{Host: source.ID, Does: told.Source}, Target: store.Way{Host: target.ID, Does: told.Target},
+			Stage: string(s), Kept: told.Kept, Guest: g,
+		})
+	})
+}
+
+func (l journeys) Proceed(ctx context.Context, j remote.Journey) error {
+	told := j.Stage.Told()
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		a, err := tx.AwayNode(ctx, j.Node.Node)
+		if err != nil {
+			return err
+		}
+		a.Stage, a.Source.Does, a.Target.Does, a.Kept = string(j.Stage), told.Source, told.Target, told.Kept
+		a.Step, a.Description, a.Address, a.Why = j.Step, j.Description, j.Address, j.Why
+		return tx.StepAway(ctx, a)
+	})
+}
+
+func (l journeys) Forgo(ctx context.Context, node string) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetAway(ctx, node) })
+}
