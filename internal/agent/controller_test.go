@@ -147,7 +147,7 @@ func (f *fakeController) certify(q protocol.JoinRequest) (protocol.JoinReply, er
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
-	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey, f.life)
+	der, err := f.sign(&x509.Certificate{Subject: pkix.Name{CommonName: q.Node, SerialNumber: strconv.FormatInt(q.Boot, 10)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, request.PublicKey, f.life)
 	if err != nil {
 		return protocol.JoinReply{}, err
 	}
