@@ -68,7 +68,7 @@ type Options struct {
 	Images     Images
 	Movers     Movers                            // nil: guests neither come nor go while they run
 	Keys       Keys                              // for their ways to other hosts
-	Address    func() (netip.Addr, error)        // where others' guests come; nil: the address of Bridge
+	Address    func() (netip.AddrPort, error)    // where others' guests come; nil: the address of Bridge
 	Dir        string                            // where this package keeps which tries are over
 	Lost       func() (map[string]string, error) // devices that are lost, and why; nil: there are none
 	Trouble    string                            // why no guest can be held here; then Guests, Networks and Images may be nil
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Look = time.Second
 	}
 	if o.Address == nil {
-		o.Address = func() (netip.Addr, error) { return addressOf(Bridge) }
+		o.Address = func() (netip.AddrPort, error) { return addressOf(Bridge) }
 	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
 	h.gate = &gate{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -121,6 +122,9 @@ type machine struct {
 	images []string // that are there
 	blind  error    // why lost devices cannot be seen now
 	holds  map[string]placement.Holding
+	unseen map[string]error // guests that cannot be looked at, and why
+	moves  *travellers      // nil: guests do not move
+	keys   Keys
 }
 
 func newMachine(t *testing.T) *machine {
@@ -144,6 +148,9 @@ func (m *machine) Observe(ctx context.Context, r substrate.Ref) (substrate.Obser
 	seen, err := m.Substrate.Observe(ctx, r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if why := m.unseen[r.Node]; why != nil {
+		return substrate.Observation{}, why
+	}
 	if h, ok := m.holds[r.Node]; ok && seen.Present {
 		seen.Holding = &h
 	}
@@ -176,14 +183,19 @@ func (m *machine) run(t *testing.T, c *controller) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{
+		o := Options{
 			Controller: c, Refused: errRefused, Boot: 3, Guests: m, Networks: m, Images: m, Dir: m.dir, Console: io.Discard, Look: 10 * time.Millisecond,
 			Lost: func() (map[string]string, error) {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				return map[string]string{"0000:81:00.0": "no reset"}, m.blind
 			},
-		})
+			Keys: m.keys, Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") },
+		}
+		if m.moves != nil {
+			o.Movers = m.moves
+		}
+		ended <- Run(ctx, o)
 	}()
 	stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() { _ = stop() })
@@ -339,6 +351,33 @@ func TestWhoeverComesNextTakesGuestsUp(t *testing.T) {
 	if !runs("a")(r) || state(r, "b").Running || m.Calls().Ensure != made {
 		t.Errorf("tries that were over were tried again: %+v", r)
 	}
+}
+
+// After a start nothing is known of any guest. One that cannot be looked at is told as that, and does not keep its host silent.
+func TestAGuestThatCannotBeLookedAtDoesNotSilenceItsHost(t *testing.T) {
+	m, c := newMachine(t), newController()
+	stop := m.run(t, c)
+	c.want(wanted("a"), wanted("b"))
+	c.until(t, "they run", func(r protocol.HostReport) bool { return runs("a")(r) && runs("b")(r) })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	m.mu.Lock()
+	m.unseen = map[string]error{"b": errors.New("its folder cannot be read")}
+	m.mu.Unlock()
+	deaf := newController()
+	m.run(t, deaf)
+	r := deaf.until(t, "what is there", func(r protocol.HostReport) bool { return len(r.Guests) == 2 })
+	if !runs("a")(r) || state(r, "a").Unseen {
+		t.Errorf("the guest that can be looked at: %+v", state(r, "a"))
+	}
+	if b := state(r, "b"); !b.Unseen || b.Present || b.Boot != 1 || b.Detail != "its folder cannot be read" {
+		t.Errorf("the guest that cannot be looked at: %+v", b)
+	}
+	m.mu.Lock()
+	m.unseen = nil
+	m.mu.Unlock()
+	deaf.until(t, "it can be looked at again", func(r protocol.HostReport) bool { return runs("b")(r) && !state(r, "b").Unseen })
 }
 
 func TestATryThatWasInterruptedIsGoneOnWith(t *testing.T) {

@@ -86,7 +86,7 @@ func (h *host) journey(ctx context.Context, g *guest, m protocol.HostedMove, ove
 		h.is(g, "makes a place for it")
 		over.Description, err = h.Movers.Receive(ctx, n, m.Description)
 	case protocol.MoveListen:
-		var at netip.Addr
+		var at netip.AddrPort
 		if at, err = h.Address(); err == nil {
 			over.Address, err = h.gate.open(ctx, at, way, other)
 		}

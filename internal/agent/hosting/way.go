@@ -117,12 +117,12 @@ type awaited struct {
 }
 
 // open lets one more way in and says where. It listens once, however many ways there are, and however often one is opened.
-func (g *gate) open(ctx context.Context, at netip.Addr, way string, from peer) (address string, err error) {
+func (g *gate) open(ctx context.Context, at netip.AddrPort, way string, from peer) (address string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.listener == nil {
 		var config net.ListenConfig
-		listener, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(at, protocol.MovePort).String())
+		listener, err := config.Listen(ctx, "tcp", at.String())
 		if err != nil {
 			return "", fmt.Errorf("let guests of other hosts come: %w", err)
 		}
@@ -224,19 +224,19 @@ func join(ctx context.Context, a, b net.Conn) {
 }
 
 // addressOf is an interface's first address that others reach.
-func addressOf(name string) (netip.Addr, error) {
+func addressOf(name string) (netip.AddrPort, error) {
 	link, err := net.InterfaceByName(name)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("where guests of other hosts can come: %w", err)
+		return netip.AddrPort{}, fmt.Errorf("where guests of other hosts can come: %w", err)
 	}
 	all, err := link.Addrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("where guests of other hosts can come: %w", err)
+		return netip.AddrPort{}, fmt.Errorf("where guests of other hosts can come: %w", err)
 	}
 	for _, one := range all {
 		if prefix, err := netip.ParsePrefix(one.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
-			return prefix.Addr(), nil
+			return netip.AddrPortFrom(prefix.Addr(), protocol.MovePort), nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("where guests of other hosts can come: %s has no address", name)
+	return netip.AddrPort{}, fmt.Errorf("where guests of other hosts can come: %s has no address", name)
 }
