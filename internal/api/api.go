@@ -49,6 +49,9 @@ type API struct {
 	SSH       string         // host:port of this controller's SSH gateway; empty: none
 	Web       *webdoor.Place // where the door for web apps is; nil: there is none
 
+	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
+	CheckFabric func(store.Fabric) error
+
 	tries tries
 }
 
@@ -128,6 +131,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerMachines(api)
 	a.registerPasses(api)
 	a.registerNetworks(api)
+	a.registerFabrics(api)
 	a.registerCentres(api)
 	a.registerCatalogue(api)
 	a.registerStatus(api)

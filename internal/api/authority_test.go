@@ -47,27 +47,31 @@ const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERI
 
 // bodies are requests that are right in all but, perhaps, who makes them.
 var bodies = map[string]string{
-	"create-cluster":     "name: new\nnodes: 1\nproject: PROJECT\n",
-	"apply-cluster":      "name: cfd\nnodes: 1\nproject: PROJECT\n",
-	"scale-cluster":      `{"nodes": 1}`,
-	"extend-cluster":     `{"for": "1d"}`,
-	"change-rollout":     `{"action": "resume"}`,
-	"create-snapshot":    `{}`,
-	"certify":            `{"public_key": "ssh-ed25519 AAAA"}`,
-	"add-key":            `{"line": "ssh-ed25519 AAAA"}`,
-	"add-token":          `{"name": "x"}`,
-	"log-in":             `{"id_token": "x"}`,
-	"add-person-token":   `{"name": "x"}`,
-	"add-person":         `{"name": "new"}`,
-	"change-person":      `{"full_name": "Vera"}`,
-	"add-project":        `{"name": "new", "owner": "olga"}`,
-	"change-project":     `{"recorded": true}`,
-	"set-member":         `{"role": "viewer"}`,
-	"add-machines":       `{"machines": []}`,
-	"put-network":        `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
-	"quarantine-machine": `{}`,
-	"add-centre":         `{"name": "new", "login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
-	"change-centre":      `{"login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
+	"create-cluster":       "name: new\nnodes: 1\nproject: PROJECT\n",
+	"apply-cluster":        "name: cfd\nnodes: 1\nproject: PROJECT\n",
+	"scale-cluster":        `{"nodes": 1}`,
+	"extend-cluster":       `{"for": "1d"}`,
+	"change-rollout":       `{"action": "resume"}`,
+	"create-snapshot":      `{}`,
+	"certify":              `{"public_key": "ssh-ed25519 AAAA"}`,
+	"add-key":              `{"line": "ssh-ed25519 AAAA"}`,
+	"add-token":            `{"name": "x"}`,
+	"log-in":               `{"id_token": "x"}`,
+	"add-person-token":     `{"name": "x"}`,
+	"add-person":           `{"name": "new"}`,
+	"change-person":        `{"full_name": "Vera"}`,
+	"add-project":          `{"name": "new", "owner": "olga"}`,
+	"change-project":       `{"recorded": true}`,
+	"set-member":           `{"role": "viewer"}`,
+	"add-machines":         `{"machines": []}`,
+	"put-network":          `{"interface": "eth9", "range": "10.0.0.10-10.0.0.20"}`,
+	"quarantine-machine":   `{}`,
+	"add-fabric":           `{"name": "ib0", "driver": "opensm", "managers": ["0x0002c903000a0b0c"]}`,
+	"import-fabric":        `{"snapshot": "x"}`,
+	"put-fabric-partition": `{"members": [{"port": "0x0002c903000a0b0c", "membership": "full"}]}`,
+	"assign-fabric-port":   `{"machine": "m1"}`,
+	"add-centre":           `{"name": "new", "login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
+	"change-centre":        `{"login": "arc.example.org", "host_keys": ["` + hostKey + `"], "projects": []}`,
 }
 
 // who calls: the roles are those in project aero.
@@ -84,7 +88,9 @@ var wanted = map[answers][]string{
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine", "put-network", "remove-network",
 		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
-		"add-centre", "change-centre", "remove-centre", "get-centre-authority"},
+		"add-centre", "change-centre", "remove-centre", "get-centre-authority",
+		"list-fabrics", "get-fabric", "diff-fabric", "add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
+		"assign-fabric-port", "forget-fabric-port"},
 	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
@@ -165,7 +171,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0", "{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}

@@ -87,6 +87,9 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 		guests, err := tx.GuestsOn(ctx, m.ID)
 		out.Body = a.machineView(m)
 		out.Body.Hosts = shareView(m, guests)
+		if err == nil {
+			out.Body.Ports, err = portViews(ctx, tx, m.ID)
+		}
 		return err
 	})
 	return out, a.tell(err, nil)

@@ -124,7 +124,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
 	case errors.Is(err, store.ErrNotFound):
 		p = problem(http.StatusNotFound, "not-found", err.Error(), whereToLook(err))
-	case errors.Is(err, store.ErrExists):
+	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInUse):
 		p = problem(http.StatusConflict, "conflict", err.Error(), "")
 	default:
 		p.cause = err
@@ -136,7 +136,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 // whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.
 func whereToLook(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), " ")
-	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list", "centre": "clusters list"}[kind]
+	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list", "centre": "clusters list", "fabric": "fabric list"}[kind]
 	if !known {
 		return ""
 	}

@@ -16,31 +16,32 @@ import (
 
 // Cluster is a cluster as users see it.
 type Cluster struct {
-	ID         string         `json:"id" doc:"for life"`
-	Name       string         `json:"name"`
-	Project    string         `json:"project"`
-	Phase      store.Phase    `json:"phase" enum:"pending,provisioning,ready,degraded,pausing,paused,resuming,deleting,deleted"`
-	Desired    store.Desired  `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
-	Reason     string         `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
-	Held       int64          `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
-	Lacks      string         `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
-	Since      time.Time      `json:"since" doc:"when the phase began"`
-	Rollout    *Rollout       `json:"rollout,omitempty" doc:"while nodes do not boot what the spec says"`
-	Generation int64          `json:"generation" doc:"of the spec; every accepted change adds one"`
-	Reached    int64          `json:"reached" doc:"the newest generation that was wholly ready"`
-	Image      string         `json:"image" doc:"digest"`
-	Spec       spec.Cluster   `json:"spec" doc:"resolved: every default filled in"`
-	Lease      Term           `json:"lease"`
-	Price      string         `json:"price,omitempty" doc:"per hour when all its nodes are ready, where the site has prices"`
-	Cost       string         `json:"cost,omitempty" doc:"charged so far"`
-	PerHour    string         `json:"per_hour,omitempty" doc:"charged now"`
-	Limits     []Limit        `json:"limits,omitempty" doc:"its own budget"`
-	CreatedAt  time.Time      `json:"created_at"`
-	CreatedBy  string         `json:"created_by"`
-	Nodes      []Node         `json:"nodes" doc:"those not gone, the head first"`
-	Apps       []WebApp       `json:"apps,omitempty" doc:"its web apps"`
-	Waiting    *Waiting       `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
-	Receipt    *store.Receipt `json:"receipt,omitempty" doc:"proof of its end, once deleted"`
+	ID         string             `json:"id" doc:"for life"`
+	Name       string             `json:"name"`
+	Project    string             `json:"project"`
+	Phase      store.Phase        `json:"phase" enum:"pending,provisioning,ready,degraded,pausing,paused,resuming,deleting,deleted"`
+	Desired    store.Desired      `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
+	Reason     string             `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
+	Held       int64              `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
+	Lacks      string             `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
+	Since      time.Time          `json:"since" doc:"when the phase began"`
+	Rollout    *Rollout           `json:"rollout,omitempty" doc:"while nodes do not boot what the spec says"`
+	Generation int64              `json:"generation" doc:"of the spec; every accepted change adds one"`
+	Reached    int64              `json:"reached" doc:"the newest generation that was wholly ready"`
+	Image      string             `json:"image" doc:"digest"`
+	Spec       spec.Cluster       `json:"spec" doc:"resolved: every default filled in"`
+	Lease      Term               `json:"lease"`
+	Price      string             `json:"price,omitempty" doc:"per hour when all its nodes are ready, where the site has prices"`
+	Cost       string             `json:"cost,omitempty" doc:"charged so far"`
+	PerHour    string             `json:"per_hour,omitempty" doc:"charged now"`
+	Limits     []Limit            `json:"limits,omitempty" doc:"its own budget"`
+	CreatedAt  time.Time          `json:"created_at"`
+	CreatedBy  string             `json:"created_by"`
+	Nodes      []Node             `json:"nodes" doc:"those not gone, the head first"`
+	Keys       []store.ClusterKey `json:"keys,omitempty" doc:"its partitions on InfiniBand fabrics"`
+	Apps       []WebApp           `json:"apps,omitempty" doc:"its web apps"`
+	Waiting    *Waiting           `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
+	Receipt    *store.Receipt     `json:"receipt,omitempty" doc:"proof of its end, once deleted"`
 }
 
 // Node is a member of a cluster.
@@ -77,6 +78,7 @@ type Machine struct {
 	Node      string          `json:"node,omitempty" doc:"cluster/node that has it"`
 	Classes   []string        `json:"classes"`
 	Facts     inventory.Facts `json:"facts"`
+	Ports     []MachinePort   `json:"ports,omitempty" doc:"on InfiniBand fabrics; of one machine alone, not in lists"`
 	Drains    bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
 	Hosts     *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
 	Part      *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
@@ -186,6 +188,9 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	view.Waiting = waitingView(c, nodes)
 	view.Rollout = rolloutView(c, nodes)
 	view.Apps = a.appsView(c)
+	if view.Keys, err = tx.KeysOf(ctx, c.ID); err != nil {
+		return view, err
+	}
 	return view, a.money(ctx, tx, &view)
 }
 

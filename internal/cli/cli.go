@@ -81,6 +81,7 @@ func verbs() []verb {
 		{"audit", forOperators, (*app).audit},
 		{"machines", forOperators, (*app).machines},
 		{"networks", forOperators, (*app).networks},
+		{"fabric", forOperators, (*app).fabric},
 		{"clusters", forOperators, (*app).clusters},
 		{"classes", forOperators, (*app).classes},
 		{"images", forOperators, (*app).images},

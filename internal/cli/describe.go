@@ -86,6 +86,9 @@ func (a *app) printCluster(c api.Cluster) {
 	for _, l := range c.Limits {
 		add(l.What, limitWords(l))
 	}
+	for _, k := range c.Keys {
+		add("fabric "+k.Fabric, fmt.Sprintf("key %s at %d ports", k.Key, k.Ports))
+	}
 	add("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
 	if c.Reached < c.Generation {
 		add("change", fmt.Sprintf("generation %d is on its way, %d was reached", c.Generation, c.Reached))

@@ -114,6 +114,13 @@ func (a *app) printMachine(m api.Machine) {
 	add("kernel", m.Facts.Kernel)
 	addTopology(add, m.Facts)
 	a.addParts(add, m)
+	for _, p := range m.Ports {
+		what := "does not answer; held " + spell(p.Entries) + " before"
+		if p.Answers {
+			what = "holds " + spell(p.Entries)
+		}
+		add("fabric "+p.Fabric, "port "+p.Port.String()+" "+what)
+	}
 	if m.Hosts != nil {
 		add("held", shareWords(*m.Hosts))
 		add("guests", strings.Join(m.Hosts.Guests, ", "))

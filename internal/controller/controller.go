@@ -213,7 +213,9 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 
 func (k *controller) run(ctx context.Context) error {
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain})
+	fabrics := newFabrics(k.dir.fabrics())
 	world := lifecycle.World{
+		Fabrics: fabrics,
 		DB: k.db, Commons: k.local, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
@@ -235,7 +237,7 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, yard)
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Login: k.login, Telemetry: k.telemetry, About: about, SSH: k.sshAddress()}
+		Login: k.login, Telemetry: k.telemetry, About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err

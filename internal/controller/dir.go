@@ -26,6 +26,7 @@ import (
 //	sockets/          where agents on this host reach the controllers
 //	power.d/          a site's own programs that switch machines
 //	recordings/       what terminals showed, of projects that keep that
+//	fabrics/          copies of fabrics that drivers make to try what they are about to tell; nobody misses them
 //	ipxe/             a site's own iPXE files, before those of the system
 type dir string
 
@@ -37,9 +38,10 @@ func (d dir) guests() string          { return d.path("guests") }
 func (d dir) sockets() string         { return d.path("sockets") }
 func (d dir) commands() string        { return d.path("power.d") }
 func (d dir) recordings() string      { return d.path("recordings") }
+func (d dir) fabrics() string         { return d.path("fabrics") }
 
 func (d dir) make() error {
-	for _, path := range []string{string(d), d.sockets()} {
+	for _, path := range []string{string(d), d.sockets(), d.fabrics()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return fmt.Errorf("data directory: %w", err)
 		}

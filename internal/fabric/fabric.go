@@ -70,6 +70,19 @@ const (
 
 func (k Key) String() string { return fmt.Sprintf("0x%04x", uint16(k)) }
 
+// MarshalText writes it as people do, in hexadecimal.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (k *Key) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(strings.TrimPrefix(string(text), "0x"), 16, 15)
+	if err != nil {
+		return fmt.Errorf("%q is no partition's key; one looks like 0x0123", text)
+	}
+	*k = Key(n)
+	return nil
+}
+
 // Membership is how a port is in a partition. Two limited members do not hear each other.
 type Membership int
 
@@ -101,6 +114,19 @@ func (e Entry) Membership() Membership {
 }
 
 func (e Entry) String() string { return fmt.Sprintf("0x%04x", uint16(e)) }
+
+// MarshalText writes it as people do, in hexadecimal.
+func (e Entry) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (e *Entry) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(strings.TrimPrefix(string(text), "0x"), 16, 16)
+	if err != nil {
+		return fmt.Errorf("%q is no entry of a partition table; one looks like 0x8123", text)
+	}
+	*e = Entry(n)
+	return nil
+}
 
 // Partition is one tenant's, or one of the site's own.
 type Partition struct {

@@ -115,34 +115,6 @@ func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home,
 	return found, nil
 }
 
-// intent is what the fabric is to be. Every port of a cluster is a limited member of the site's open partitions.
-func (v fabricView) intent() fabric.Intent {
-	i := fabric.Intent{Managers: v.Managers}
-	tenants := map[fabric.GUID]bool{}
-	for _, p := range v.partitions {
-		for _, m := range p.Members {
-			tenants[m.GUID] = tenants[m.GUID] || m.Wanted && p.ClusterID != ""
-		}
-	}
-	for _, p := range v.partitions {
-		to := fabric.Partition{Key: p.Key, Members: map[fabric.GUID]fabric.Membership{}}
-		for guid, is := range tenants {
-			if p.Open && is {
-				to.Members[guid] = fabric.Limited
-			}
-		}
-		for _, m := range p.Members {
-			if m.Wanted {
-				to.Members[m.GUID] = m.Membership
-			}
-		}
-		if len(to.Members) > 0 {
-			i.Partitions = append(i.Partitions, to)
-		}
-	}
-	return i
-}
-
 // fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
 // looks again; who holds what is not his is set apart.
 func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
@@ -157,7 +129,7 @@ func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	if err != nil {
 		return v.trouble("cannot be reached", err)
 	}
-	intent, told := v.intent(), false
+	intent, told := v.Intent(v.partitions), false
 	if v.Applied < v.Revision || v.odd() || v.now.Sub(v.AppliedAt) >= w.pace().Apply {
 		if err := driver.Apply(ctx, intent); err != nil && !errors.Is(err, fabric.ErrResisted) {
 			return v.trouble("its manager was not told", err).with(v.giveHomes)

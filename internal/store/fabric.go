@@ -28,13 +28,41 @@ type Fabric struct {
 	CreatedBy string
 }
 
+// Intent is what the fabric is to be, by its partitions. Every port of a cluster is a limited member of the site's open ones.
+func (f Fabric) Intent(partitions []Partition) fabric.Intent {
+	i := fabric.Intent{Managers: f.Managers}
+	tenants := map[fabric.GUID]bool{}
+	for _, p := range partitions {
+		for _, m := range p.Members {
+			tenants[m.GUID] = tenants[m.GUID] || m.Wanted && p.ClusterID != ""
+		}
+	}
+	for _, p := range partitions {
+		to := fabric.Partition{Key: p.Key, Members: map[fabric.GUID]fabric.Membership{}}
+		for guid, is := range tenants {
+			if p.Open && is {
+				to.Members[guid] = fabric.Limited
+			}
+		}
+		for _, m := range p.Members {
+			if m.Wanted {
+				to.Members[m.GUID] = m.Membership
+			}
+		}
+		if len(to.Members) > 0 {
+			i.Partitions = append(i.Partitions, to)
+		}
+	}
+	return i
+}
+
 // FabricPort is a port of an adapter on a fabric.
 type FabricPort struct {
 	GUID      fabric.GUID
 	Fabric    string // ID
 	Adapter   fabric.GUID
-	Number    int
-	Name      string // as the adapter describes itself; not believed
+	Number    int    // which of its host's ports
+	Name      string // as its host calls itself; not believed
 	MachineID string // "" while nobody knows
 	Machine   string
 	Assigned  bool // an operator said whose it is
@@ -310,4 +338,22 @@ func (tx *Tx) ForgetPort(ctx context.Context, guid fabric.GUID) error {
 		return fmt.Errorf("forget port %s: %w", guid, err)
 	}
 	return nil
+}
+
+// ClusterKey is a cluster's partition on a fabric.
+type ClusterKey struct {
+	Fabric string     `json:"fabric"`
+	Key    fabric.Key `json:"key"`
+	Ports  int        `json:"ports" doc:"that are to be in it"`
+}
+
+// KeysOf lists a cluster's partitions by fabric.
+func (tx *Tx) KeysOf(ctx context.Context, cluster string) ([]ClusterKey, error) {
+	scan := func(r scanner) (k ClusterKey, err error) { return k, r.Scan(&k.Fabric, &k.Key, &k.Ports) }
+	keys, err := list(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m WHERE m.partition_id = p.id AND m.wanted = 1)
+		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of cluster %s: %w", cluster, err)
+	}
+	return keys, nil
 }

@@ -33,8 +33,8 @@ CREATE TABLE fabric_port (
   guid       TEXT PRIMARY KEY,
   fabric_id  TEXT   NOT NULL REFERENCES fabric (id),
   adapter    TEXT   NOT NULL,                -- GUID of its adapter
-  number     BIGINT NOT NULL,
-  name       TEXT   NOT NULL,                -- as the adapter describes itself; not believed
+  number     BIGINT NOT NULL,                -- which of its host's ports
+  name       TEXT   NOT NULL,                -- as its host calls itself; not believed
   machine_id TEXT REFERENCES machine (id),
   assigned   BIGINT NOT NULL DEFAULT 0 CHECK (assigned IN (0, 1)) -- 1: an operator said whose it is
 );
