@@ -280,6 +280,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return k.serveGuests(ctx, watch) })
 	if k.devices != nil {
 		group.Go(func() error { return k.mendDevices(ctx) })
+		group.Go(func() error { return k.guardDevices(ctx) })
 	}
 	group.Go(func() error { return serve(ctx, k.listener, handler) })
 	if door != nil {

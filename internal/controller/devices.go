@@ -73,6 +73,39 @@ func (k *controller) mendDevices(ctx context.Context) error {
 	}
 }
 
+// guardDevices looks at what guests on this host see of InfiniBand partitions until ctx ends, and tells what they were not to see.
+func (k *controller) guardDevices(ctx context.Context) error {
+	const every, keep = 3 * time.Second, 30 * time.Second
+	said := map[string]string{}
+	k.devices.Watch(ctx, every, keep, func(found map[string]string, trouble string) {
+		if trouble != "" {
+			k.Log.Error("what guests see of InfiniBand partitions cannot be looked at", "error", trouble)
+		}
+		for address, what := range found {
+			if said[address] != what {
+				k.Log.Error("a guest's InfiniBand partitions were not its own", "device", address, "what", what)
+				k.tellOfHost(ctx, "virtual function "+address+": "+what)
+			}
+		}
+		said = found
+	})
+	return nil
+}
+
+// tellOfHost logs an alarm about this host.
+func (k *controller) tellOfHost(ctx context.Context, text string) {
+	host, err := os.Hostname()
+	if err == nil {
+		err = k.db.Update(ctx, func(tx *store.Tx) error {
+			tx.Log(store.Event{Type: "machine.warning", Machine: hypervisorName(host), Text: text})
+			return nil
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		k.Log.Error("an alarm could not be written down", "alarm", text, "error", err)
+	}
+}
+
 // lookAgain has this host inspected: what of it is lost is not what its facts say.
 func (k *controller) lookAgain(ctx context.Context) error {
 	host, err := os.Hostname()

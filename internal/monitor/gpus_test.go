@@ -32,3 +32,21 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 		t.Errorf("a node in namespaces has %+v", got)
 	}
 }
+
+func TestWhatAGuestSawOfPartitionsIsToldOnce(t *testing.T) {
+	saw := func(what map[string]string) protocol.HostReport { return protocol.HostReport{Partitions: what} }
+	first := saw(map[string]string{"0000:04:00.1": "guest a saw it", "0000:04:00.2": "guest b lacks it"})
+	if got := strange(store.HostSeen{}, first); len(got) != 2 || got[0] != "virtual function 0000:04:00.1: guest a saw it" {
+		t.Errorf("%q", got)
+	}
+	before := store.HostSeen{Report: &first}
+	if got := strange(before, first); got != nil {
+		t.Errorf("again: %q", got)
+	}
+	if got := strange(before, saw(map[string]string{"0000:04:00.1": "guest a saw another"})); len(got) != 1 {
+		t.Errorf("something else: %q", got)
+	}
+	if got := strange(before, saw(nil)); got != nil {
+		t.Errorf("over: %q", got)
+	}
+}

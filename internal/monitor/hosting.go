@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -165,6 +166,9 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		for _, text := range strange(before, report) {
+			tx.Log(store.Event{Type: "machine.warning", Machine: boot.File.Name, Text: text})
+		}
 		if err := tx.SaveHostReport(ctx, who.Node, report); err != nil {
 			return err
 		}
@@ -194,6 +198,17 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 		return nil
 	})
 	return reply, err
+}
+
+// strange are what a hypervisor newly says of InfiniBand partitions that guests saw, or lack.
+func strange(before store.HostSeen, now protocol.HostReport) (words []string) {
+	for _, address := range slices.Sorted(maps.Keys(now.Partitions)) {
+		what := now.Partitions[address]
+		if before.Report == nil || before.Report.Partitions[address] != what {
+			words = append(words, fmt.Sprintf("virtual function %s: %s", address, what))
+		}
+	}
+	return words
 }
 
 // changed says whether a hypervisor says something else of a node than before.

@@ -71,6 +71,7 @@ type Options struct {
 	Address    func() (netip.AddrPort, error)    // where others' guests come; nil: the address of Bridge
 	Dir        string                            // where this package keeps which tries are over
 	Lost       func() (map[string]string, error) // devices that are lost, and why; nil: there are none
+	Partitions func() map[string]string          // HostReport.Partitions; nil: there are none
 	Trouble    string                            // why no guest can be held here; then Guests, Networks and Images may be nil
 	Console    io.Writer
 	Look       time.Duration // how often guests are looked at; 0: every second
@@ -91,7 +92,8 @@ type host struct {
 	networks []string // whose networks are there
 	emulates bool
 	lost     map[string]string
-	looked   bool // what is present has been seen once
+	strange  map[string]string // HostReport.Partitions
+	looked   bool              // what is present has been seen once
 }
 
 // id is a guest's, of whatever boot.
@@ -286,6 +288,9 @@ func (h *host) lookBeside(ctx context.Context) error {
 	networks, err2 := h.cable(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.Partitions != nil {
+		h.strange = h.Partitions()
+	}
 	if err1 == nil {
 		h.lost = lost
 	} else {

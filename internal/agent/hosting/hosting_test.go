@@ -190,6 +190,7 @@ func (m *machine) run(t *testing.T, c *controller) (stop func() error) {
 				defer m.mu.Unlock()
 				return map[string]string{"0000:81:00.0": "no reset"}, m.blind
 			},
+			Partitions: func() map[string]string { return map[string]string{"0000:04:00.1": "guest a saw partition [0x8002]"} },
 			Keys: m.keys, Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") },
 		}
 		if m.moves != nil {
@@ -221,7 +222,7 @@ func TestGuestsComeAndGoAsTheyAreWanted(t *testing.T) {
 	m, c := newMachine(t), newController()
 	m.run(t, c)
 	c.until(t, "a hypervisor without guests", func(r protocol.HostReport) bool {
-		return r.Boot == 3 && r.Revision == 0 && len(r.Guests) == 0 && r.Emulates && r.Lost["0000:81:00.0"] == "no reset"
+		return r.Boot == 3 && r.Revision == 0 && len(r.Guests) == 0 && r.Emulates && r.Lost["0000:81:00.0"] == "no reset" && r.Partitions["0000:04:00.1"] == "guest a saw partition [0x8002]"
 	})
 	c.want(wanted("a"), wanted("b"))
 	r := c.until(t, "two guests run", func(r protocol.HostReport) bool { return runs("a")(r) && runs("b")(r) })

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/internal/environment/initramfs"
@@ -31,6 +33,13 @@ type Machine struct {
 
 // mendEvery is how often it is tried to take back devices that did not come back from their guests.
 const mendEvery = time.Minute
+
+// guardEvery is how often it is looked at what guests see of InfiniBand partitions, and guardKeep how long what was found is told:
+// several reports.
+const (
+	guardEvery = 3 * time.Second
+	guardKeep  = 30 * time.Second
+)
 
 // Options are those that Run needs of the machine. What cannot be had is the options' Trouble: it is for the controller to hear.
 func (m Machine) Options(ctx context.Context) Options {
@@ -81,6 +90,9 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	o.Guests, o.Movers, o.Networks, o.Images = guests, guests, cables, images
 	o.Lost = func() (map[string]string, error) { return lost(moved) }
 	go mend(ctx, moved, log)
+	seen := &sightings{log: log}
+	go moved.Watch(ctx, guardEvery, guardKeep, seen.tell)
+	o.Partitions = seen.all
 	return nil
 }
 
@@ -122,6 +134,29 @@ func lost(driver *devices.Driver) (map[string]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// sightings are what guests saw of InfiniBand partitions that they were not to see, for the report.
+type sightings struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	found map[string]string
+}
+
+func (s *sightings) tell(found map[string]string, trouble string) {
+	if trouble != "" {
+		s.log.Error("what guests see of InfiniBand partitions cannot be looked at", "error", trouble)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = found
+}
+
+func (s *sightings) all() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.found)
 }
 
 // mend tries again to take back what is lost until ctx ends, and tells each reason once.

@@ -72,7 +72,7 @@ func (h *host) report() (r protocol.HostReport, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r = protocol.HostReport{
-		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Trouble: h.Trouble, Guests: []protocol.HostedState{}, Moves: h.movedOn(),
+		Boot: h.Boot, Emulates: h.emulates, Networks: slices.Clone(h.networks), Lost: maps.Clone(h.lost), Partitions: maps.Clone(h.strange), Trouble: h.Trouble, Guests: []protocol.HostedState{}, Moves: h.movedOn(),
 	}
 	if h.wanted != nil {
 		r.Revision = h.wanted.Revision

@@ -129,6 +129,9 @@ type HostReport struct {
 	Networks []string `json:"networks"`
 	// Lost are devices that did not come back from a guest: PCI address → why.
 	Lost map[string]string `json:"lost,omitempty"`
+	// Partitions are virtual functions that saw, a moment ago, another InfiniBand partition than their guest's, or whose own is
+	// gone: PCI address → what. What they saw wrongly they see no longer.
+	Partitions map[string]string `json:"partitions,omitempty"`
 	// Trouble is why the host can hold no guest at all, in words: its libvirt does not start. "": it can.
 	Trouble string `json:"trouble,omitempty"`
 }

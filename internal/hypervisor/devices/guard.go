@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Guard looks at what the virtual functions of adapters that map partitions see now, and ends what they are not to see: the port's
@@ -38,6 +39,45 @@ func (d *Driver) Guard(ctx context.Context) (found map[string]string, err error)
 		}
 	}
 	return found, errors.Join(failed...)
+}
+
+// Watch calls Guard at once and every so often until ctx ends. It tells what was found and the last error's text at each change; what
+// was found is told for a while, since what has been ended would otherwise be gone before anybody asked.
+func (d *Driver) Watch(ctx context.Context, every, keep time.Duration, tell func(found map[string]string, trouble string)) {
+	type finding struct {
+		words string
+		until time.Time
+	}
+	kept, said, saidTrouble := map[string]finding{}, map[string]string{}, ""
+	for {
+		found, err := d.Guard(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		now, trouble := time.Now(), ""
+		if err != nil {
+			trouble = err.Error()
+		}
+		for address, words := range found {
+			kept[address] = finding{words, now.Add(keep)}
+		}
+		maps.DeleteFunc(kept, func(_ string, f finding) bool { return now.After(f.until) })
+		all := map[string]string{}
+		for address, f := range kept {
+			all[address] = f.words
+		}
+		if !maps.Equal(all, said) || trouble != saidTrouble {
+			tell(maps.Clone(all), trouble)
+			said, saidTrouble = all, trouble
+		}
+		timer := time.NewTimer(every)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
 }
 
 func (d *Driver) guard(ctx context.Context, physical string, found map[string]string) error {
