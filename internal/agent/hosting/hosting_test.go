@@ -191,7 +191,7 @@ func (m *machine) run(t *testing.T, c *controller) (stop func() error) {
 				return map[string]string{"0000:81:00.0": "no reset"}, m.blind
 			},
 			Partitions: func() map[string]string { return map[string]string{"0000:04:00.1": "guest a saw partition [0x8002]"} },
-			Keys: m.keys, Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") },
+			Keys:       m.keys, Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") },
 		}
 		if m.moves != nil {
 			o.Movers = m.moves
