@@ -10,13 +10,18 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
 )
 
 // Want is a number of nodes of one class.
 type Want struct {
-	Class inventory.Class
-	Nodes int
+	Class  inventory.Class
+	Nodes  int
+	Policy Policy        // how they are to lie in the network; "": anywhere
+	Map    *topology.Map // of the network that the policy speaks of; nil: where machines are is not known
+	Beside []string      // IDs of the machines of nodes that are there, with which they are to lie so
+	Group  string        // wants of one group lie so together; "": of none
 }
 
 // Shortage says that a class cannot give what is asked of it, even with the best sharing between classes that overlap.
@@ -32,29 +37,46 @@ func (s *Shortage) Error() string {
 }
 
 // Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that
-// clusters lie together and the choice can be foreseen. Classes may overlap: a machine goes to the want that has fewer
-// others to choose from, and is handed on when a later want can use nothing else.
+// clusters lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a machine goes to the want that has fewer
+// others to choose from, and is handed on when a later want can use nothing else. A policy chooses among what is left to a
+// want by that: nobody goes without for it, but who wants one switch goes without where there is none.
 //
-// The error is a *Shortage. Cost: wants × free machines, plus, only when classes overlap and run short, one search over
-// the wants per node.
+// The error is a *Shortage, or an *Apart. Cost: wants × free machines, plus, only when classes overlap and run short, one
+// search over the wants per node, plus, of wants with a policy, about nodes × free machines.
 func Choose(wants []Want, free []inventory.Machine) ([][]inventory.Machine, error) {
-	m := matching{wants: wants, free: slices.Clone(free), owner: make([]int, len(free)), held: make([]int, len(wants))}
+	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)), held: make([]int, len(wants)), laid: make([][]int, len(wants))}
 	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return naturally(a.Name, b.Name) })
 	m.candidates()
+	if err := m.fill(); err != nil {
+		return nil, err
+	}
+	if err := m.narrow(); err != nil {
+		return nil, err
+	}
+	m.arrange()
+	return m.result(), nil
+}
 
-	order := make([]int, len(wants)) // scarcest first
+// fill gives every want as many machines as it asks for, whichever, and forgets what was given before. The error is a *Shortage.
+func (m *matching) fill() error {
+	m.next = make([]int, len(m.wants))
+	clear(m.held)
+	for i := range m.owner {
+		m.owner[i] = nobody
+	}
+	order := make([]int, len(m.wants)) // scarcest first
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(m.fits[a]), len(m.fits[b])) })
 	for _, w := range order {
-		for m.held[w] < wants[w].Nodes {
+		for m.held[w] < m.wants[w].Nodes {
 			if !m.take(w) && !m.handOn(w) {
-				return nil, m.shortage(w)
+				return m.shortage(w)
 			}
 		}
 	}
-	return m.result(), nil
+	return nil
 }
 
 const nobody = -1
@@ -67,13 +89,11 @@ type matching struct {
 	owner []int   // machine → want, or nobody
 	held  []int   // want → how many machines it has
 	next  []int   // want → where to look for the next free machine in fits
+	laid  [][]int // want → its machines place by place, where its policy chose them
 }
 
 func (m *matching) candidates() {
-	m.fits, m.next = make([][]int, len(m.wants)), make([]int, len(m.wants))
-	for i := range m.owner {
-		m.owner[i] = nobody
-	}
+	m.fits = make([][]int, len(m.wants))
 	for w, want := range m.wants {
 		for i, machine := range m.free {
 			if want.Class.Has(machine) {
@@ -139,7 +159,12 @@ func (m *matching) shortage(w int) *Shortage {
 func (m *matching) result() [][]inventory.Machine {
 	chosen := make([][]inventory.Machine, len(m.wants))
 	for i, w := range m.owner {
-		if w != nobody {
+		if w != nobody && m.laid[w] == nil {
+			chosen[w] = append(chosen[w], m.free[i])
+		}
+	}
+	for w, machines := range m.laid {
+		for _, i := range machines {
 			chosen[w] = append(chosen[w], m.free[i])
 		}
 	}

@@ -41,7 +41,7 @@ func TestMachinesAreTakenInTheOrderOfTheirNumbers(t *testing.T) {
 	any := class(t, "any", "cpus >= 1")
 	all := machines(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 	all[0], all[10] = all[10], all[0]
-	chosen, err := Choose([]Want{{any, 1}, {any, 2}}, all)
+	chosen, err := Choose([]Want{{Class: any, Nodes: 1}, {Class: any, Nodes: 2}}, all)
 	if err != nil || names(chosen) != "m1 | m2 m3 | " {
 		t.Fatal(names(chosen), err)
 	}
@@ -49,7 +49,7 @@ func TestMachinesAreTakenInTheOrderOfTheirNumbers(t *testing.T) {
 
 func TestTheScarcerClassIsServedFirst(t *testing.T) {
 	big, any := class(t, "big", "cpus >= 8"), class(t, "any", "cpus >= 1")
-	chosen, err := Choose([]Want{{any, 2}, {big, 2}}, machines(8, 8, 1, 1))
+	chosen, err := Choose([]Want{{Class: any, Nodes: 2}, {Class: big, Nodes: 2}}, machines(8, 8, 1, 1))
 	if err != nil || names(chosen) != "m3 m4 | m1 m2 | " {
 		t.Fatal(names(chosen), err)
 	}
@@ -57,7 +57,7 @@ func TestTheScarcerClassIsServedFirst(t *testing.T) {
 
 func TestAMachineIsHandedOnWhenNothingElseFits(t *testing.T) {
 	low, middle, high := class(t, "low", "cpus <= 5"), class(t, "middle", "cpus >= 3"), class(t, "high", "cpus >= 6")
-	chosen, err := Choose([]Want{{middle, 1}, {low, 2}, {high, 1}}, machines(1, 4, 4, 8))
+	chosen, err := Choose([]Want{{Class: middle, Nodes: 1}, {Class: low, Nodes: 2}, {Class: high, Nodes: 1}}, machines(1, 4, 4, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestAMachineIsHandedOnWhenNothingElseFits(t *testing.T) {
 
 func TestAShortageNamesTheClassAndTheNumbers(t *testing.T) {
 	big := class(t, "big", "cpus >= 8")
-	_, err := Choose([]Want{{big, 1}, {big, 3}}, machines(8, 8, 1))
+	_, err := Choose([]Want{{Class: big, Nodes: 1}, {Class: big, Nodes: 3}}, machines(8, 8, 1))
 	var short *Shortage
 	if !errors.As(err, &short) || *short != (Shortage{"big", 4, 2, 2}) {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestChooseFindsAnAnswerExactlyWhenThereIsOne(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "wants") {
 			op := rapid.SampledFrom([]string{">=", "<=", "=", "!="}).Draw(t, "op")
 			c := class(t, fmt.Sprintf("c%d", i), fmt.Sprintf("cpus %s %d", op, rapid.IntRange(1, 6).Draw(t, "value")))
-			wants = append(wants, Want{c, rapid.IntRange(0, 3).Draw(t, "nodes")})
+			wants = append(wants, Want{Class: c, Nodes: rapid.IntRange(0, 3).Draw(t, "nodes")})
 		}
 		free := machines(cpus...)
 		chosen, err := Choose(wants, free)
@@ -135,7 +135,7 @@ func BenchmarkChoose1000Of10000(b *testing.B) {
 	for i := range free {
 		free[i] = inventory.Machine{ID: fmt.Sprint(i), Name: fmt.Sprintf("r%02dn%03d", i/100, i%100), Facts: inventory.Facts{CPUs: 64}}
 	}
-	wants := []Want{{class(b, "any", "cpus >= 1"), 1}, {class(b, "epyc", "cpus >= 64"), 1000}}
+	wants := []Want{{Class: class(b, "any", "cpus >= 1"), Nodes: 1}, {Class: class(b, "epyc", "cpus >= 64"), Nodes: 1000}}
 	for b.Loop() {
 		if _, err := Choose(wants, free); err != nil {
 			b.Fatal(err)

@@ -166,7 +166,7 @@ func TestResolveHoldsAProgramsClusterToTheRules(t *testing.T) {
 		CodeConflict:     {Name: "cfd", Nodes: 4, Queues: []Queue{{Name: "cpu", Nodes: &four}}},
 		CodeMissingField: {Name: "cfd"},
 		CodeBadValue:     {Name: "CFD", Nodes: 4},
-		CodeNotAvailable: {Name: "cfd", Queues: []Queue{{Name: "cpu", Min: &two, Max: &four, Placement: "spread"}}},
+		CodeNotAvailable: {Name: "cfd", Queues: []Queue{{Name: "cpu", Min: &two, Max: &four}}, Storage: []Storage{{Mount: "/scratch"}}},
 	} {
 		_, err := Resolve(c, catalogue)
 		ds, ok := err.(Diagnostics)

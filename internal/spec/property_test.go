@@ -41,7 +41,7 @@ func clusters() *rapid.Generator[Cluster] {
 		}
 		for i := range rapid.IntRange(1, 5).Draw(t, "queues") {
 			q := Queue{Name: fmt.Sprintf("q%d-%c", i, 'a'+i), Class: perhaps.Draw(t, "class"),
-				Placement: rapid.SampledFrom([]string{"", "any"}).Draw(t, "placement")}
+				Placement: rapid.SampledFrom([]string{"", "any", "compact", "same-switch"}).Draw(t, "placement")}
 			n := rapid.IntRange(0, maxNodes).Draw(t, "size")
 			if rapid.Bool().Draw(t, "fixed") {
 				q.Nodes = &n
