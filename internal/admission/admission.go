@@ -90,6 +90,7 @@ type Plan struct {
 	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
+	Lays     []Lay      // how the queues that get nodes lie in the network, where that is known
 	Term     store.Term // when its lease runs
 	FitsAt   *time.Time // when it starts; nil: now
 
@@ -288,6 +289,18 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 			return err
 		}
 	}
+	land, err := survey(ctx, tx, machines)
+	if err != nil {
+		return err
+	}
+	var nodes []store.Node
+	if plan.current != nil {
+		if nodes, err = tx.Nodes(ctx, plan.current.ID); err != nil {
+			return err
+		}
+	}
+	nodes = staying(nodes, plan.release)
+	missing = a.locate(land, missing, nodes, machines, plan.Spec.Isolation)
 	fit, unfit, err := connected(ctx, tx, machines)
 	if err != nil {
 		return err
@@ -297,6 +310,8 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 		disconnected(refusal, unfit)
 		return err
 	}
+	plan.Lays = lays(land, missing, plan.Add, nodes)
+	plan.Messages = append(plan.Messages, unheeded(missing, plan.Later(now))...)
 	if plan.Later(now) {
 		plan.FitsAt = &plan.Term.StartsAt
 		if err := a.promisable(ctx, tx, plan); err != nil {
@@ -343,6 +358,11 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
+	land, err := survey(ctx, tx, machines)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing = a.locate(land, missing, nodes, machines, c.Spec.Isolation)
 	machines, unfit, err := connected(ctx, tx, machines)
 	if err != nil {
 		return nil, nil, err

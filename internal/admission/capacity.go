@@ -33,6 +33,9 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 		if short := (*placement.Shortage)(nil); errors.As(err, &short) {
 			refusal = a.shortage(short, members, machines, isolation, arch, more)
 			class, lacks = short.Class, short.Lacks
+		} else if short := (*placement.Apart)(nil); errors.As(err, &short) {
+			refusal = apart(short, members)
+			class = short.Class
 		} else if short := (*guestShortage)(nil); errors.As(err, &short) {
 			refusal = a.refuseGuests(short, members, machines)
 			class, lacks = short.class, short.lacks
@@ -42,7 +45,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 		if first == nil {
 			first = refusal
 		}
-		if fallBack(members, class, lacks) {
+		if lacks > 0 && fallBack(members, class, lacks) || lacks == 0 && fallBackWhole(members, class) {
 			continue
 		}
 		if refusal != first {
@@ -53,7 +56,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 }
 
 // match finds for every member a machine of its class, or a part of one. The error is a *placement.Shortage, a
-// *guestShortage, or a *Refusal.
+// *placement.Apart, a *guestShortage, or a *Refusal.
 func (a *Admission) match(members []member, machines []store.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
 	var wants []placement.Want
 	var wholes, parts []int // places in members
@@ -67,7 +70,7 @@ func (a *Admission) match(members []member, machines []store.Machine, free []inv
 			continue
 		}
 		if len(wholes) == 0 || members[wholes[len(wholes)-1]].Class != m.Class || members[wholes[len(wholes)-1]].path != m.path {
-			wants = append(wants, placement.Want{Class: class})
+			wants = append(wants, placement.Want{Class: class, Policy: m.policy, Map: m.fabric, Beside: m.beside, Group: m.Queue})
 		}
 		wants[len(wants)-1].Nodes++
 		wholes = append(wholes, i)
@@ -94,6 +97,11 @@ func fallBack(members []member, class string, lacks int) bool {
 			continue
 		}
 		if asking[m.path] = true; len(m.or) > 0 && moved < lacks {
+			if m.policy == placement.SameSwitch {
+				fallBackWhole(members, class)
+				moved = lacks
+				continue
+			}
 			m.Class, m.or = m.or[0], m.or[1:]
 			moved++
 		}

@@ -102,7 +102,19 @@ func (a *Admission) placeGuests(members []member, which []int, machines []store.
 			}
 		}
 		g := guestOf(first, class)
-		found, err := spread(g, n, hosts)
+		var found []placement.Placed
+		var err error
+		onOne := false
+		if first.fabric != nil && first.wakes == nil && (first.policy == placement.Compact || first.policy == placement.SameSwitch) {
+			found, onOne = onOneSwitch(first, g, n, hosts, func(i int) string { return all[of[i]].machine.ID })
+		}
+		if !onOne && first.policy == placement.SameSwitch && first.wakes == nil {
+			return refuse(NoCapacity, "no-switch", first.path, fmt.Sprintf("class %s: %d on one switch asked, and on no switch have hosts room for so many", first.Class, n),
+				"placement: compact takes as few switches as it can")
+		}
+		if !onOne {
+			found, err = spread(g, n, hosts)
+		}
 		var short *placement.GuestShortage
 		if errors.As(err, &short) && first.wakes != nil {
 			return first.noBed(machines, hosts, short)

@@ -140,6 +140,7 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 			return nil, err
 		}
 		if refusal == nil { // in the order of their classes, if that hurts nobody
+			c := chosenFirst(c, missing, placed)
 			exact := b
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
 			if given, conflict := c.Check(exact); conflict == nil {
@@ -303,6 +304,9 @@ func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, m
 		return missing, machines, nil, err
 	}
 	kept = slices.Clone(missing)
+	if placed, err := a.choose(kept, machines, c.Spec.Isolation, "", true); err == nil {
+		cal = chosenFirst(cal, kept, placed)
+	}
 	for {
 		given, conflict := cal.Check(calendar.Booking{By: c.ID, From: now, Until: c.Returned(), Wants: a.wants(kept, c.Spec.Isolation, "")})
 		if conflict == nil && slices.ContainsFunc(kept, a.partly) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/fabric/topology"
+	"muster/internal/placement"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -23,6 +25,10 @@ type member struct {
 	above bool        // its queue grows, and has its min without it
 	vm    *spec.VM    // what it has of its host where it is a guest; nil: as its class says
 	wakes *store.Node // a node that sleeps, which it is to be: on no other host than its own
+
+	policy placement.Policy // how its queue's machines are to lie
+	fabric *topology.Map    // in which network; nil: where machines are is not known. locate fills it in
+	beside []string         // the machines of nodes that are there
 }
 
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
@@ -74,7 +80,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: placement.Policy(q.Placement)})
 				have++
 			}
 		}

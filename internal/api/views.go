@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -122,7 +123,26 @@ type Plan struct {
 	Add      []Placed      `json:"add" doc:"nodes to come, with the machines chosen for them"`
 	Release  []string      `json:"release" doc:"nodes to go"`
 	Steps    []Step        `json:"steps" doc:"what happens to nodes that are there: which, when and why"`
+	Lays     []Lay         `json:"lays,omitempty" doc:"how the queues that get nodes lie in the network, where that is known"`
 	Spec     spec.Cluster  `json:"spec" doc:"resolved"`
+}
+
+// Lay is how a queue's nodes lie in a fabric.
+type Lay struct {
+	Queue    string     `json:"queue"`
+	Fabric   string     `json:"fabric"`
+	Leaves   []LeafPart `json:"leaves" doc:"the one with the most nodes first"`
+	Hops     int        `json:"hops" doc:"links between switches on the longest way between two nodes: 0 on one leaf, 2 by a spine; -1 if between some no way is known"`
+	MeanHops float64    `json:"mean_hops" doc:"between any two nodes"`
+	Unknown  int        `json:"unknown,omitempty" doc:"nodes of which the leaf is not known"`
+	Text     string     `json:"text" doc:"the same in words"`
+}
+
+// LeafPart is how many nodes are on a leaf switch.
+type LeafPart struct {
+	Leaf   string `json:"leaf" doc:"of machines with several rails all their leaves: leaf01+leaf02"`
+	Nodes  int    `json:"nodes"`
+	Cables int    `json:"cables,omitempty" doc:"to other switches, which the nodes share; 0: not known"`
 }
 
 // Placed is a node with its machine.
@@ -144,6 +164,13 @@ func planView(p *admission.Plan) Plan {
 	view := Plan{Changes: p.Changes, Messages: p.Messages, Release: p.Release, Spec: p.Spec, Price: p.Price.String(), FitsAt: p.FitsAt, Add: []Placed{}}
 	for _, n := range p.Add {
 		view.Add = append(view.Add, Placed{Node: n.Name, Queue: n.Queue, Class: n.Class, Machine: n.Machine.Name})
+	}
+	for _, l := range p.Lays {
+		lay := Lay{Queue: l.Queue, Fabric: l.Fabric, Leaves: []LeafPart{}, Hops: l.Hops, MeanHops: math.Round(l.Mean*1000) / 1000, Unknown: l.Unknown, Text: l.String()}
+		for _, part := range l.Places {
+			lay.Leaves = append(lay.Leaves, LeafPart{part.Place, part.Nodes, part.Up})
+		}
+		view.Lays = append(view.Lays, lay)
 	}
 	view.Steps = stepsView(p.Steps)
 	view.Changes, view.Messages, view.Release = some(view.Changes), some(view.Messages), some(view.Release)

@@ -18,8 +18,8 @@ func (a *app) plan() *cobra.Command {
 		Use:   "plan -f FILE",
 		Short: "Show what applying a file would do",
 		Long: `Compare a cluster file with the cluster of its name, running or not yet there, and print what ` + "`muster apply`" + ` would do: each
-changed value with its effect on running jobs, the nodes that would come with the machines chosen for them, the nodes that
-would go or boot anew, with when and why, and the price. Nothing is changed and nothing is reserved.`,
+changed value with its effect on running jobs, the nodes that would come with the machines chosen for them and how they lie in
+the network, the nodes that would go or boot anew, with when and why, and the price. Nothing is changed and nothing is reserved.`,
 		Example: `  muster plan -f cluster.yaml
   muster plan -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -74,6 +74,9 @@ func (a *app) printPlan(p api.Plan) {
 	}
 	if p.FitsAt != nil {
 		facts.row("starts at", spec.When(*p.FitsAt))
+	}
+	for _, l := range p.Lays {
+		facts.row("network", l.Text)
 	}
 	for _, m := range p.Messages {
 		facts.row("note", m)

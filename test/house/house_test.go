@@ -25,7 +25,7 @@ var above = map[string][]string{
 	"internal/acceptance":              {"internal/agent/protocol", "internal/inventory"},
 	"internal/lifecycle":               {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
 	"internal/monitor":                 {"internal/access", "internal/agent/protocol", "internal/environment/identity", "internal/environment/netboot", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry"},
-	"internal/admission":               {"internal/agent/protocol", "internal/calendar", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/usage"},
+	"internal/admission":               {"internal/agent/protocol", "internal/calendar", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/usage"},
 	"internal/webdoor":                 {"internal/access", "internal/spec", "internal/store", "internal/substrate"},
 	"internal/placement":               {"internal/fabric/topology", "internal/inventory"},
 	"internal/elastic":                 {"internal/agent/protocol"},

@@ -1,0 +1,334 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/calendar"
+	"muster/internal/fabric"
+	"muster/internal/fabric/topology"
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/store"
+)
+
+// Lay is how a queue's nodes lie in a fabric.
+type Lay struct {
+	Queue  string
+	Fabric string
+	placement.Lay
+}
+
+// String is "cpu: 16 nodes on 2 leaves (leaf01 9, leaf02 7), at most 2 hops apart", and how many nodes share the cables of
+// a leaf where that is fewer cables than nodes.
+func (l Lay) String() string {
+	nodes := l.Unknown
+	var parts, narrow []string
+	for _, p := range l.Places {
+		nodes += p.Nodes
+		parts = append(parts, fmt.Sprintf("%s %d", p.Place, p.Nodes))
+		if p.Up > 0 && p.Up < p.Nodes {
+			narrow = append(narrow, fmt.Sprintf("the %d on %s share %s to the others", p.Nodes, p.Place, count(p.Up, "cable")))
+		}
+	}
+	text := fmt.Sprintf("%s: %s on ", l.Queue, count(nodes, "node"))
+	switch {
+	case len(parts) == 1:
+		return text + "1 leaf (" + l.Places[0].Place + ")" + l.strangers()
+	case l.Hops == topology.Unreachable:
+		text += fmt.Sprintf("%d leaves (%s), with no way known between some of them", len(parts), strings.Join(parts, ", "))
+	default:
+		text += fmt.Sprintf("%d leaves (%s), at most %s apart", len(parts), strings.Join(parts, ", "), count(l.Hops, "hop"))
+	}
+	if len(narrow) > 0 {
+		text += "; " + strings.Join(narrow, ", ")
+	}
+	return text + l.strangers()
+}
+
+func (l Lay) strangers() string {
+	if l.Unknown == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %s the leaf is not known", count(l.Unknown, "node"))
+}
+
+// land is what is known of where machines are: a map a fabric, and for guests their hosts.
+type land struct {
+	maps []*topology.Map
+	of   map[string]string // guest's machine → its host's
+}
+
+// survey reads how fabrics are cabled and puts the machines on maps. Where no snapshot was ever imported it costs one query
+// that finds nothing.
+func survey(ctx context.Context, tx *store.Tx, machines []store.Machine) (land, error) {
+	l := land{of: map[string]string{}}
+	cablings, err := tx.Topology(ctx)
+	if err != nil || len(cablings) == 0 {
+		return l, err
+	}
+	var stands []topology.Stand
+	for _, m := range machines {
+		if m.Host != "" {
+			l.of[m.ID] = m.Host
+			continue
+		}
+		stands = append(stands, topology.Stand{ID: m.ID, Name: m.Name, Adapters: adapters(m.Facts)})
+	}
+	for _, c := range cablings {
+		l.maps = append(l.maps, c.Graph.Map(c.Fabric, stands))
+	}
+	return l, nil
+}
+
+// adapters are the GUIDs of a machine's own InfiniBand adapters.
+func adapters(f inventory.Facts) []fabric.GUID {
+	var all []fabric.GUID
+	for _, d := range f.Devices {
+		if d.GUID == "" || d.Parent != "" {
+			continue
+		}
+		if guid, err := fabric.ParseGUID(d.GUID); err == nil {
+			all = append(all, guid)
+		}
+	}
+	return all
+}
+
+// at is the machine whose place counts: of a guest its host.
+func (l land) at(machine string) string {
+	if host, guest := l.of[machine]; guest {
+		return host
+	}
+	return machine
+}
+
+// best is the map that knows most of the machines that fit; of equal ones the first by name. nil: none knows any.
+func (l land) best(machines []store.Machine, fits func(inventory.Machine) bool) *topology.Map {
+	var best *topology.Map
+	most := 0
+	for _, m := range l.maps {
+		known := 0
+		for _, one := range machines {
+			if _, on := m.At(one.ID); on && fits(one.Machine) {
+				known++
+			}
+		}
+		if known > most {
+			best, most = m, known
+		}
+	}
+	return best
+}
+
+// locate tells the members of queues where machines are, and which nodes they are to be near to or far from: those of their
+// queue, or, where it has none, those of the cluster's others.
+func (a *Admission) locate(l land, members []member, nodes []store.Node, machines []store.Machine, isolation string) []member {
+	if len(l.maps) == 0 {
+		return members
+	}
+	members = slices.Clone(members)
+	type about struct {
+		fabric *topology.Map
+		beside []string
+	}
+	queues := map[string]about{}
+	for i := range members {
+		m := &members[i]
+		if m.Role != protocol.Compute {
+			continue
+		}
+		known, done := queues[m.Queue]
+		if !done {
+			var classes []inventory.Class
+			for _, name := range m.classes() {
+				other := *m
+				other.Class = name
+				class, _ := a.classOf(other, isolation)
+				classes = append(classes, class)
+			}
+			known.fabric = l.best(machines, func(one inventory.Machine) bool {
+				return slices.ContainsFunc(classes, func(c inventory.Class) bool { return c.Has(one) })
+			})
+			known.beside = l.mates(m, nodes)
+			queues[m.Queue] = known
+		}
+		m.fabric, m.beside = known.fabric, known.beside
+	}
+	return members
+}
+
+// mates are the machines of the nodes that a queue's new ones are to be beside.
+func (l land) mates(m *member, nodes []store.Node) []string {
+	var own, others []string
+	for _, n := range nodes {
+		switch {
+		case n.MachineID == "" || n.Role != protocol.Compute || n.Desired != store.Present || n.Phase == store.Failed:
+		case n.Queue == m.Queue:
+			own = append(own, l.at(n.MachineID))
+		default:
+			others = append(others, l.at(n.MachineID))
+		}
+	}
+	if len(own) > 0 || m.policy == placement.SameSwitch {
+		return own
+	}
+	return others
+}
+
+// staying are the nodes that are not released.
+func staying(nodes, released []store.Node) []store.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n store.Node) bool {
+		return slices.ContainsFunc(released, func(r store.Node) bool { return r.ID == n.ID })
+	})
+}
+
+// lays says how the queues lie that get nodes, with those of their nodes that stay.
+func lays(l land, members []member, placed []Placed, nodes []store.Node) []Lay {
+	var all []Lay
+	for _, m := range members {
+		if m.fabric == nil || slices.ContainsFunc(all, func(l Lay) bool { return l.Queue == m.Queue }) {
+			continue
+		}
+		var machines []string
+		for _, n := range nodes {
+			if n.Queue == m.Queue && n.MachineID != "" && n.Desired == store.Present && n.Phase != store.Failed && !n.Asleep() {
+				machines = append(machines, l.at(n.MachineID))
+			}
+		}
+		for _, p := range placed {
+			if p.Queue == m.Queue && p.Role == protocol.Compute {
+				at := p.Machine.ID
+				if p.Machine.Host != "" {
+					at = p.Machine.Host
+				}
+				machines = append(machines, at)
+			}
+		}
+		if lay := placement.LayOf(m.fabric, machines); len(lay.Places) > 0 {
+			all = append(all, Lay{Queue: m.Queue, Fabric: m.fabric.Fabric, Lay: lay})
+		}
+	}
+	return all
+}
+
+// unheeded says of which queues the placement has no effect, and why.
+func unheeded(members []member, later bool) []string {
+	var all []string
+	told := map[string]bool{}
+	for _, m := range members {
+		if m.policy == placement.Anywhere || m.policy == "" || told[m.Queue] {
+			continue
+		}
+		told[m.Queue] = true
+		switch {
+		case later:
+			all = append(all, fmt.Sprintf("queue %s: placement %s is looked at when the lease starts: what is reserved is machines, not where they are", m.Queue, m.policy))
+		case m.fabric == nil && m.policy != placement.SameSwitch:
+			all = append(all, fmt.Sprintf("queue %s: placement %s has no effect: of no machine of class %s is known which switch it is on", m.Queue, m.policy, m.Class))
+		}
+	}
+	return all
+}
+
+// apart refuses a queue that is to be on one switch.
+func apart(short *placement.Apart, members []member) *Refusal {
+	path := ""
+	for _, m := range members {
+		if m.Class == short.Class && m.policy == placement.SameSwitch {
+			path = m.path
+		}
+	}
+	hint := "placement: compact takes as few switches as it can"
+	if short.At == "" {
+		hint = "placement: any would work; operators tell where machines are with `muster fabric import`"
+	}
+	return refuse(NoCapacity, "no-switch", path, short.Error(), hint)
+}
+
+// fallBackWhole lets all members of the queues that are to be on one switch of a class be of their next class: such a queue
+// is of one class. It says whether there was any.
+func fallBackWhole(members []member, class string) bool {
+	moved := false
+	for i := range members {
+		if m := &members[i]; m.policy == placement.SameSwitch && m.Class == class && len(m.or) > 0 {
+			m.Class, m.or, moved = m.or[0], m.or[1:], true
+		}
+	}
+	return moved
+}
+
+// chosenFirst puts the machines that were chosen by where they are before the others of a calendar, which of machines alike
+// gives the first ones.
+func chosenFirst(c calendar.Calendar, members []member, placed []Placed) calendar.Calendar {
+	chosen := map[string]bool{}
+	for i, p := range placed {
+		if members[i].fabric != nil && members[i].policy != placement.Anywhere {
+			chosen[p.Machine.ID] = true
+		}
+	}
+	if len(chosen) == 0 {
+		return c
+	}
+	c.Machines = slices.Clone(c.Machines)
+	slices.SortStableFunc(c.Machines, func(x, y calendar.Machine) int {
+		switch {
+		case chosen[x.ID] && !chosen[y.ID]:
+			return -1
+		case chosen[y.ID] && !chosen[x.ID]:
+			return 1
+		}
+		return 0
+	})
+	return c
+}
+
+// onOneSwitch places guests on hosts of one switch, the fullest first; ok is false where no switch has room for all of them.
+func onOneSwitch(m member, g placement.Guest, n int, hosts []placement.Host, machine func(i int) string) (placed []placement.Placed, ok bool) {
+	on := map[int][]int{}
+	for i := range hosts {
+		if p, known := m.fabric.At(machine(i)); known {
+			on[p] = append(on[p], i)
+		}
+	}
+	there := map[int]int{}
+	for _, id := range m.beside {
+		if p, known := m.fabric.At(id); known {
+			there[p]++
+		}
+	}
+	var order []int
+	for p := range on {
+		order = append(order, p)
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if there[a] != there[b] {
+			return there[b] - there[a]
+		}
+		if len(on[a]) != len(on[b]) {
+			return len(on[a]) - len(on[b])
+		}
+		return a - b
+	})
+	for k, p := range order {
+		if k > 0 && m.policy == placement.SameSwitch && there[order[0]] > 0 {
+			break // where the others are, or nowhere
+		}
+		var some []placement.Host
+		for _, i := range on[p] {
+			some = append(some, hosts[i])
+		}
+		found, err := spread(g, n, some)
+		if err != nil {
+			continue
+		}
+		for i := range found {
+			found[i].Host = on[p][found[i].Host]
+		}
+		return found, true
+	}
+	return nil, false
+}
