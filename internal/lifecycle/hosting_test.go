@@ -50,13 +50,14 @@ type rack struct {
 	db *store.Store
 
 	mu     sync.Mutex
-	on     map[string]int64 // machine → number of its boot as a hypervisor
-	dead   map[string]bool  // those that never come up
-	silent map[string]bool  // those whose agents say nothing
-	told   map[string]int64 // machine → number of the boot whose agent has reported
-	asks   []string         // nodes that wait for news of what is under way
-	ends   map[string]int   // times that a machine was switched off
-	slow   bool             // each guest is under way when it is asked for first
+	on     map[string]int64  // machine → number of its boot as a hypervisor
+	dead   map[string]bool   // those that never come up
+	silent map[string]bool   // those whose agents say nothing
+	told   map[string]int64  // machine → number of the boot whose agent has reported
+	asks   []string          // nodes that wait for news of what is under way
+	ends   map[string]int    // times that a machine was switched off
+	slow   bool              // each guest is under way when it is asked for first
+	lives  map[string]string // guest → host to which it has moved
 }
 
 func (r *rack) Ensure(ctx context.Context, n substrate.Node) error {
@@ -92,7 +93,8 @@ func (r *rack) End(_ context.Context, m inventory.Machine) error {
 	r.guestGround.mu.Lock()
 	defer r.guestGround.mu.Unlock()
 	for guest := range r.asked {
-		if strings.HasPrefix(guest, m.Name+"-g") {
+		moved, has := r.lives[guest]
+		if has && moved == m.Name || !has && strings.HasPrefix(guest, m.Name+"-g") {
 			r.DieWithMachine(guest)
 		}
 	}

@@ -126,7 +126,7 @@ func (w World) move(ctx context.Context, n nodeView) Outcome {
 		}
 		g := store.Guest{Machine: n.machine.Machine, Holding: to.Holding}
 		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Holding, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
-		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since) + time.Since(began)).Seconds()))
+		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since)+time.Since(began)).Seconds()))
 		tx.Wake(store.MachineKind, n.host.ID)
 		if err := tx.EndMove(ctx, g); err != nil {
 			return err

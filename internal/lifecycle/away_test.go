@@ -1,0 +1,179 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/inventory"
+	"muster/internal/lifecycle"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/substrate"
+)
+
+// awayMovers move guests between machines of the rack, as their agents do: while the caller looks away.
+type awayMovers struct {
+	*rack
+	mu     sync.Mutex
+	asked  map[string]int // calls of Move, by guest
+	fails  error          // every move that is asked for the third time
+	forgot []string
+}
+
+func (m *awayMovers) Reaches(string) bool { return true }
+
+func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string) error {
+	m.mu.Lock()
+	m.asked[n.Machine]++
+	asked, fails := m.asked[n.Machine], m.fails
+	m.mu.Unlock()
+	if asked < 3 {
+		m.rack.mu.Lock()
+		m.rack.asks = append(m.rack.asks, n.Node)
+		m.rack.mu.Unlock()
+		return fmt.Errorf("%w: waits for hypervisor %s to copy it to %s", substrate.ErrUnderway, from, to)
+	}
+	if fails != nil {
+		return fails
+	}
+	if err := m.rack.guestGround.Move(ctx, n, from, to); err != nil {
+		return err
+	}
+	m.rack.mu.Lock()
+	defer m.rack.mu.Unlock()
+	m.rack.lives[n.Machine] = to
+	return nil
+}
+
+func (m *awayMovers) Forget(_ context.Context, r substrate.Ref, host string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgot = append(m.forgot, r.Node+" at "+host)
+	return nil
+}
+
+// newAwayStage has two hypervisors that are machines of the rack: r1 with a cluster of two guests, and r2 with none.
+func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string) {
+	s, r := newRackStage(t, url, 2, 2, func(l *lifecycle.Limits) { l.Idle = time.Hour })
+	r.lives = map[string]string{}
+	m = &awayMovers{rack: r, asked: map[string]int{}}
+	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground.Away = m
+	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.run(2)
+	s.settled(2, "r1", "r2")
+	id = s.createGuests("parts", 2)
+	s.untilReady(id, 2)
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "r1", store.ForMaintenance) })
+	other := s.createGuests("other", 1)
+	s.untilReady(other, 1)
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "r1", store.ForService) })
+	s.remove(other)
+	s.awaitMachine("r2", "an idle hypervisor", working)
+	s.awaitMachine("r2-g1", "gone", absent)
+	return s, m, id
+}
+
+func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, m, id := newAwayStage(t, url)
+		var before []store.Node
+		s.until(id, "on r1", func(_ store.Cluster, all []store.Node) bool {
+			before = all[1:]
+			return before[0].HostID == "r1" && before[1].HostID == "r1"
+		})
+		s.drain("r1")
+		s.awaitMachine("r1", "switched off, out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+		s.until(id, "the same nodes on r2", func(_ store.Cluster, all []store.Node) bool {
+			return !slices.ContainsFunc(all[1:], func(n store.Node) bool {
+				return n.HostID != "r2" || n.Phase != store.Ready || !slices.ContainsFunc(before, func(b store.Node) bool { return b.ID == n.ID && b.Boot == n.Boot })
+			})
+		})
+		if !s.hasSaid("moves from r1 to r2 while it runs") || !s.hasSaid("has moved from r1 to r2 in ") {
+			t.Error("nobody told of it")
+		}
+		for _, name := range []string{"r1-g1", "r1-g2"} {
+			if g := s.machine(name); g.Host != "r2" || g.Moves != nil || g.Phase != store.InUse {
+				t.Errorf("guest %s: %+v", name, g)
+			}
+		}
+		m.mu.Lock()
+		asked := m.asked["r1-g1"]
+		m.mu.Unlock()
+		if asked != 3 {
+			t.Errorf("its move was asked for %d times", asked)
+		}
+		s.remove(id)
+		s.awaitMachine("r1-g1", "gone", absent)
+	})
+}
+
+func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
+	s, m, id := newAwayStage(t, t.TempDir()+"/db")
+	m.mu.Lock()
+	m.fails = fmt.Errorf("%w: hypervisor r1: the way was blocked", substrate.ErrStays)
+	m.mu.Unlock()
+	s.drain("r1")
+	s.until(id, "told", func(_ store.Cluster, all []store.Node) bool {
+		return strings.Contains(all[1].Reason, "could not move to r2") && strings.Contains(all[2].Reason, "could not move to r2")
+	})
+	if !s.hasSaid("could not move from r1 to r2: it stays where it is: hypervisor r1: the way was blocked") {
+		t.Error("no event says why")
+	}
+	for _, name := range []string{"r1-g1", "r1-g2"} {
+		g := s.machine(name)
+		if g.Host != "r1" || g.Moves != nil || g.Phase != store.InUse {
+			t.Errorf("guest %s: %+v", name, g)
+		}
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Holding: *g.Holding})
+			if holder != "" {
+				t.Errorf("guest %s holds a part of r2 still", holder)
+			}
+			return err
+		})
+	}
+	s.remove(id)
+	s.awaitMachine("r1-g1", "gone", absent)
+}
+
+func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
+	s, m, id := newAwayStage(t, t.TempDir()+"/db")
+	m.mu.Lock()
+	m.fails = fmt.Errorf("%w: it is copied", substrate.ErrUnderway)
+	m.mu.Unlock()
+	s.drain("r1")
+	s.until(id, "on its way", func(_ store.Cluster, all []store.Node) bool {
+		return all[1].Phase == store.Ready && strings.Contains(all[1].Reason, "moves to r2: under way: it is copied")
+	})
+	s.remove(id)
+	s.awaitMachine("r1-g1", "gone", absent)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.forgot) == 0 || !strings.HasSuffix(m.forgot[0], " at r2") {
+		t.Errorf("forgotten: %v", m.forgot)
+	}
+}
+
+// A free machine becomes a hypervisor for a guest that is new, and not for one that could move: that one is replaced.
+func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
+	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, nil)
+	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground.Away = &awayMovers{rack: r, asked: map[string]int{}}
+	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.run(1)
+	s.settled(1, "r1", "r2")
+	id := s.createGuests("parts", 1)
+	s.untilReady(id, 1)
+	s.drain("r1")
+	s.until(id, "another on r2", func(c store.Cluster, all []store.Node) bool {
+		return c.Phase == store.Ready && len(all) == 2 && all[1].HostID == "r2" && all[1].Phase == store.Ready
+	})
+	s.awaitMachine("r1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+}
