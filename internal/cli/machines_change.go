@@ -49,8 +49,8 @@ func (a *app) machinesDrain() *cobra.Command {
 		Use:   "drain NAME…",
 		Short: "Take hypervisors out of service and have their guests go elsewhere",
 		Long: `Take hypervisors out of service and have their guests go to other hosts of their class. A guest without devices moves while it
-runs, and its jobs go on, if the controller reaches both hosts. The node of any other is replaced on another host when its jobs
-have ended. A guest stays as long as no other host has room for it. ` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
+runs, and its jobs go on, if another hypervisor in use shows it the same machine. The node of any other is replaced on another host
+when its jobs have ended. A guest stays as long as no other host has room for it. ` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
 		Example: `  muster machines drain hv-3`,
 	}
 	a.forMachines(c, nil, nil, "leaves service when its guests have gone elsewhere", func(name string) call {
