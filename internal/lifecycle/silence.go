@@ -45,15 +45,22 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 		}
 		var all crowd
 		var alarmed bool
+		var listened time.Time
 		err = w.DB.View(ctx, func(tx *store.Tx) (err error) {
-			if alarmed, err = tx.Alarmed(ctx, n.machine.Network); err == nil {
-				all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
+			if alarmed, err = tx.Alarmed(ctx, n.machine.Network); err != nil {
+				return err
 			}
+			if listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
+				return err
+			}
+			all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
 			return err
 		})
 		switch {
 		case err != nil:
 			return retry(err)
+		case listened.After(n.listened): // an alarm has just ended, and with it what was counted
+			return waitFor(alarmLooks, "%s, and has its time again", why)
 		case !all.many() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
 			return waitFor(alarmLooks, "%s, and is not given up before the alarm is over", why)
 		case !all.many():
