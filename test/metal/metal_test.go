@@ -165,35 +165,35 @@ int main(int c, char **v) {
 // TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and UEFI, Wake-on-LAN,
 // IPMI and Redfish.
 func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
-	y := newYard(t, 4, "--firmware", "mixed", "--power", "mixed")
+	y := newYard(t, 3, "--firmware", "mixed", "--power", "mixed")
 	y.robbed(t, "rack-1")
-	y.inspected(4)
+	y.inspected(3)
 	y.nothingToSteal(t, "rack-1")
 
 	began := time.Now()
-	out := y.Run("create", "-f", y.File("metal.yaml", "name: metal\nisolation: metal\nnodes: 3\n"), "--wait", "--timeout", "5m")
+	out := y.Run("create", "-f", y.File("metal.yaml", "name: metal\nisolation: metal\nnodes: 2\n"), "--wait", "--timeout", "5m")
 	t.Logf("from create to idle in Slurm: %.1f s", time.Since(began).Seconds())
 	_ = out
 
-	hosts := strings.Fields(y.Run("ssh", "metal", "--", "srun", "-N3", "hostname"))
+	hosts := strings.Fields(y.Run("ssh", "metal", "--", "srun", "-N2", "hostname"))
 	slices.Sort(hosts)
-	if !slices.Equal(hosts, []string{"n1", "n2", "n3"}) {
+	if !slices.Equal(hosts, []string{"n1", "n2"}) {
 		t.Errorf("srun ran on %v", hosts)
 	}
 	// Not mpi-pingpong, whose many round trips take minutes between emulated machines that share two cores.
-	job := "echo '" + sum + "' > sum.c; mpicc -o sum sum.c && srun --mpi=pmix -N3 -n3 ./sum"
-	if out := y.Run("ssh", "metal", "--", job); strings.TrimSpace(out) != "sum 6 of 3 ranks" {
+	job := "echo '" + sum + "' > sum.c; mpicc -o sum sum.c && srun --mpi=pmix -N2 -n2 ./sum"
+	if out := y.Run("ssh", "metal", "--", job); strings.TrimSpace(out) != "sum 3 of 2 ranks" {
 		t.Errorf("%s:\n%s", job, out)
 	}
-	if out := y.Run("ssh", "metal", "--", "srun -N3 sh -c 'echo $(hostname) > ~/on-$(hostname)'; cat ~/on-*"); len(strings.Fields(out)) != 3 {
+	if out := y.Run("ssh", "metal", "--", "srun -N2 sh -c 'echo $(hostname) > ~/on-$(hostname)'; cat ~/on-*"); len(strings.Fields(out)) != 2 {
 		t.Errorf("/home is not shared: %q", out)
 	}
 	y.Run("ssh", "metal", "--", "srun -N1 -w n1 sh -c 'ls /dev/vda'")
 
-	y.Run("scale", "metal", "4", "--wait", "--timeout", "5m")
 	y.Run("scale", "metal", "3", "--wait", "--timeout", "5m")
+	y.Run("scale", "metal", "2", "--wait", "--timeout", "5m")
 	receipt := y.Run("delete", "metal", "--wait", "--timeout", "5m")
-	for i := range 4 {
+	for i := range 3 {
 		name := fmt.Sprintf("rack-%d", i+1)
 		m := y.machine(name)
 		if m.Phase != "available" || m.Release == nil || !m.Release.Clean || len(m.Release.Disks) != 1 || !m.Release.Disks[0].OK || m.Release.Disks[0].Verified == "" {
