@@ -140,6 +140,7 @@ type node struct {
 	world      world
 	console    *console
 	system     system
+	addresses  *addresses
 	boot       protocol.Boot
 	identity   *identity
 	hostKey    string // public
@@ -171,7 +172,7 @@ type node struct {
 }
 
 func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{})}
+	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, addresses: &addresses{disk: w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{})}
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
 	defer func() {

@@ -136,7 +136,8 @@ const (
 	commandFile   = "/usr/local/bin/muster"
 	gresFile      = "/etc/slurm/gres.conf"
 	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
-	clientFile    = "/run/muster/slurm.conf" // on nodes, until slurmd has fetched the head's
+	clientFile    = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
+	addressFile   = "/run/muster/addresses.conf" // that slurm.conf includes
 	mungeSocket   = "/run/munge/munge.socket.2"
 	slurmStateDir = protocol.StateDir + "/slurmctld"
 	keptKeyFile   = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots

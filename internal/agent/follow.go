@@ -158,6 +158,11 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	if err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
+	if config.Self.Role == protocol.Compute && !config.Plain {
+		if err := n.addresses.want(config.Peers); err != nil {
+			return fmt.Errorf("configuration %d: %w", config.Revision, err)
+		}
+	}
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
 	n.tester.want(config)
 	if config.Self.Role == protocol.Head {

@@ -90,6 +90,19 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string, gpus []slurm.G
 		if err := n.tester.cleared(ctx); err != nil { // no job may start while the node is tested
 			return err
 		}
+		if err := n.addresses.withhold(); err != nil {
+			return err
+		}
+		n.tasks.Go(func() {
+			for !n.world.listening(slurm.NodePort) {
+				if sleep(ctx, knock) != nil {
+					return
+				}
+			}
+			if err := n.addresses.give(); err != nil {
+				n.console.printf("%v", err)
+			}
+		})
 		if buried {
 			return nil
 		}

@@ -120,6 +120,7 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
 	} else {
+		put(addressFile, slurm.Addresses(nil), 0o644, nil) // slurmctld must find it, and knows itself where its nodes are
 		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
 		put(slurm.NodeGresFile, slurm.NodeGres(nil), 0o644, nil)
 		gres := put(gresFile, slurm.Gres(), 0o644, nil)
@@ -159,7 +160,7 @@ func slurmCluster(config *protocol.Config) slurm.Cluster {
 	head := headOf(config)
 	return slurm.Cluster{
 		Name: config.Cluster, Head: head.Name, HeadAddress: head.Address,
-		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Queues: config.Queues,
+		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Addresses: addressFile, Queues: config.Queues,
 	}
 }
 

@@ -29,6 +29,7 @@ type Cluster struct {
 	HeadAddress string // its IPv4 address
 	StateDir    string // where slurmctld keeps jobs and nodes over a restart
 	SpoolDir    string // where slurmd keeps the scripts of running jobs, on each node
+	Addresses   string // a file with Addresses on nodes, and with nothing on the head
 	Queues      []protocol.Queue
 }
 
@@ -99,6 +100,21 @@ func Render(c Cluster) string {
 	for _, q := range c.Queues {
 		fmt.Fprintf(&b, "NodeSet=%s Feature=%s\n", nodeSet(q.Name), q.Name)
 		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=%s\n", q.Name, nodeSet(q.Name), yesNo(q.Default), upOrDrain(q.Closed))
+	}
+	fmt.Fprintf(&b, "\n# Where the nodes are, for programs that run on nodes: slurmctld, where this is empty, knows itself.\nInclude %s\n", c.Addresses)
+	return b.String()
+}
+
+// Addresses is where compute nodes are, for the programs of jobs. slurmctld tells a job of its dynamic nodes' addresses when it
+// starts, and no more once slurmctld itself was started anew (22.05): the job's next srun would find none of its nodes. State
+// FUTURE keeps the lines from meaning nodes of their own.
+func Addresses(peers []protocol.Peer) string {
+	var b strings.Builder
+	b.WriteString("# Written by muster; changes are overwritten.\n")
+	for _, p := range peers {
+		if p.Role == protocol.Compute {
+			fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s State=FUTURE\n", p.Name, p.Address)
+		}
 	}
 	return b.String()
 }

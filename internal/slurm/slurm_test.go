@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 	got := Render(Cluster{
-		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd",
+		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd", Addresses: "/run/muster/addresses.conf",
 		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}},
 	})
 	golden := filepath.Join("testdata", "slurm.conf")
@@ -35,6 +35,13 @@ func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAddressesAreThoseOfComputeNodes(t *testing.T) {
+	peers := []protocol.Peer{{Name: "head", Address: "10.77.0.2", Role: protocol.Head}, {Name: "n1", Address: "10.77.0.3", Role: protocol.Compute}}
+	if got := Addresses(peers); !strings.HasSuffix(got, ".\nNodeName=n1 NodeAddr=10.77.0.3 State=FUTURE\n") {
+		t.Error(got)
 	}
 }
 

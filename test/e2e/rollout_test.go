@@ -41,7 +41,7 @@ func variant(r *rig.Rig, name, file string) {
 // job submits a batch job that ends when ~/NAME is there, waits until it runs, and returns what must not change of it.
 func job(r *rig.Rig, node, name string) (standing func() string) {
 	r.Helper()
-	r.Run("ssh", "hello", "--", "sbatch -w "+node+" -J "+name+" -o "+name+".out --wrap 'while ! test -e "+name+"; do sleep 0.2; done; echo ended'")
+	r.Run("ssh", "hello", "--", "sbatch -w "+node+" -J "+name+" -o "+name+".out --wrap 'while ! test -e "+name+"; do sleep 0.2; done; srun hostname && echo ended'")
 	standing = func() string {
 		r.Helper()
 		return r.Run("ssh", "hello", "--", "scontrol show job $(squeue -h -t all -n "+name+" -o %i) | grep -oE '(Restarts|StartTime|JobState)=[^ ]*'")
@@ -167,7 +167,7 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	r.Run("machines", "add", "--local", "4", "--wait")
 	one := r.File("one.yaml", "name: hello\nqueues:\n  - {name: main, nodes: 1}\n")
 	r.Run("create", "-f", r.File("two.yaml", "name: hello\nqueues:\n  - {name: main, nodes: 1}\n  - {name: debug, nodes: 1}\n"), "--wait")
-	r.Run("ssh", "hello", "--", "sbatch -p debug -J witness -o witness.out --wrap 'while ! test -e witness; do sleep 0.2; done; echo ended'")
+	r.Run("ssh", "hello", "--", "sbatch -p debug -J witness -o witness.out --wrap 'while ! test -e witness; do sleep 0.2; done; srun hostname && echo ended'")
 	running := func() bool {
 		return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n witness -o '%T %P'"), "RUNNING debug")
 	}
@@ -182,9 +182,9 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	if !running() {
 		t.Error("the witness was ended")
 	}
-	r.Run("ssh", "hello", "--", "touch witness")
+	r.Run("ssh", "hello", "--", "touch witness") // its next step begins after slurmctld was started anew for the queues
 	r.Run("apply", "-f", one, "--wait")
-	if out := r.Run("ssh", "hello", "--", "cat witness.out; sinfo -h -o %P"); out != "ended\nmain*\n" {
+	if out := r.Run("ssh", "hello", "--", "cat witness.out; sinfo -h -o %P"); out != "debug1\nended\nmain*\n" {
 		t.Errorf("%q", out)
 	}
 	r.Run("delete", "hello", "--wait")

@@ -27,7 +27,7 @@ func TestAJobGoesOnAfterItsClusterHasSlept(t *testing.T) {
 
 	// Each rank counts on its own node and tells of it, and of the time there, in the common file.
 	rank := "for ((i = 1; ; i++)); do [ -e stop ] && exit; echo $(hostname) $i $(date +%s); sleep 1; done"
-	r.Run("ssh", "vm", "--", "printf '%s\n' '#!/bin/bash' '"+rank+"' > rank && chmod +x rank && sbatch -N2 -t 20 -o counts.out --wrap 'srun -N2 ./rank; echo over'")
+	r.Run("ssh", "vm", "--", "printf '%s\n' '#!/bin/bash' '"+rank+"' > rank && chmod +x rank && sbatch -N2 -t 20 -o counts.out --wrap 'srun -N2 ./rank; srun -N2 hostname && echo over'")
 	counts := func() (counts, clocks map[string]int) {
 		counts, clocks = map[string]int{}, map[string]int{}
 		for line := range strings.Lines(r.Run("ssh", "vm", "--", "cat counts.out 2>/dev/null || true")) {
