@@ -45,7 +45,8 @@ unit: ## the fast tests: no root, no image
 
 test: ## everything: lint, and all tests with the race detector on both databases (root)
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory image lint
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory -j2 image lint
 	@GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --raw-command -- scripts/test.sh $(RACE) -timeout 25m
 
 rack-test: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
