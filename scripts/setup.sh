@@ -51,6 +51,7 @@ if [[ ${1:-run} == test ]]; then
         [curl]=/usr/bin/curl
         [rsync]=/usr/bin/rsync
         [openipmi]=/usr/bin/ipmi_sim
+        [openvswitch-switch]=/usr/sbin/ovs-vswitchd
         # a provider to log in at, without a database server
         [glewlwyd]=/usr/bin/glewlwyd
         [dbconfig-no-thanks]=/usr/share/doc/dbconfig-no-thanks

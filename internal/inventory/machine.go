@@ -13,6 +13,7 @@ type Machine struct {
 	Host      string   `json:"host,omitempty"`    // ID of the machine that it is a guest of; "" of any other
 	Network   string   `json:"network,omitempty"` // metal: name of the Network that it boots from
 	MACs      []string `json:"macs,omitempty"`    // metal: of its NICs on that network, lower case with colons
+	Ports     []string `json:"ports,omitempty"`   // metal: of the network's switch, one for each of MACs; empty: not known
 	Power     Power    `json:"power,omitzero"`    // metal
 	Facts     Facts    `json:"facts"`
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // Network is where machines boot: a segment of the site with machines on it and an interface of the controller's host.
@@ -17,7 +18,25 @@ type Network struct {
 	Last    netip.Addr `json:"last,omitzero"`
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
+	// Switch is the driver of the switch that the machines' ports are on; "" is SwitchNone.
+	Switch string `json:"switch,omitempty"`
+	// SwitchBridge and SwitchDatabase are Open vSwitch's bridge of the machines' ports, and where its database is reached: "unix:/PATH".
+	SwitchBridge   string `json:"switch_bridge,omitempty"`
+	SwitchDatabase string `json:"switch_database,omitempty"`
 }
+
+// Drivers of switches.
+const (
+	SwitchNone   = "none"   // nobody sets it: all machines are in one segment
+	SwitchBridge = "bridge" // ports are interfaces beside the network's own, which is a bridge
+	SwitchOVS    = "ovs"    // ports are Open vSwitch's, on the controller's host
+)
+
+// Switches names the drivers, for people.
+func Switches() string { return SwitchNone + ", " + SwitchBridge + " or " + SwitchOVS }
+
+// Isolates says that Muster sets the switch, so that no frame passes between clusters.
+func (n Network) Isolates() bool { return n.Switch != "" && n.Switch != SwitchNone }
 
 // Mode says who gives addresses to machines.
 type Mode string
@@ -51,6 +70,14 @@ func (n Network) Validate() error {
 		return fmt.Errorf("mode: %q; use own, proxy or off", n.Mode)
 	case n.Unknown != UnknownIgnore && n.Unknown != UnknownEnrol:
 		return fmt.Errorf("unknown: %q; use ignore or enrol", n.Unknown)
+	case n.Isolates() && n.Switch != SwitchBridge && n.Switch != SwitchOVS:
+		return fmt.Errorf("switch: %q; use %s", n.Switch, Switches())
+	case n.Switch == SwitchOVS && n.SwitchBridge == "":
+		return fmt.Errorf("switch_bridge: missing; say which bridge of Open vSwitch has the machines' ports")
+	case n.Switch == SwitchOVS && !strings.HasPrefix(n.SwitchDatabase, "unix:/"):
+		return fmt.Errorf("switch_database: %q; use unix:/PATH, as in unix:/run/openvswitch/db.sock", n.SwitchDatabase)
+	case n.Switch != SwitchOVS && n.SwitchBridge+n.SwitchDatabase != "":
+		return fmt.Errorf("switch_bridge, switch_database: only switch ovs has them")
 	case n.Mode != ModeOwn:
 		return nil
 	case !n.First.IsValid() || !n.Last.IsValid():

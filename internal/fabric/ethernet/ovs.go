@@ -1,0 +1,245 @@
+package ethernet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// ovs is Open vSwitch on the controller's host, with any of its datapaths. A port is in the segment whose VLAN it is an access port
+// of; those of the common one are protected from each other (ovs-vswitchd.conf.db(5), Port, "tag" and "protected"). Each
+// segment's bridge of the landing has a cable to an access port of the same VLAN.
+type ovs struct {
+	landing
+	bridge   string
+	database string
+}
+
+// VLANs of segments; clusters' are their numbers.
+const (
+	vlanCommon  = 4094
+	vlanHosts   = 4093
+	lastCluster = 4092
+	vlanNone    = 4095 // reserved by IEEE 802.1Q: no frame is in it
+)
+
+// vlan is a segment's VLAN.
+func vlan(s Segment) (int, error) {
+	switch {
+	case s == Common:
+		return vlanCommon, nil
+	case s == Hosts:
+		return vlanHosts, nil
+	case s > 0 && s <= lastCluster:
+		return int(s), nil
+	}
+	return 0, fmt.Errorf("%s has no VLAN: there are %d for clusters, and each takes the lowest number that is free; delete clusters that nobody needs", s, lastCluster)
+}
+
+// segmentOf is the segment of an access port.
+func segmentOf(p ovsPort) Segment {
+	switch {
+	case p.mode != "" && p.mode != "access" || p.protected != (p.tag == vlanCommon):
+		return Nowhere
+	case p.tag == vlanCommon:
+		return Common
+	case p.tag == vlanHosts:
+		return Hosts
+	case p.tag >= 1 && p.tag <= lastCluster:
+		return Segment(p.tag)
+	}
+	return Nowhere
+}
+
+// tell runs ovs-vsctl, which does all that it is told in one transaction and returns when the switch has taken it over.
+func (o ovs) tell(ctx context.Context, args ...string) ([]byte, error) {
+	return o.run(ctx, "ovs-vsctl", append([]string{"--db=" + o.database, "--timeout=20"}, args...)...)
+}
+
+// daemon speaks to ovs-vswitchd, whose socket lies beside the database's.
+func (o ovs) daemon(ctx context.Context, args ...string) ([]byte, error) {
+	return o.run(ctx, "ovs-appctl", append([]string{"--timeout=20", "-t", "ovs-vswitchd"}, args...)...)
+}
+
+func (o ovs) run(ctx context.Context, program string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "OVS_RUNDIR=" + filepath.Dir(strings.TrimPrefix(o.database, "unix:"))}
+	var said bytes.Buffer
+	c.Stderr = &said
+	out, err := c.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("%s is not installed; on Debian: apt-get install openvswitch-switch", program)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(said.String()))
+	}
+	return out, nil
+}
+
+// ends makes a segment's bridge with its cable to the switch.
+func (o ovs) ends(ctx context.Context, s Segment) error {
+	number, err := vlan(s)
+	if err != nil {
+		return err
+	}
+	inner, outer := o.name(kindInner, s), o.name(kindOuter, s)
+	if err := o.do(func(links *netlink.Handle) error {
+		to, err := o.open(links, s)
+		if err != nil {
+			return err
+		}
+		return cable(links, end{inner, to, s == Common}, end{name: outer})
+	}); err != nil {
+		return err
+	}
+	_, err = o.tell(ctx, "--may-exist", "add-port", o.bridge, outer, "--", "set", "Port", outer, "vlan_mode=access", "tag="+strconv.Itoa(number), "protected=false")
+	return err
+}
+
+// Put takes the port out of its VLAN, has the switch forget how it forwarded for it, and then puts it into the other one.
+func (o ovs) Put(ctx context.Context, p Port, s Segment) error {
+	err := o.put(ctx, p, s)
+	if err != nil {
+		err = fmt.Errorf("put port %s into %s: %w", p.Name, s, err)
+	}
+	return err
+}
+
+func (o ovs) put(ctx context.Context, p Port, s Segment) error {
+	number, err := vlan(s)
+	if err != nil {
+		return err
+	}
+	now, err := o.Ports(ctx)
+	if err != nil {
+		return err
+	}
+	if _, there := now[p.Name]; !there {
+		return fmt.Errorf("%w; `ovs-vsctl list-ports %s` lists those there are", ErrNoPort, o.bridge)
+	}
+	if err := o.ends(ctx, s); err != nil {
+		return err
+	}
+	if now[p.Name] != s {
+		// What the switch remembers of its decisions goes by and by once they change; so does what it has learnt.
+		for _, tag := range []int{vlanNone, number} {
+			if _, err := o.tell(ctx, "set", "Port", p.Name, "vlan_mode=access", "tag="+strconv.Itoa(tag), "trunks=[]", "protected="+strconv.FormatBool(tag == vlanCommon)); err != nil {
+				return err
+			}
+			if _, err := o.daemon(ctx, "revalidator/wait"); err != nil {
+				return err
+			}
+		}
+		if now, err = o.Ports(ctx); err != nil {
+			return err
+		}
+		if now[p.Name] != s {
+			return fmt.Errorf("it was put there, and is in %s", now[p.Name])
+		}
+	}
+	return o.settle(ctx, p, s, number)
+}
+
+// settle makes the controller's answers go to the machine's port and to no other.
+func (o ovs) settle(ctx context.Context, p Port, s Segment, number int) error {
+	for _, mac := range p.MACs {
+		if s == Common {
+			if _, err := o.daemon(ctx, "fdb/add", o.bridge, p.Name, strconv.Itoa(number), mac.String()); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := o.daemon(ctx, "fdb/del", o.bridge, strconv.Itoa(vlanCommon), mac.String()); err != nil && !strings.Contains(err.Error(), "not found") {
+			return err
+		}
+	}
+	way := o.name(kindInner, s)
+	if s != Common {
+		way = o.name(kindFar, s)
+	}
+	return o.do(func(links *netlink.Handle) error { return pin(links, way, p.MACs) })
+}
+
+// Ports reads the switch's database, which says what the switch has, and which of it works.
+func (o ovs) Ports(ctx context.Context) (map[string]Segment, error) {
+	list, err := o.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Segment{}
+	for _, p := range list {
+		all[p.name] = segmentOf(p)
+	}
+	return all, nil
+}
+
+// list is the bridge's ports but for the controller's own.
+func (o ovs) list(ctx context.Context) ([]ovsPort, error) {
+	names, err := o.tell(ctx, "list-ports", o.bridge)
+	if err != nil {
+		return nil, fmt.Errorf("read the ports of %s: %w", o.bridge, err)
+	}
+	text, err := o.tell(ctx, "--format=json", "--columns=name,tag,vlan_mode,protected", "list", "Port")
+	if err != nil {
+		return nil, fmt.Errorf("read the ports of %s: %w", o.bridge, err)
+	}
+	ports, err := parsePorts(text)
+	if err != nil {
+		return nil, fmt.Errorf("read the ports of %s: %w", o.bridge, err)
+	}
+	here := map[string]bool{}
+	for name := range strings.FieldsSeq(string(names)) {
+		here[name] = true
+	}
+	var all []ovsPort
+	for _, p := range ports {
+		if here[p.name] && !o.own(kindOuter).MatchString(p.name) {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Open makes the segment's bridge and its cables.
+func (o ovs) Open(ctx context.Context, s Segment) (string, error) {
+	if err := o.ends(ctx, s); err != nil {
+		return "", fmt.Errorf("open %s: %w", s, err)
+	}
+	return o.bridgeOf(s), nil
+}
+
+// Close takes the segment's cables and bridge away.
+func (o ovs) Close(ctx context.Context, s Segment) error {
+	if s == Common {
+		return nil
+	}
+	ports, err := o.Ports(ctx)
+	for name, in := range ports {
+		if in == s && err == nil {
+			err = fmt.Errorf("%w: %s", ErrInUse, name)
+		}
+	}
+	if err == nil {
+		_, err = o.tell(ctx, "--if-exists", "del-port", o.bridge, o.name(kindOuter, s))
+	}
+	if err == nil {
+		err = o.do(func(links *netlink.Handle) error {
+			return remove(links, o.name(kindInner, s), o.name(kindNear, s), o.bridgeOf(s))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s, err)
+	}
+	return nil
+}
+
+// Opened reads the kernel's list of interfaces.
+func (o ovs) Opened(context.Context) ([]Segment, error) { return o.opened() }
