@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 
 	"muster/internal/admission"
 	"muster/internal/environment/power"
@@ -17,6 +18,7 @@ import (
 type NewMachine struct {
 	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
 	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
+	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
 	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
 	Power       string   `json:"power" maxLength:"1000" doc:"how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM"`
 	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: file:/PATH or env:NAME"`
@@ -96,11 +98,30 @@ func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]i
 	return machines, nil
 }
 
+// portName is what an interface can be called (Linux, dev_valid_name), without what would need quotes.
+var portName = regexp.MustCompile(`^[A-Za-z0-9@._-]{1,15}$`)
+
+// portsInUse are machines' names by "NETWORK/PORT".
+func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
+	machines, err := tx.Machines(ctx)
+	ports := map[string]string{}
+	for _, m := range machines {
+		for _, p := range m.Ports {
+			ports[m.Network+"/"+p] = m.Name
+		}
+	}
+	return ports, err
+}
+
 // wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
 func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inventory.Machine, error) {
 	var machines []inventory.Machine
 	var wrong spec.Diagnostics
 	names, macs := map[string]string{}, map[string]string{}
+	ports, err := portsInUse(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	for i, n := range list {
 		path := fmt.Sprintf("machines[%d]", i)
 		bad := func(field, text, hint string) {
@@ -111,7 +132,8 @@ func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inve
 			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
 		}
 		names[n.Name] = path
-		if _, err := tx.Network(ctx, n.Network); isNotFound(err) {
+		on, err := tx.Network(ctx, n.Network)
+		if isNotFound(err) {
 			bad("network", fmt.Sprintf("there is no network %q", n.Network), "`muster networks list` shows those there are; `muster networks add` makes one")
 		} else if err != nil {
 			return nil, err
@@ -134,6 +156,23 @@ func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inve
 				return nil, err
 			}
 		}
+		switch {
+		case on.Isolates() && len(n.Ports) == 0:
+			bad("ports", fmt.Sprintf("missing; the switch of network %s keeps clusters apart, and has to know where the machine is", n.Network), "name the switch's port of each MAC, in their order")
+		case len(n.Ports) > 0 && len(n.Ports) != len(n.MACs):
+			bad("ports", fmt.Sprintf("%d ports for %d MACs", len(n.Ports), len(n.MACs)), "name one for each MAC, in their order")
+		}
+		for j, port := range n.Ports {
+			key := n.Network + "/" + port
+			switch {
+			case !portName.MatchString(port):
+				bad(fmt.Sprintf("ports[%d]", j), fmt.Sprintf("%q is no port", port), "write the switch's own name of it, as in eth7 or m1n0")
+			case ports[key] != "":
+				bad(fmt.Sprintf("ports[%d]", j), fmt.Sprintf("%s is the port of %s", port, ports[key]), "a port has one machine")
+			}
+			ports[key] = n.Name
+		}
+		m.Ports = n.Ports
 		if err := power.Validate(m.Power); err != nil {
 			bad("power", err.Error(), "`muster machines add --help` shows the kinds")
 		}

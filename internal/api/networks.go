@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -25,6 +27,11 @@ type Network struct {
 	Last      string `json:"last,omitempty" maxLength:"15"`
 	Gateway   string `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
 	Unknown   string `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
+	Switch    string `json:"switch,omitempty" enum:"none,bridge,ovs" doc:"what keeps clusters apart on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
+	// Of Open vSwitch.
+	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"of switch ovs: its bridge of the machines' ports"`
+	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"of switch ovs: where its database is reached" example:"unix:/run/openvswitch/db.sock"`
+	Warning        string `json:"warning,omitempty" readOnly:"true" doc:"what is not kept apart"`
 }
 
 // UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.
@@ -57,6 +64,7 @@ func networkView(n inventory.Network) Network {
 	return Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
 		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown),
+		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: ethernet.Warning(n),
 	}
 }
 
@@ -92,6 +100,7 @@ func (a *API) putNetwork(ctx context.Context, in *struct {
 	n := inventory.Network{
 		Name: in.Network, Namespace: in.Body.Namespace, Interface: in.Body.Interface,
 		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown),
+		Switch: in.Body.Switch, SwitchBridge: in.Body.SwitchBridge, SwitchDatabase: in.Body.SwitchDatabase,
 	}
 	bad := func(text, hint string) error { return problem(http.StatusUnprocessableEntity, "invalid", text, hint) }
 	if in.Body.Name != "" && in.Body.Name != in.Network {
@@ -116,10 +125,31 @@ func (a *API) putNetwork(ctx context.Context, in *struct {
 		return nil, bad(err.Error(), "")
 	}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if without, err := withoutPort(ctx, tx, n); err != nil {
+			return err
+		} else if len(without) > 0 {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("nobody said on which ports of the switch these machines of network %s are: %s", n.Name, strings.Join(without, ", ")),
+				"remove them with `muster machines remove`, and enrol them again with --port")
+		}
 		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
 		return tx.PutNetwork(ctx, n)
 	})
 	return &struct{ Body Network }{networkView(n)}, a.tell(err, nil)
+}
+
+// withoutPort names the machines that could not be put into a segment of the network.
+func withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network) ([]string, error) {
+	if !n.Isolates() {
+		return nil, nil
+	}
+	machines, err := tx.Machines(ctx)
+	var without []string
+	for _, m := range machines {
+		if m.Network == n.Name && m.Host == "" && len(m.Ports) == 0 {
+			without = append(without, m.Name)
+		}
+	}
+	return without, err
 }
 
 func (a *API) removeNetwork(ctx context.Context, in *networkRef) (*struct{}, error) {

@@ -66,23 +66,24 @@ type Node struct {
 
 // Machine is one physical or simulated host.
 type Machine struct {
-	Name      string          `json:"name"`
-	Substrate string          `json:"substrate"`
-	Network   string          `json:"network,omitempty" doc:"that it boots from"`
-	MACs      []string        `json:"macs,omitempty"`
-	Power     string          `json:"power,omitempty" doc:"how it is switched"`
-	Release   *store.Release  `json:"release,omitempty" doc:"proof of the last time that it was given back"`
-	Desired   store.Desired   `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
-	Phase     store.Phase     `json:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined,removed"`
-	Reason    string          `json:"reason,omitempty"`
-	Since     time.Time       `json:"since"`
-	Node      string          `json:"node,omitempty" doc:"cluster/node that has it"`
-	Classes   []string        `json:"classes"`
-	Facts     inventory.Facts `json:"facts"`
-	Ports     []MachinePort   `json:"ports,omitempty" doc:"on InfiniBand fabrics; of one machine alone, not in lists"`
-	Drains    bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
-	Hosts     *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
-	Part      *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+	Name        string          `json:"name"`
+	Substrate   string          `json:"substrate"`
+	Network     string          `json:"network,omitempty" doc:"that it boots from"`
+	MACs        []string        `json:"macs,omitempty"`
+	SwitchPorts []string        `json:"switch_ports,omitempty" doc:"of the network's switch, one for each of macs"`
+	Power       string          `json:"power,omitempty" doc:"how it is switched"`
+	Release     *store.Release  `json:"release,omitempty" doc:"proof of the last time that it was given back"`
+	Desired     store.Desired   `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
+	Phase       store.Phase     `json:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined,removed"`
+	Reason      string          `json:"reason,omitempty"`
+	Since       time.Time       `json:"since"`
+	Node        string          `json:"node,omitempty" doc:"cluster/node that has it"`
+	Classes     []string        `json:"classes"`
+	Facts       inventory.Facts `json:"facts"`
+	Ports       []MachinePort   `json:"ports,omitempty" doc:"on InfiniBand fabrics; of one machine alone, not in lists"`
+	Drains      bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
+	Hosts       *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
+	Part        *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
 }
 
 // Hosting is what the guests of a hypervisor hold, of what guests can have.
@@ -266,7 +267,7 @@ func byHost(machines []store.Machine) map[string][]store.Machine {
 }
 
 func (a *API) machineView(m store.Machine) Machine {
-	view := Machine{Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, Power: m.Power.Control, Release: m.Release, Desired: m.Desired, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
+	view := Machine{Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, SwitchPorts: m.Ports, Power: m.Power.Control, Release: m.Release, Desired: m.Desired, Phase: m.Phase, Reason: m.Reason, Since: m.PhaseAt, Node: m.HolderName, Facts: m.Facts, Classes: []string{}}
 	for _, class := range a.Admission.Catalogue.Classes {
 		if class.Has(m.Machine) {
 			view.Classes = append(view.Classes, class.Name)

@@ -105,6 +105,7 @@ func (a *app) printMachine(m api.Machine) {
 	add("classes", strings.Join(m.Classes, ", "))
 	add("network", m.Network)
 	add("macs", strings.Join(m.MACs, ", "))
+	add("switch ports", strings.Join(m.SwitchPorts, ", "))
 	add("power", m.Power)
 	add("host", m.Facts.Host)
 	add("arch", m.Facts.Arch)

@@ -38,6 +38,7 @@ by --credentials file:/PATH, or env:NAME. ` + "`muster machines import`" + ` enr
 	}
 	var whole api.NewMachine
 	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
+	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the `PORT` of the network's switch that a --mac is on; as many as those, in their order")
 	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
 	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: file:/PATH or env:NAME")
 	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")

@@ -18,7 +18,7 @@ import (
 )
 
 // columns of a list of machines; the first three must be there.
-var columns = []string{"name", "macs", "power", "network", "credentials"}
+var columns = []string{"name", "macs", "power", "network", "credentials", "ports"}
 
 func (a *app) machinesImport() *cobra.Command {
 	c := &cobra.Command{
@@ -32,6 +32,7 @@ wrong, none. The first line names the columns:
   network      that it boots from; may be left out if there is only one
   power        how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM
   credentials  where the controller finds user:password: file:/PATH or env:NAME; never the password itself
+  ports        of the network's switch, one for each MAC, separated by spaces; needed if the network has a switch that Muster sets
 
 A FILE of - is standard input.`,
 		Example: `  muster machines import rack.csv
@@ -146,7 +147,7 @@ func readMachines(file string, text []byte) ([]api.NewMachine, error) {
 			}
 			return ""
 		}
-		m := api.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"), Power: field("power"), Credentials: field("credentials")}
+		m := api.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"), Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
 		for _, needed := range columns[:3] {
 			if field(needed) == "" {
 				line, column := reader.FieldPos(index[needed])

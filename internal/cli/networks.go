@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/inventory"
 )
 
 func (a *app) networks() *cobra.Command {
@@ -39,11 +41,16 @@ func (a *app) printNetworks(networks []api.Network) {
 		a.say("there are no networks; `muster networks add` declares one, `muster rack up` makes a virtual one")
 		return
 	}
-	t := newTable("NAME", "INTERFACE", "ADDRESS", "DHCP", "FIRST", "LAST", "UNKNOWN MACHINES")
+	t := newTable("NAME", "INTERFACE", "ADDRESS", "DHCP", "FIRST", "LAST", "UNKNOWN MACHINES", "SWITCH")
 	for _, n := range networks {
-		t.row(n.Name, n.Interface, n.Address, n.Mode, n.First, n.Last, n.Unknown)
+		t.row(n.Name, n.Interface, n.Address, n.Mode, n.First, n.Last, n.Unknown, n.Switch)
 	}
 	t.print(a.out)
+	for _, n := range networks {
+		if n.Warning != "" {
+			a.say("WARNING: %s", n.Warning)
+		}
+	}
 }
 
 func (a *app) networksAdd() *cobra.Command {
@@ -57,9 +64,14 @@ With --mode own, Muster is the segment's DHCP server and gives the addresses fro
 has one, and Muster only adds what to boot. With --mode off the site's server names Muster's boot files itself.
 
 With --unknown enrol, machines that nobody has enrolled boot the inspector and are offered by ` + "`muster machines unknown`" + `; with ignore
-they get no answer.`,
+they get no answer.
+
+With --switch, Muster keeps clusters apart: a machine's port is in its cluster's segment while it is the cluster's, and otherwise in a
+common one, in which no machine reaches another. With --switch bridge the ports are interfaces of the controller's host, beside --interface, which
+is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on that host. With none nothing keeps machines apart.`,
 		Example: `  muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode own --first 10.78.1.0 --last 10.78.9.255
-  muster networks add boot --interface br-boot --address 192.0.2.7/24 --mode proxy --unknown enrol`,
+  muster networks add boot --interface br-boot --address 192.0.2.7/24 --mode proxy --unknown enrol
+  muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode off --switch ovs --switch-bridge machines`,
 		Args: cobra.ExactArgs(1),
 	}
 	var n api.Network
@@ -70,11 +82,17 @@ they get no answer.`,
 	c.Flags().StringVar(&n.Last, "last", "", "the last `ADDRESS` to give to machines")
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
 	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what becomes of unknown machines, the `WAY`: ignore or enrol")
+	c.Flags().StringVar(&n.Switch, "switch", "none", "what keeps clusters apart, the `DRIVER`: bridge, ovs or none")
+	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")
+	c.Flags().StringVar(&n.SwitchDatabase, "switch-database", "", "the `PLACE` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")
 	c.Flags().StringVar(&n.Namespace, "namespace", "", "the `PATH` of the network namespace that the interface is in")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if n.Interface == "" || n.Address == "" {
 			return usage("--interface and --address are needed")
+		}
+		if n.Switch == inventory.SwitchOVS {
+			n.SwitchDatabase = cmp.Or(n.SwitchDatabase, "unix:/run/openvswitch/db.sock")
 		}
 		controller, err := a.connect()
 		if err != nil {

@@ -94,7 +94,7 @@ func TestARackFromUpToDown(t *testing.T) {
 	if len(told) != 2 || told[0] != want || told[1] != want {
 		t.Errorf("the controller was told %v", told)
 	}
-	if text, err := os.ReadFile(csv); err != nil || !bytes.HasPrefix(text, []byte("name,macs,network,power,credentials\nlab-1,52:54:00:00:01:00,lab,wol,\n")) {
+	if text, err := os.ReadFile(csv); err != nil || !bytes.HasPrefix(text, []byte("name,macs,network,power,credentials,ports\nlab-1,52:54:00:00:01:00,lab,wol,,m1n0\n")) {
 		t.Errorf("the list: %v\n%s", err, text)
 	}
 

@@ -212,11 +212,12 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 }
 
 func (k *controller) run(ctx context.Context) error {
-	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain})
+	ports := &segments{db: k.db, log: k.Log}
+	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain, Place: ports.place})
 	fabrics := newFabrics(k.dir.fabrics())
 	world := lifecycle.World{
 		Fabrics: fabrics,
-		DB: k.db, Commons: k.local, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		DB: k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {
@@ -277,6 +278,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return k.housekeep(ctx) })
 	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
 	group.Go(func() error { return yard.serve(ctx) })
+	group.Go(func() error { return ports.watch(ctx) })
 	group.Go(func() error { return k.serveGuests(ctx, watch) })
 	if k.devices != nil {
 		group.Go(func() error { return k.mendDevices(ctx) })

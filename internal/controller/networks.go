@@ -16,6 +16,7 @@ import (
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
 	"muster/internal/environment/netboot"
+	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
 	"muster/internal/netns"
@@ -109,6 +110,9 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 	for name, n := range wanted {
 		if _, runs := running[name]; runs {
 			continue
+		}
+		if text := ethernet.Warning(n); text != "" {
+			y.Log.Warn(text, "network", n.Name)
 		}
 		within, stop := context.WithCancel(ctx)
 		s := service{n, stop, make(chan struct{})}

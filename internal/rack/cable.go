@@ -36,7 +36,7 @@ type cable struct {
 
 	lock sync.Mutex
 	bad  *badCable
-	gone bool // the machine has lost its power, and the tap with it
+	gone bool // the machine has lost its power
 }
 
 // badCable is a cable through this process.
@@ -66,7 +66,7 @@ func (c *cable) spoil(s spoil) error {
 	if s.slow {
 		queue = 32 // a second's worth
 	}
-	bridge, err := tap(c.namespace, c.port+"x", queue)
+	bridge, err := tap(c.namespace, c.port+"x", c.port, queue)
 	if err != nil {
 		machine.Close()
 		return err
@@ -83,7 +83,7 @@ func (c *cable) spoil(s spoil) error {
 	return nil
 }
 
-// repair ends what the cable needs of this process; the machine's tap is gone.
+// repair ends what the cable needs of this process; nobody has the machine's tap open any more.
 func (c *cable) repair() {
 	c.lock.Lock()
 	defer c.lock.Unlock()

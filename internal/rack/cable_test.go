@@ -67,9 +67,9 @@ func newBench(t *testing.T) bench {
 		})
 	}))
 	check(netns.Do(b.rack, func() error {
-		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, usualQueue) })
+		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, "", true, usualQueue) })
 	}))
-	ears, err := tap(b.rack, earsPort, usualQueue)
+	ears, err := tap(b.rack, earsPort, "", usualQueue)
 	check(err)
 	t.Cleanup(func() { ears.Close() })
 	check(awaitCarrier(t.Context(), b.machine, "eth0"))

@@ -33,6 +33,13 @@ func makeNetwork(path string, machines []Machine) error {
 			if err := makeBridge(links); err != nil {
 				return err
 			}
+			for _, m := range machines {
+				for _, port := range m.Ports {
+					if err := makePort(links, port); err != nil {
+						return fmt.Errorf("port %s of %s: %w", port, m.Name, err)
+					}
+				}
+			}
 			lo, err := links.LinkByName("lo")
 			if err != nil {
 				return err
@@ -89,6 +96,53 @@ func makeBridge(links *netlink.Handle) error {
 	return nil
 }
 
+// makePort makes a port of the rack's switch, which is there whether its machine is on or not, and where whoever sets the
+// switch has put it. At first it is one of the bridge, isolated from all others, as ports are that nobody has.
+func makePort(links *netlink.Handle, name string) error {
+	fd, err := attach(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1); err != nil {
+		return err
+	}
+	return plug(links, name, "", true, usualQueue)
+}
+
+// attach opens a tap, and makes it if there is none.
+func attach(name string) (fd int, err error) {
+	fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	if err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
+}
+
+// openTap connects a machine's NIC to its port: the file is the NIC's end. While no process has it open the port has no carrier.
+func openTap(namespace, name string) (*os.File, error) {
+	var file *os.File
+	err := netns.Do(namespace, func() error {
+		fd, err := attach(name)
+		if err == nil {
+			file = os.NewFile(uintptr(fd), filepath.Join("/dev/net/tun", name))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tap %s: %w", name, err)
+	}
+	return file, nil
+}
+
 // removeNetwork ends the namespace at path, if there is one. The kernel keeps it for as long as sockets in it are open.
 func removeNetwork(path string) error {
 	for {
@@ -108,22 +162,15 @@ func removeNetwork(path string) error {
 
 // tap makes a network interface on the bridge whose other end is the file. The interface lasts as long as the file is
 // open, in whichever process. Frames have the header of virtio-net, so offloads work (Linux, Documentation/networking/tuntap).
-// queue is how many frames wait for the reader at most.
-func tap(namespace, name string, queue int) (*os.File, error) {
+// queue is how many frames wait for the reader at most. It is where the port beside is, or on the common bridge if that is "".
+func tap(namespace, name, beside string, queue int) (*os.File, error) {
 	var file *os.File
 	err := netns.Do(namespace, func() error {
-		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		fd, err := attach(name)
 		if err != nil {
 			return err
 		}
-		request, err := unix.NewIfreq(name)
-		if err == nil {
-			request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
-			err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
-		}
-		if err == nil {
-			err = connected(func(links *netlink.Handle) error { return plug(links, name, queue) })
-		}
+		err = connected(func(links *netlink.Handle) error { return plug(links, name, beside, false, queue) })
 		if err != nil {
 			unix.Close(fd)
 			return err
@@ -137,7 +184,8 @@ func tap(namespace, name string, queue int) (*os.File, error) {
 	return file, nil
 }
 
-func plug(links *netlink.Handle, name string, queue int) error {
+// plug makes an interface that is down a port, of the bridge and isolated or not as said, or as the port beside is.
+func plug(links *netlink.Handle, name, beside string, isolated bool, queue int) error {
 	port, err := links.LinkByName(name)
 	if err != nil {
 		return err
@@ -146,7 +194,48 @@ func plug(links *netlink.Handle, name string, queue int) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(links.LinkSetTxQLen(port, queue), links.LinkSetMaster(port, bridge), links.LinkSetUp(port))
+	at := bridge.Attrs().Index
+	if beside != "" {
+		link, err := links.LinkByName(beside)
+		if err != nil {
+			return err
+		}
+		info, err := links.LinkGetProtinfo(link)
+		if err != nil {
+			return err
+		}
+		at, isolated = link.Attrs().MasterIndex, info.Isolated
+	}
+	if err := errors.Join(links.LinkSetTxQLen(port, queue), links.LinkSetMasterByIndex(port, at)); err != nil {
+		return err
+	}
+	if err := setFlag(port.Attrs().Index, nl.IFLA_BRPORT_ISOLATED, isolated); err != nil {
+		return fmt.Errorf("isolate it: %w", err)
+	}
+	return links.LinkSetUp(port)
+}
+
+// setFlag sets a flag (IFLA_BRPORT_…) of a bridge's port in the current namespace.
+func setFlag(index, flag int, on bool) error {
+	value := uint8(0)
+	if on {
+		value = 1
+	}
+	return setAttributes(index, nl.NewRtAttr(flag, nl.Uint8Attr(value)))
+}
+
+func setAttributes(index int, attributes ...*nl.RtAttr) error {
+	request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+	message := nl.NewIfInfomsg(unix.AF_BRIDGE)
+	message.Index = int32(index)
+	request.AddData(message)
+	info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+	for _, a := range attributes {
+		info.AddChild(a)
+	}
+	request.AddData(info)
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
 }
 
 // awaitCarrier waits until an interface can carry frames: the kernel takes up to a second to notice (RFC 2863, operational
@@ -193,16 +282,7 @@ func setPort(namespace, name string, state uint8) error {
 		if err != nil {
 			return err
 		}
-		request := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
-		message := nl.NewIfInfomsg(unix.AF_BRIDGE)
-		message.Index = int32(port.Index)
-		request.AddData(message)
-		info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
-		info.AddRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state))
-		info.AddRtAttr(nl.IFLA_BRPORT_FLUSH, nil)
-		request.AddData(info)
-		_, err = request.Execute(unix.NETLINK_ROUTE, 0)
-		return err
+		return setAttributes(port.Index, nl.NewRtAttr(nl.IFLA_BRPORT_STATE, nl.Uint8Attr(state)), nl.NewRtAttr(nl.IFLA_BRPORT_FLUSH, nil))
 	})
 	if err != nil {
 		return fmt.Errorf("port %s: %w", name, err)

@@ -41,15 +41,19 @@ func power(ctx context.Context, namespace string, v virtual) (*process, error) {
 			f.Close() // QEMU has its own by now
 		}
 	}()
-	for i := range v.MACs {
-		name := fmt.Sprintf("m%dn%d", v.Number, i)
-		file, err := tap(namespace, name, usualQueue)
+	for _, name := range v.Ports {
+		file, err := openTap(namespace, name)
 		if err != nil {
 			ours.close()
 			return nil, err
 		}
 		v.taps = append(v.taps, first+len(files))
 		files = append(files, file)
+		// The bridge opens a port when it sees its carrier, even one that a bad cable has closed by then.
+		if err := awaitCarrier(ctx, namespace, name); err != nil {
+			ours.close()
+			return nil, err
+		}
 		p.cables = append(p.cables, &cable{namespace: namespace, port: name})
 	}
 	said, err := p.launch(v.arguments(), files, v.disks)

@@ -103,6 +103,7 @@ type Machine struct {
 	Firmware string     `json:"firmware"`
 	Power    string     `json:"power"`
 	MACs     []string   `json:"macs"`
+	Ports    []string   `json:"ports"`        // of the rack's switch, one for each of MACs
 	BMC      netip.Addr `json:"bmc,omitzero"` // in the rack's namespace; zero without one
 }
 
@@ -123,6 +124,7 @@ func (s Shape) Plan() []Machine {
 		for nic := range s.NICs {
 			// 52:54:00 is the prefix of QEMU's machines.
 			m.MACs = append(m.MACs, fmt.Sprintf("52:54:00:%02x:%02x:%02x", m.Number>>8, m.Number&0xff, nic))
+			m.Ports = append(m.Ports, fmt.Sprintf("m%dn%d", m.Number, nic))
 		}
 		if m.Power != WoL {
 			m.BMC = netip.AddrFrom4([4]byte{10, 79, 0, byte(m.Number)})
@@ -149,6 +151,7 @@ func Network(dir, name string) inventory.Network {
 	return inventory.Network{
 		Name: name, Namespace: filepath.Join(dir, netnsFile), Interface: bridgeName, Address: address(), Mode: inventory.ModeOwn,
 		First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
+		Switch: inventory.SwitchBridge,
 	}
 }
 
@@ -156,13 +159,13 @@ func Network(dir, name string) inventory.Network {
 func list(network, credentials, certificate string, machines []Machine) []byte {
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
-	_ = w.Write([]string{"name", "macs", "network", "power", "credentials"}) // a bytes.Buffer takes all
+	_ = w.Write([]string{"name", "macs", "network", "power", "credentials", "ports"}) // a bytes.Buffer takes all
 	for _, m := range machines {
 		reference := ""
 		if m.Power != WoL {
 			reference = "file:" + credentials
 		}
-		_ = w.Write([]string{m.Name, strings.Join(m.MACs, " "), network, m.Control(certificate), reference})
+		_ = w.Write([]string{m.Name, strings.Join(m.MACs, " "), network, m.Control(certificate), reference, strings.Join(m.Ports, " ")})
 	}
 	w.Flush()
 	return text.Bytes()

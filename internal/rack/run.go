@@ -126,7 +126,7 @@ func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 		}
 		stops = append(stops, bmc)
 	}
-	ears, err := tap(filepath.Join(r.dir, netnsFile), earsPort, usualQueue)
+	ears, err := tap(filepath.Join(r.dir, netnsFile), earsPort, "", usualQueue)
 	if err != nil {
 		return stop, err
 	}

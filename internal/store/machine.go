@@ -63,7 +63,7 @@ func (m Machine) Turnable() bool { return m.Free() && m.Network != "" }
 func (m Machine) Turned() bool { return m.Hosts && m.Network != "" }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
-	m.network, m.macs, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
+	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
 	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
 
@@ -72,11 +72,11 @@ const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id L
 
 func scanMachine(r scanner) (Machine, error) {
 	var m Machine
-	var facts, macs, power, release, holding, next string
+	var facts, macs, ports, power, release, holding, next string
 	var moves Move
 	var at, inspected, booted, left int64
 	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
-		&m.Network, &macs, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
+		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
 		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &left, &m.Drains}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
@@ -84,7 +84,7 @@ func scanMachine(r scanner) (Machine, error) {
 	m.PhaseAt, m.BootAt = instant(at), instant(booted)
 	m.ToInspect = m.Inspections > inspected
 	release, holding = cmp.Or(release, "null"), cmp.Or(holding, "null")
-	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs),
+	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs), json.Unmarshal([]byte(ports), &m.Ports),
 		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
 		json.Unmarshal([]byte(holding), &m.Holding))
 	if moves.Host != "" {
@@ -102,13 +102,14 @@ func scanMachine(r scanner) (Machine, error) {
 func (tx *Tx) AddMachine(ctx context.Context, m inventory.Machine) error {
 	facts, err1 := json.Marshal(m.Facts)
 	macs, err2 := json.Marshal(slices.Concat([]string{}, m.MACs))
-	power, err3 := json.Marshal(m.Power)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	ports, err3 := json.Marshal(slices.Concat([]string{}, m.Ports))
+	power, err4 := json.Marshal(m.Power)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	_, err := tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, power, hosts, whole, desired, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CASE WHEN CAST($8 AS BIGINT) = 0 THEN $1 END, $9, $10, now_ms(), now_ms())`,
-		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(power), flag(m.Hosts), string(ForService), string(Enrolled))
+	_, err := tx.exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11, now_ms(), now_ms())`,
+		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), flag(m.Hosts), string(ForService), string(Enrolled))
 	if taken(err) {
 		return fmt.Errorf("machine %s: %w", m.Name, ErrExists)
 	}

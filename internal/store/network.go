@@ -63,6 +63,25 @@ func (tx *Tx) NetworksOf(ctx context.Context, cluster string) ([]inventory.Netwo
 	return networks, nil
 }
 
+// Presence is how a cluster is on a network of machines.
+type Presence struct {
+	Network string
+	Wholes  bool // nodes that are whole machines there
+	Guests  bool // nodes that are guests of machines there
+}
+
+// PresencesOf lists how a cluster is on networks of machines, by the network's name.
+func (tx *Tx) PresencesOf(ctx context.Context, cluster string) ([]Presence, error) {
+	scan := func(r scanner) (p Presence, err error) { return p, r.Scan(&p.Network, &p.Wholes, &p.Guests) }
+	all, err := list(ctx, tx, scan, `SELECT m.network, MAX(CASE WHEN n.host_id IS NULL THEN 1 ELSE 0 END) = 1, MAX(CASE WHEN n.host_id IS NULL THEN 0 ELSE 1 END) = 1
+		FROM node n JOIN machine m ON m.id = COALESCE(n.host_id, n.machine_id)
+		WHERE n.cluster_id = $1 AND n.machine_id IS NOT NULL AND m.network <> '' GROUP BY m.network ORDER BY m.network`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("find where cluster %s is: %w", cluster, err)
+	}
+	return all, nil
+}
+
 // RemoveNetwork forgets a network, its leases, and the strangers seen on it. ErrNotFound if there is none; it must have no machines.
 func (tx *Tx) RemoveNetwork(ctx context.Context, name string) error {
 	n, err := tx.exec(ctx, `DELETE FROM network WHERE name = $1`, name)

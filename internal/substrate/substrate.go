@@ -107,6 +107,9 @@ type Network struct {
 type Uplink struct {
 	Namespace string // path of the network namespace that it is in; "": the host's own
 	Interface string
+	// Joined says that frames pass between this uplink and others that are so: segments of one network where a cluster has
+	// nodes of two kinds. The bridges must not be connected otherwise.
+	Joined bool
 }
 
 // Commons is what the nodes of one cluster share, and what outlives them: a network of their own, the shared /home, and

@@ -35,11 +35,10 @@ func (b bridge) Put(_ context.Context, p Port, s Segment) error {
 		if !plugged(links, link, to, s == Common) {
 			return fmt.Errorf("it was put there, and is not there")
 		}
-		way := p.Name
-		if s != Common {
-			way = b.name(kindFar, s)
+		if err := pin(links, p.Name, p.MACs); err != nil || s == Common {
+			return err
 		}
-		return pin(links, way, p.MACs)
+		return pin(links, b.name(kindFar, s), p.MACs)
 	})
 	if err != nil {
 		return fmt.Errorf("put port %s into %s: %w", p.Name, s, err)

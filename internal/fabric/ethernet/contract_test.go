@@ -92,6 +92,13 @@ func startOVS(t *testing.T, y *yard) (database string) {
 	file := filepath.Join(dir, "conf.db")
 	run("ovsdb-tool", "create", file, "/usr/share/openvswitch/vswitch.ovsschema")
 	start("ovsdb-server", file, "--remote=p"+database, "--pidfile", "--log-file="+filepath.Join(dir, "db.log"), "-vconsole:off")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(strings.TrimPrefix(database, "unix:")); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("ovsdb-server does not begin to listen:", err)
+		}
+	}
 	run("ovs-vsctl", "--db="+database, "--timeout=20", "--no-wait", "init")
 	start("ovs-vswitchd", database, "--pidfile", "--log-file="+filepath.Join(dir, "ovs.log"), "-vconsole:off")
 	args := []string{"ovs-vsctl", "--db=" + database, "--timeout=20", "add-br", "machines", "--", "set", "Bridge", "machines", "datapath_type=netdev"}

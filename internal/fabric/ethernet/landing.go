@@ -220,7 +220,7 @@ func setIsolated(link netlink.Link, on bool) error {
 	return err
 }
 
-// pin has the common bridge send what is for these MACs by one port, whatever anybody says as whom (bridge(8), "sticky").
+// pin has a port's bridge send what is for these MACs by that port, whatever anybody says as whom (bridge(8), "sticky").
 func pin(links *netlink.Handle, name string, macs []net.HardwareAddr) error {
 	link, err := links.LinkByName(name)
 	if err != nil {

@@ -129,6 +129,9 @@ func (o ovs) put(ctx context.Context, p Port, s Segment) error {
 		return err
 	}
 	if now[p.Name] != s {
+		if err := o.forget(ctx, p, now[p.Name]); err != nil {
+			return err
+		}
 		// What the switch remembers of its decisions goes by and by once they change; so does what it has learnt.
 		for _, tag := range []int{vlanNone, number} {
 			if _, err := o.tell(ctx, "set", "Port", p.Name, "vlan_mode=access", "tag="+strconv.Itoa(tag), "trunks=[]", "protected="+strconv.FormatBool(tag == vlanCommon)); err != nil {
@@ -148,16 +151,24 @@ func (o ovs) put(ctx context.Context, p Port, s Segment) error {
 	return o.settle(ctx, p, s, number)
 }
 
+// forget ends what settle did in another segment.
+func (o ovs) forget(ctx context.Context, p Port, was Segment) error {
+	number, err := vlan(was)
+	if err != nil {
+		return nil // it was in none
+	}
+	for _, mac := range p.MACs {
+		if _, err := o.daemon(ctx, "fdb/del", o.bridge, strconv.Itoa(number), mac.String()); err != nil && !strings.Contains(err.Error(), "could not find") {
+			return err
+		}
+	}
+	return nil
+}
+
 // settle makes the controller's answers go to the machine's port and to no other.
 func (o ovs) settle(ctx context.Context, p Port, s Segment, number int) error {
 	for _, mac := range p.MACs {
-		if s == Common {
-			if _, err := o.daemon(ctx, "fdb/add", o.bridge, p.Name, strconv.Itoa(number), mac.String()); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := o.daemon(ctx, "fdb/del", o.bridge, strconv.Itoa(vlanCommon), mac.String()); err != nil && !strings.Contains(err.Error(), "not found") {
+		if _, err := o.daemon(ctx, "fdb/add", o.bridge, p.Name, strconv.Itoa(number), mac.String()); err != nil {
 			return err
 		}
 	}

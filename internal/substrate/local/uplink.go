@@ -116,10 +116,10 @@ func (c commons) addUplink(u substrate.Uplink) error {
 			return err
 		}
 		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from
-		// what comes in, which may have any sender, and nothing goes from one uplink to another.
+		// what comes in, which may have any sender, and nothing goes from one uplink to another, unless they are joined.
 		return enslave(links, port, bridge, map[int]bool{
 			nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false,
-			nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_ISOLATED: true,
+			nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_ISOLATED: !u.Joined,
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/power"
+	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 )
 
@@ -34,7 +35,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Inspect
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File})
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, ethernet.Common)
 	if err != nil {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
@@ -59,7 +60,7 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Host
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File})
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, ethernet.Hosts)
 	if err != nil {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}

@@ -7,6 +7,7 @@
 package metal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/power"
+	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/substrate"
 )
@@ -71,6 +73,10 @@ type Config struct {
 	Ledger Ledger
 	Power  func(Machine) (power.Driver, error)
 	Again  time.Duration // a machine that is off this long after it was switched on is switched on again
+	Looks  time.Duration // between two looks at a machine that is to go off; 0: as long as is kind to BMCs
+	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
+	// called while the machine is off, and may be called again. Nil: no switch is set.
+	Place func(context.Context, Machine, ethernet.Segment) error
 }
 
 // Driver is the substrate of whole machines. It implements substrate.Substrate.
@@ -99,15 +105,24 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err := json.Unmarshal(n.BootFile, &b.File); err != nil {
 		return fmt.Errorf("boot %d of node %s: its boot file: %w", n.Boot, n.Node, err)
 	}
-	if _, err := d.boot(ctx, m, b); err != nil {
+	if _, err := d.boot(ctx, m, b, segment(n)); err != nil {
 		return fmt.Errorf("boot %d of node %s: machine %s: %w", n.Boot, n.Node, m.Name, err)
 	}
 	return nil
 }
 
-// boot takes a machine to a boot and returns what the ledger says of it. The ledger is asked before the machine is touched:
-// it refuses whoever was fenced out.
-func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
+// segment is that of the node's cluster. A node without a MAC is on no cluster's network.
+func segment(n substrate.Node) ethernet.Segment {
+	if len(n.MAC) != 6 {
+		return ethernet.Common
+	}
+	return ethernet.Segment(substrate.Segment(n.MAC))
+}
+
+// boot takes a machine to a boot, in a segment of its network, and returns what the ledger says of it. The ledger is asked
+// before the machine is touched: it refuses whoever was fenced out. What ran on the machine before is off when it comes into the
+// segment, and it is there before anything else runs.
+func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s ethernet.Segment) (Boot, error) {
 	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	control, err := d.config.Power(m)
 	if err != nil {
@@ -118,7 +133,7 @@ func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
 		return b, err
 	}
 	if err == nil && now.Subject == b.Subject && now.Number == b.Number && !now.Powered.IsZero() {
-		return now, d.keepOn(ctx, control, now)
+		return now, d.keepOn(ctx, control, m, now, s)
 	}
 	if err := d.config.Ledger.Begin(ctx, b); err != nil {
 		return b, err
@@ -126,11 +141,21 @@ func (d *Driver) boot(ctx context.Context, m Machine, b Boot) (Boot, error) {
 	if err := d.switchOff(ctx, control, nil); err != nil && !errors.Is(err, errUnseen) {
 		return b, err
 	}
+	if err := d.place(ctx, m, s); err != nil {
+		return b, err
+	}
 	return b, d.switchOn(ctx, control, b)
 }
 
+func (d *Driver) place(ctx context.Context, m Machine, s ethernet.Segment) error {
+	if d.config.Place == nil {
+		return nil
+	}
+	return d.config.Place(ctx, m, s)
+}
+
 // keepOn switches on what should be on: not every machine wakes at the first call.
-func (d *Driver) keepOn(ctx context.Context, control power.Driver, b Boot) error {
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b Boot, s ethernet.Segment) error {
 	if b.Joined || time.Since(b.Powered) < d.config.Again {
 		return nil
 	}
@@ -140,6 +165,9 @@ func (d *Driver) keepOn(ctx context.Context, control power.Driver, b Boot) error
 	}
 	if state == power.On {
 		return nil
+	}
+	if err := d.place(ctx, m, s); err != nil {
+		return err
 	}
 	return d.switchOn(ctx, control, b)
 }
@@ -189,7 +217,7 @@ func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(offLooks):
+		case <-time.After(cmp.Or(d.config.Looks, offLooks)):
 		}
 	}
 }
@@ -226,7 +254,7 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	return seen, nil
 }
 
-// Remove ends the node: its machine was seen off when it returns. What it left on disks is for the next inspection to
+// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns. What it left on disks is for the next inspection to
 // erase. A machine on which the node's agent never came is given up even if its power cannot be told.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	b, err := d.config.Ledger.BootOf(ctx, r.Node)
@@ -257,6 +285,11 @@ func (d *Driver) end(ctx context.Context, b Boot, upTo int64) error {
 		err = d.switchOff(ctx, control, func() error { return d.config.Ledger.End(ctx, b.Subject, b.Number) })
 	}
 	if err != nil && b.Joined {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	// Nothing of the cluster's network may reach whoever has the machine next, nor the other way round. Until its ports were
+	// seen elsewhere the boot stands in the ledger, and the node is there.
+	if err := d.place(ctx, m, ethernet.Common); err != nil {
 		return fmt.Errorf("machine %s: %w", m.Name, err)
 	}
 	// Without an agent nothing of the node ran: whatever the machine does, the next inspection finds out.

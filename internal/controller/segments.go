@@ -1,0 +1,287 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/fabric/ethernet"
+	"muster/internal/inventory"
+	"muster/internal/store"
+	"muster/internal/substrate"
+	"muster/internal/substrate/metal"
+)
+
+// portLooks is how often it is looked where the ports of machines are.
+const portLooks = 10 * time.Second
+
+// segments puts machines' ports where they belong, and looks whether they are still there.
+type segments struct {
+	db  *store.Store
+	log *slog.Logger
+
+	lock sync.Mutex        // held while a port is put somewhere
+	said map[string]string // by machine and port: what was told of it last
+}
+
+// place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
+func (s *segments) place(ctx context.Context, m metal.Machine, to ethernet.Segment) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.put(ctx, m.Machine, m.On, to)
+}
+
+func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Network, to ethernet.Segment) error {
+	if !on.Isolates() {
+		return nil
+	}
+	if len(m.Ports) == 0 || len(m.Ports) != len(m.MACs) {
+		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines remove %s`, and enrol it again with --port", on.Name, m.Name)
+	}
+	driver, err := ethernet.New(on)
+	if err != nil {
+		return err
+	}
+	for i, name := range m.Ports {
+		mac, err := net.ParseMAC(m.MACs[i])
+		if err != nil {
+			return err
+		}
+		if err := driver.Put(ctx, ethernet.Port{Name: name, MACs: []net.HardwareAddr{mac}}, to); err != nil {
+			return fmt.Errorf("the switch of network %s: %w", on.Name, err)
+		}
+	}
+	return nil
+}
+
+// segmented are commons whose uplinks end in the cluster's own segments of the networks they are on.
+type segmented struct {
+	substrate.Commons
+	*segments
+}
+
+// EnsureCommons opens the segments and joins the cluster's network to their bridges.
+func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error {
+	var networks []inventory.Network
+	present := map[string]store.Presence{}
+	err := s.db.View(ctx, func(tx *store.Tx) error {
+		all, err := tx.PresencesOf(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		for _, p := range all {
+			present[p.Network] = p
+		}
+		networks, err = tx.Networks(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var uplinks []substrate.Uplink
+	for _, u := range n.Uplinks {
+		i := slices.IndexFunc(networks, func(on inventory.Network) bool { return on.Namespace == u.Namespace && on.Interface == u.Interface })
+		if i < 0 || !networks[i].Isolates() {
+			uplinks = append(uplinks, u)
+			continue
+		}
+		own, err := s.uplinks(ctx, networks[i], present[networks[i].Name], n.Segment)
+		if err != nil {
+			return fmt.Errorf("the switch of network %s: %w", networks[i].Name, err)
+		}
+		uplinks = append(uplinks, own...)
+	}
+	n.Uplinks = uplinks
+	return s.Commons.EnsureCommons(ctx, cluster, n)
+}
+
+// uplinks are to the segments of one network where the cluster has nodes.
+func (s segmented) uplinks(ctx context.Context, on inventory.Network, p store.Presence, segment int) ([]substrate.Uplink, error) {
+	driver, err := ethernet.New(on)
+	if err != nil {
+		return nil, err
+	}
+	var all []substrate.Uplink
+	for _, in := range []struct {
+		there   bool
+		segment ethernet.Segment
+	}{{p.Wholes, ethernet.Segment(segment)}, {p.Guests, ethernet.Hosts}} {
+		if !in.there {
+			continue
+		}
+		bridge, err := driver.Open(ctx, in.segment)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, substrate.Uplink{Namespace: on.Namespace, Interface: bridge, Joined: true})
+	}
+	return all, nil
+}
+
+// watch looks, until ctx ends, where the ports of machines are.
+func (s *segments) watch(ctx context.Context) error {
+	for {
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("cannot look where the ports of machines are", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(portLooks):
+		}
+	}
+}
+
+// look is one look at all switches. A network whose switch does not answer keeps none of the others from it.
+func (s *segments) look(ctx context.Context) error {
+	var networks []inventory.Network
+	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
+		networks, err = tx.Networks(ctx)
+		return err
+	})
+	for _, n := range networks {
+		if n.Isolates() {
+			if failed := s.lookAt(ctx, n); failed != nil {
+				err = errors.Join(err, fmt.Errorf("the switch of network %s: %w", n.Name, failed))
+			}
+		}
+	}
+	return err
+}
+
+func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
+	driver, err := ethernet.New(n)
+	if err != nil {
+		return err
+	}
+	opened, err := driver.Opened(ctx) // before the rows are read: whatever is open had its row before
+	if err != nil {
+		return err
+	}
+	ports, err := driver.Ports(ctx)
+	if err != nil {
+		return err
+	}
+	var machines []store.Machine
+	used := map[ethernet.Segment]bool{ethernet.Hosts: true}
+	err = s.db.View(ctx, func(tx *store.Tx) error {
+		clusters, err := tx.Clusters(ctx, "")
+		for _, c := range clusters {
+			used[ethernet.Segment(c.Segment)] = true
+		}
+		if err != nil {
+			return err
+		}
+		machines, err = tx.Machines(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, segment := range opened {
+		if !used[segment] {
+			if failed := driver.Close(ctx, segment); failed != nil && !errors.Is(failed, ethernet.ErrInUse) {
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	for _, m := range machines {
+		if m.Network == n.Name && m.Host == "" {
+			err = errors.Join(err, s.compare(ctx, m.Machine, n, ports))
+		}
+	}
+	return err
+}
+
+// compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common
+// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there.
+func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]ethernet.Segment) error {
+	want, free, err := s.wanted(ctx, m)
+	if err != nil || want == ethernet.Nowhere {
+		return err
+	}
+	stray := false
+	for _, p := range m.Ports {
+		in, there := ports[p]
+		text := ""
+		if !there {
+			text = fmt.Sprintf("the switch of network %s has no port %s", n.Name, p)
+		} else if in != want {
+			text = fmt.Sprintf("port %s was in %s, and belongs in %s", p, in, want)
+			stray = true
+		}
+		if err := s.tell(ctx, m, p, text); err != nil {
+			return err
+		}
+	}
+	if !free || !stray {
+		return nil
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if _, free, err := s.wanted(ctx, m); err != nil || !free { // a boot may have begun
+		return err
+	}
+	return s.put(ctx, m, n, ethernet.Common)
+}
+
+// tell notes what is wrong with a port, once.
+func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text string) error {
+	key := m.ID + "/" + port
+	s.lock.Lock()
+	known := s.said[key] == text
+	if s.said == nil {
+		s.said = map[string]string{}
+	}
+	s.said[key] = text
+	s.lock.Unlock()
+	if known || text == "" {
+		return nil
+	}
+	s.log.Warn("a machine's port is not where it belongs", "machine", m.Name, "what", text)
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		tx.Log(store.Event{Type: "machine.port", Machine: m.Name, Text: text})
+		return nil
+	})
+}
+
+// wanted is where a machine's ports belong, and whether it boots nothing. Nowhere: it is between two places.
+func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want ethernet.Segment, free bool, err error) {
+	err = s.db.View(ctx, func(tx *store.Tx) error {
+		boot, err := tx.BootOn(ctx, m.ID)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			want, free = ethernet.Common, true
+			return nil
+		case err != nil:
+			return err
+		case boot.PoweredAt.IsZero() || boot.Ending:
+			want = ethernet.Nowhere
+			return nil
+		case boot.File.Duty == protocol.Host:
+			want = ethernet.Hosts
+			return nil
+		case boot.Inspection():
+			want = ethernet.Common
+			return nil
+		}
+		node, err := tx.Node(ctx, boot.Subject)
+		if err != nil {
+			return err
+		}
+		cluster, err := tx.Cluster(ctx, node.Cluster)
+		want = ethernet.Segment(cluster.Segment)
+		// A node that goes is switched off and put aside by steps that no row tells of.
+		if node.Phase == store.Releasing || node.Phase == store.Failed || node.Phase == store.Attaching {
+			want = ethernet.Nowhere
+		}
+		return err
+	})
+	return want, free, err
+}
