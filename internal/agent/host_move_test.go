@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/initramfs"
 	"muster/internal/netns"
+	"muster/internal/substrate"
 )
 
 // site is a controller with hypervisors that have a cable between them.
@@ -36,23 +39,26 @@ type siteHost struct {
 	console            safeBuffer
 }
 
-// newSite has an image of guests that count, from their kernel's first process on.
-func newSite(t *testing.T) *site {
+// newSite has an image of guests. They become a program of ours: after a boot from what the image has, or in place of it, which is quick.
+func newSite(t *testing.T, program string, boots bool) *site {
 	image := needsGuests(t)
 	s := &site{T: t, f: newFakeController(t), wire: filepath.Join(t.TempDir(), "wire"), h: hypervisor{Blobs: map[string]string{}}}
 	dir := t.TempDir()
-	s.h.Agent = filepath.Join(dir, "counter")
-	build := exec.Command("go", "build", "-o", s.h.Agent, "muster/internal/hypervisor/testdata/counter")
+	s.h.Agent = filepath.Join(dir, "program")
+	build := exec.Command("go", "build", "-o", s.h.Agent, program)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	program, err := os.ReadFile(s.h.Agent)
-	must(t, err)
-	packed, err := initramfs.Pack(program) // a later archive of an initramfs wins: the guest counts instead of booting on
-	must(t, err)
-	drivers := filepath.Join(dir, "drivers")
-	must(t, os.WriteFile(drivers, packed, 0o600))
+	drivers := filepath.Join(image, "drivers.cpio.zst")
+	if !boots {
+		text, err := os.ReadFile(s.h.Agent)
+		must(t, err)
+		packed, err := initramfs.Pack(text) // of two archives of an initramfs the later one wins
+		must(t, err)
+		drivers = filepath.Join(dir, "drivers")
+		must(t, os.WriteFile(drivers, packed, 0o600))
+	}
 	s.of = protocol.HostedImage{Digest: "sha256:" + strings.Repeat("1a", 32), Root: blob(t, s.h.Blobs, filepath.Join(image, "root.squashfs"))}
 	s.of.Kernel, s.of.Drivers = blob(t, s.h.Blobs, filepath.Join(image, "vmlinuz")).Digest, blob(t, s.h.Blobs, drivers).Digest
 	must(t, netns.New(s.wire, func() error { return nil }))
@@ -197,83 +203,172 @@ func glob(pattern string) []string {
 	return all
 }
 
-// TestAGuestMovesBetweenHypervisorsAndCountsOn is a move with real guests, between two agents that have nothing in common but a
-// network: as the controller leads it, step by step. On its way both agents are killed once, between two steps.
-func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
-	s := newSite(t)
-	from, to := s.host(1), s.host(2)
-	name := fmt.Sprintf("move%d", os.Getpid())
-	g := guestOf(t, name)
-	t.Cleanup(func() {
+// passage is a move, as the controller leads it.
+type passage struct {
+	from, to *siteHost
+	guest    protocol.HostedGuest
+	step     int64
+}
+
+// at is the next step, of which the other host is told.
+func (p *passage) at(other *siteHost, do protocol.MoveStep) protocol.HostedMove {
+	p.step++
+	g := p.guest
+	g.File = protocol.Boot{}
+	return protocol.HostedMove{Guest: g, Number: 17, Step: p.step, Do: do, Peer: other.id, PeerBoot: other.boot}
+}
+
+// send takes the guest to where it stands still at its new host; between happens what is given.
+func (p *passage) send(between func()) {
+	p.from.Helper()
+	held := []protocol.HostedGuest{p.guest}
+	left := p.from.does(held, p.at(p.to, protocol.MoveLeave), time.Minute)
+	m := p.at(p.from, protocol.MoveReceive)
+	m.Description = left.Description
+	place := p.to.does(nil, m, 2*time.Minute)
+	between()
+	heard := p.to.does(nil, p.at(p.from, protocol.MoveListen), time.Minute)
+	if heard.Address != "10.99.0.12:7422" {
+		p.from.Errorf("it listens at %s", heard.Address)
+	}
+	m = p.at(p.to, protocol.MoveSend)
+	m.Description, m.Address = place.Description, heard.Address
+	began := time.Now()
+	p.from.does(held, m, 5*time.Minute)
+	p.from.Logf("sent in %.1f s", time.Since(began).Seconds())
+}
+
+// arrive lets it run.
+func (p *passage) arrive() {
+	p.from.Helper()
+	p.to.does(nil, p.at(p.from, protocol.MoveArrive), 2*time.Minute)
+}
+
+// clear makes it the new host's own, and looks whether anything is left at the old one.
+func (p *passage) clear() {
+	p.from.Helper()
+	p.from.gone()
+	p.to.want([]protocol.HostedGuest{p.guest}) // as of any guest of its own, tried long ago
+	p.to.f.until(p.to, time.Minute, "it is the new host's", func() bool {
+		r := p.to.f.hosted[p.to.id]
+		return r.Revision == p.to.revision && p.to.state().Running && p.to.state().Try == 1 && len(r.Moves) == 0
+	})
+}
+
+// gone has the host hold nothing any more.
+func (h *siteHost) gone() {
+	h.Helper()
+	h.want(nil)
+	h.f.until(h, time.Minute, "nothing is left at "+h.id, func() bool {
+		r := h.f.hosted[h.id]
+		return r.Revision == h.revision && len(r.Guests) == 0 && len(r.Networks) == 0
+	})
+}
+
+// clears looks, at the test's end, whether a QEMU of the guest is left.
+func (s *site) clears(name string) {
+	s.Cleanup(func() {
 		if pid := pidOf("qemu-system", "guest=c1."+name+".1"); pid > 0 {
-			t.Errorf("its QEMU is left: process %d", pid)
+			s.Errorf("its QEMU is left: process %d", pid)
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
-	held := []protocol.HostedGuest{g}
-	from.want(held)
+}
+
+// TestAGuestMovesBetweenHypervisorsAndCountsOn is a move with real guests, between two agents that have nothing in common but a
+// network: as the controller leads it, step by step. On its way both agents are killed once, between two steps.
+func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
+	s := newSite(t, "muster/internal/hypervisor/testdata/counter", false)
+	from, to := s.host(1), s.host(2)
+	name := fmt.Sprintf("move%d", os.Getpid())
+	g := guestOf(t, name)
+	s.clears(name)
+	from.want([]protocol.HostedGuest{g})
 	s.f.until(t, 2*time.Minute, "its guest runs", func() bool { return from.state().Running && from.state().Try == 1 })
 	number, _ := from.countsBeyond(5, 2*time.Minute)
 
-	comes := g
-	comes.File = protocol.Boot{}
-	step := int64(0)
-	at := func(other *siteHost, do protocol.MoveStep) protocol.HostedMove {
-		step++
-		return protocol.HostedMove{Guest: comes, Number: 17, Step: step, Do: do, Peer: other.id, PeerBoot: other.boot}
-	}
-	left := from.does(held, at(to, protocol.MoveLeave), time.Minute)
-	m := at(from, protocol.MoveReceive)
-	m.Description = left.Description
-	place := to.does(nil, m, 2*time.Minute)
-	to.kill() // what has been made ready is found by whoever comes next
-	listens := at(from, protocol.MoveListen)
-	heard := to.does(nil, listens, time.Minute)
-	if heard.Address != "10.99.0.12:7422" {
-		t.Errorf("it listens at %s", heard.Address)
-	}
-	if out := inside(t, to.namespace, "ss -Htln || true"); !strings.Contains(out, "10.99.0.12:7422") {
-		t.Logf("ss says %q", out)
-	}
-	m = at(to, protocol.MoveSend)
-	m.Description, m.Address = place.Description, heard.Address
-	began := time.Now()
-	from.does(held, m, 5*time.Minute)
+	p := &passage{from: from, to: to, guest: g}
+	p.send(to.kill) // what has been made ready is found by whoever comes next
 	_, last := from.counted()
-	t.Logf("sent in %.1f s", time.Since(began).Seconds())
 	if from.state().Running {
 		t.Error("it is told to run where it was")
 	}
-	to.want(nil, protocol.HostedMove{Guest: comes, Number: 17, Step: 90, Do: protocol.MoveHold})
+	to.want(nil, p.at(from, protocol.MoveHold))
 	to.kill() // the memory is whole, and nobody may throw it away
-	to.does(nil, protocol.HostedMove{Guest: comes, Number: 17, Step: 91, Do: protocol.MoveArrive, Peer: from.id, PeerBoot: from.boot}, 2*time.Minute)
+	p.arrive()
 	same, count := to.countsBeyond(last, 2*time.Minute)
 	if same != number {
 		t.Errorf("another guest counts: %s, not %s", same, number)
 	}
 	t.Logf("it had counted to %d when it was sent, and has to %d", last, count)
-
 	network := filepath.Join(to.dir, "host/networks/clusters/c1/netns")
 	if text := inside(t, network, "bridge -d link show"); !strings.Contains(text, "locked on") {
 		t.Errorf("its port at the new host is not fenced:\n%s", text)
 	}
-
-	from.want(nil)
-	s.f.until(t, time.Minute, "nothing is left where it was", func() bool {
-		r := s.f.hosted[from.id]
-		return r.Revision == from.revision && len(r.Guests) == 0 && len(r.Networks) == 0
-	})
-	to.want(held) // as of any guest of its own, tried long ago
-	s.f.until(t, time.Minute, "it is the new host's", func() bool {
-		r := s.f.hosted[to.id]
-		return r.Revision == to.revision && to.state().Running && to.state().Try == 1 && len(r.Moves) == 0
-	})
+	p.clear()
 	if now, beyond := to.countsBeyond(count, time.Minute); now != number {
 		t.Errorf("it was made anew: %s counts to %d", now, beyond)
 	}
-	to.want(nil)
-	s.f.until(t, time.Minute, "nothing is left", func() bool {
-		r := s.f.hosted[to.id]
-		return r.Revision == to.revision && len(r.Guests) == 0 && len(r.Networks) == 0
-	})
+	to.gone()
+}
+
+// TestAGuestsConnectionsMoveWithIt is a move of a guest that boots its image and speaks on its cluster's network: the one connection that
+// it has to its cluster's gateway, which is at neither host, goes on.
+func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
+	if os.Getenv("MUSTER_RACK_TEST") == "" {
+		t.Skip("boots a guest's image under emulation: set MUSTER_RACK_TEST=1")
+	}
+	s := newSite(t, "muster/internal/agent/testdata/caller", true)
+	from, to := s.host(1), s.host(2)
+	name := fmt.Sprintf("call%d", os.Getpid())
+	g := guestOf(t, name)
+	s.clears(name)
+	gateway := substrate.MAC(7, substrate.GatewaySlot).String()
+	inside(t, s.wire, "ip link add gate type veth peer name gateport && ip link set gateport master switch up && ip link set gate address "+gateway+
+		" arp off up && ip address add 10.77.0.1/16 dev gate && ip neigh add 10.77.2.1 lladdr "+g.MAC+" dev gate nud permanent")
+	listener, err := netns.Listen(s.wire, "tcp", net.JoinHostPort("10.77.0.1", fmt.Sprint(protocol.AgentPort)))
+	must(t, err)
+	defer listener.Close()
+	g.File.Attachment = &protocol.Attachment{
+		NIC: g.MAC, MAC: g.MAC, Address: g.Address, Gateway: protocol.Neighbour{Address: "10.77.0.1", MAC: gateway},
+	}
+	from.want([]protocol.HostedGuest{g})
+	s.f.until(t, 2*time.Minute, "its guest runs", func() bool { return from.state().Running })
+	must(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(6*time.Minute)))
+	c, err := listener.Accept()
+	if err != nil {
+		t.Fatal("the guest did not call: ", err)
+	}
+	defer c.Close()
+	lines := bufio.NewReader(c)
+	hear := func() (number string, count int) {
+		t.Helper()
+		must(t, c.SetReadDeadline(time.Now().Add(2*time.Minute)))
+		line, err := lines.ReadString('\n')
+		if err == nil {
+			_, err = fmt.Sscanf(line, "COUNT %s %d", &number, &count)
+		}
+		if err != nil {
+			t.Fatalf("it says %q: %v", line, err)
+		}
+		return number, count
+	}
+	number, first := hear()
+	p := &passage{from: from, to: to, guest: g}
+	p.send(func() {})
+	began := time.Now()
+	p.arrive()
+	for last := first; last < first+400; { // what it said before it moved, and 20 s of its own after
+		same, count := hear()
+		if same != number || count != last+1 {
+			t.Fatalf("after %d of %s it says %d of %s", last, number, count, same)
+		}
+		last = count
+	}
+	t.Logf("heard on, without a gap, for %.1f s after it arrived", time.Since(began).Seconds())
+	p.clear()
+	if same, _ := hear(); same != number {
+		t.Errorf("it was made anew: %s", same)
+	}
+	to.gone()
 }
