@@ -52,6 +52,10 @@ if [[ ${1:-run} == test ]]; then
         [rsync]=/usr/bin/rsync
         [openipmi]=/usr/bin/ipmi_sim
         [openvswitch-switch]=/usr/sbin/ovs-vswitchd
+        # a simulated InfiniBand fabric, with its real manager
+        [opensm]=/usr/sbin/opensm
+        [ibsim-utils]=/usr/bin/ibsim
+        [infiniband-diags]=/usr/sbin/smpquery
         # a provider to log in at, without a database server
         [glewlwyd]=/usr/bin/glewlwyd
         [dbconfig-no-thanks]=/usr/share/doc/dbconfig-no-thanks

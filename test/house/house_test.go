@@ -59,6 +59,8 @@ var above = map[string][]string{
 	"internal/fabric/topology":         {"internal/fabric"},
 	"internal/fabric/fabrictest":       {"internal/fabric"},
 	"internal/fabric/fake":             {"internal/fabric"},
+	"internal/fabric/infiniband":       {"internal/fabric"},
+	"internal/fabric/infiniband/ibsim": {"internal/fabric"},
 	"internal/fabric/ufm":              {"internal/fabric"},
 	"internal/fabric/ufm/ufmtest":      {"internal/fabric", "internal/fabric/fake"},
 	"internal/fabric/ethernet":         {"internal/inventory", "internal/netns"},

@@ -1,0 +1,67 @@
+package ibsim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+)
+
+func TestASimulatedFabricObeysItsManagerAndItsHosts(t *testing.T) {
+	folder := t.TempDir()
+	s, err := Start(folder, []byte(fabrictest.FatTree(4, 2, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	file := filepath.Join(folder, "partitions.conf")
+	text := fmt.Sprintf("Default=0x7fff : ALL=limited ;\nDefault=0x7fff : %s=full ;\np0001=0x0001 : %s=full ;\n", fabrictest.HostPort(0), fabrictest.HostPort(1))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(0)))
+	if _, err := s.Run(t.Context(), node, "opensm", "-o", "-f", filepath.Join(folder, "log"), "-P", file); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Connect(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	seen, lids := fabric.Tables{}, map[fabric.GUID]uint16{}
+	for lid := range uint16(8) { // four hosts and three switches
+		if guid, port, err := c.Port(lid + 1); err != nil {
+			t.Error(err)
+		} else {
+			seen[guid], lids[guid] = port, lid+1
+		}
+		if lid == 6 {
+			break
+		}
+	}
+	for host, want := range [][]fabric.Entry{{0xffff}, {0x7fff, 0x8001}, {0x7fff}, {0x7fff}} {
+		if got := seen[fabrictest.HostPort(host)]; !reflect.DeepEqual(got, fabric.Port{Entries: want, Capacity: TableSize}) {
+			t.Errorf("host %d: %v", host, got)
+		}
+	}
+	c.Patience = 50 * time.Millisecond
+	_, _, err = c.Port(999)
+	c.Patience = time.Minute
+	if !errors.Is(err, ErrSilent) {
+		t.Errorf("nobody's: %v", err)
+	}
+
+	theirs := lids[fabrictest.HostPort(2)]
+	if err := c.SetBlock(theirs, 1, []fabric.Entry{0x8001}); err != nil {
+		t.Fatal(err)
+	}
+	if _, p, err := c.Port(theirs); err != nil || !reflect.DeepEqual(p.Entries, []fabric.Entry{0x7fff, 0x8001}) {
+		t.Errorf("a host that wrote its own table: %v, %v", p, err)
+	}
+}

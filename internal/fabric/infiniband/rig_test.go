@@ -1,0 +1,229 @@
+package infiniband
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/fabric/infiniband/ibsim"
+)
+
+// rig is a simulated fabric with real opensm processes, and a driver that tells them.
+type rig struct {
+	*ibsim.Simulator
+	folder   string
+	hosts    int
+	managers []*running
+	driver   *OpenSM
+}
+
+// running is one opensm; host i's adapter is its own.
+type running struct {
+	rig     *rig
+	host    int
+	folder  string
+	manager Host
+	mu      sync.Mutex
+	process *exec.Cmd
+}
+
+func node(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(host))) }
+
+// newRig starts a fabric with managers on its first hosts. Programs of infiniband-diags, found on a path of its own, see it.
+func newRig(t *testing.T, hosts, perLeaf, spines, managers int) *rig {
+	t.Helper()
+	if _, err := exec.LookPath("opensm"); err != nil {
+		t.Fatalf("opensm is not there; scripts/setup.sh installs it: %v", err)
+	}
+	r := &rig{folder: t.TempDir(), hosts: hosts}
+	var err error
+	if r.Simulator, err = ibsim.Start(r.folder, []byte(fabrictest.FatTree(hosts, perLeaf, spines))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Stop)
+	var config Config
+	for host := range managers {
+		m := &running{rig: r, host: host, folder: filepath.Join(r.folder, fmt.Sprintf("sm%d", host))}
+		if err := os.Mkdir(m.folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.manager = Host{
+			GUID: fabrictest.HostPort(host), File: filepath.Join(m.folder, "partitions.conf"), Logs: filepath.Join(m.folder, "log"),
+			Signal: "kill -HUP $(cat " + filepath.Join(m.folder, "pid") + ")",
+		}
+		if err := os.WriteFile(m.manager.File, Render(fabric.Intent{Managers: ports(0, managers)}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.kill)
+		m.start(t)
+		r.managers = append(r.managers, m)
+		config.Managers = append(config.Managers, m.manager)
+	}
+	config.Eyes, config.Scratch, config.Settle = fast{r.diags(t), r}, t.TempDir(), 300*time.Millisecond
+	if r.driver, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func ports(from, to int) []fabric.GUID {
+	var all []fabric.GUID
+	for i := from; i < to; i++ {
+		all = append(all, fabrictest.HostPort(i))
+	}
+	return all
+}
+
+// start runs opensm, and waits until it has swept the fabric once.
+func (m *running) start(t *testing.T) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, from, err := m.manager.Log(t.Context(), -1)
+	if err != nil {
+		from = 0 // it never ran
+	}
+	environment, err := m.rig.Environment(node(m.host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := filepath.Join(m.folder, "opensm.conf")
+	if err := os.WriteFile(options, []byte("force_log_flush TRUE\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.process = exec.Command("opensm", "-F", options, "-P", m.manager.File, "-f", m.manager.Logs, "-p", fmt.Sprint(14-m.host), "-g", m.manager.GUID.String())
+	m.process.Dir = m.folder
+	m.process.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+m.folder, "OSM_TMP_DIR="+m.folder)...)
+	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := m.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.folder, "pid"), []byte(fmt.Sprint(m.process.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		said, _, err := m.manager.Log(t.Context(), from)
+		if err == nil && (sweptLine.MatchString(said) || strings.Contains(said, "Entering STANDBY")) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("opensm on host %d did not sweep: %v\n%s", m.host, err, said)
+		}
+	}
+}
+
+// kill ends opensm without a word, as a host does that loses its power.
+func (m *running) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process == nil {
+		return
+	}
+	_ = m.process.Process.Kill() // gone already is as good
+	_ = m.process.Wait()
+	m.process = nil
+}
+
+// diags are the real programs, each behind a few lines that have it see the simulated fabric from the first host.
+func (r *rig) diags(t *testing.T) Diags {
+	t.Helper()
+	environment, err := r.Environment(node(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := filepath.Join(r.folder, "bin")
+	if err := os.Mkdir(programs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"ibnetdiscover", "smpquery", "sminfo"} {
+		real, err := exec.LookPath(program)
+		if err != nil {
+			t.Fatalf("%s is not there; scripts/setup.sh installs it: %v", program, err)
+		}
+		script := fmt.Sprintf("#!/bin/sh\ncd %s && %s exec %s \"$@\"\n", r.folder, strings.Join(environment, " "), real)
+		if err := os.WriteFile(filepath.Join(programs, program), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Diags{Shell: Shell{"env", "PATH=" + programs + ":" + os.Getenv("PATH"), "sh", "-s"}}
+}
+
+// fast reads tables by the simulator's own words, in one process: for many steps on many ports.
+type fast struct {
+	Diags
+	rig *rig
+}
+
+func (f fast) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error) {
+	places, err := parsePlaces(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.rig.Connect(node(0))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	seen := fabric.Tables{}
+	for port, at := range places {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if who, table, err := c.Port(at.lid); err == nil && who == port {
+			seen[port] = table
+		}
+	}
+	return seen, nil
+}
+
+// link takes the link of the host with a port down or up.
+func (r *rig) link(t *testing.T, port fabric.GUID, up bool) {
+	t.Helper()
+	command := "Unlink"
+	if up {
+		command = "ReLink"
+	}
+	if err := r.Console(fmt.Sprintf("%s \"H-%016x\"[1]", command, uint64(port)-1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write has a host add an entry to its own port's table.
+func (r *rig) write(t *testing.T, port fabric.GUID, e fabric.Entry) {
+	t.Helper()
+	snapshot, err := r.driver.Eyes.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, err := parsePlaces(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := r.Connect(node(0)) // the simulator has no M_Keys, so that it does not matter who writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	slots, err := c.Block(places[port].lid, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range slots {
+		if slots[n] == 0 {
+			slots[n] = e
+			break
+		}
+	}
+	if err := c.SetBlock(places[port].lid, 1, slots); err != nil {
+		t.Fatal(err)
+	}
+}
