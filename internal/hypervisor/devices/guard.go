@@ -94,6 +94,12 @@ func (d *Driver) guard(ctx context.Context, physical string, found map[string]st
 	if err != nil {
 		return err
 	}
+	tables := map[int]table{}
+	for _, port := range a.ports {
+		if tables[port], err = d.table(a, port); err != nil {
+			return err
+		}
+	}
 	var failed []error
 	for number, address := range vfs {
 		r, err := d.record(address)
@@ -104,7 +110,7 @@ func (d *Driver) guard(ctx context.Context, physical string, found map[string]st
 		if r == nil || r.Withheld {
 			r = &record{PCI: address, Number: number}
 		}
-		words, err := d.watch(ctx, a, *r)
+		words, err := d.watch(ctx, a, tables, *r)
 		if len(words) > 0 {
 			found[address] = strings.Join(words, "; ")
 		}
@@ -114,7 +120,7 @@ func (d *Driver) guard(ctx context.Context, physical string, found map[string]st
 }
 
 // watch looks at one function and ends what it is not to see.
-func (d *Driver) watch(ctx context.Context, a *adapter, r record) (words []string, err error) {
+func (d *Driver) watch(ctx context.Context, a *adapter, tables map[int]table, r record) (words []string, err error) {
 	keys, err := parseKeys(r.Keys)
 	if err != nil {
 		return nil, err
@@ -128,18 +134,18 @@ func (d *Driver) watch(ctx context.Context, a *adapter, r record) (words []strin
 			failed = append(failed, err)
 			continue
 		}
-		v, err := d.view(s)
+		mapping, err := d.mapping(s)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		slot := v.slot(key)
+		slot := tables[port].slot(key)
 		if over {
 			slot = none
 		}
-		strange := v.strange(key)
+		strange := tables[port].strange(mapping, key)
 		// A guest that is not prepared yet sees nothing, and is not shown anything here: that is Prepare's to do.
-		mapped := slices.ContainsFunc(v.mapping, func(text string) bool { return text != none })
+		mapped := slices.ContainsFunc(mapping, func(text string) bool { return text != none })
 		if r.Guest != "" && !over && mapped {
 			if len(strange) > 0 {
 				words = append(words, fmt.Sprintf("guest %s saw partition %v at %s, which is not its own", r.Guest, strange, s))

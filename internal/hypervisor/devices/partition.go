@@ -92,8 +92,6 @@ func (a *adapter) side(number, port int) side { return side{a, number, port} }
 // slave is the function's number for the driver: the physical one is 0.
 func (s side) slave() int { return s.number + 1 }
 
-func (s side) table() string { return path.Join(s.shared(), "pkeys") }
-
 func (s side) shared() string {
 	return path.Join("class/infiniband", s.name, "iov/ports", strconv.Itoa(s.port))
 }
@@ -108,30 +106,33 @@ func (s side) own() string {
 
 func (s side) String() string { return fmt.Sprintf("%s port %d", s.name, s.port) }
 
-// view is what a function's port has now.
-type view struct {
-	table   []fabric.Entry // the port's, by slots
-	mapping []string       // the function's, by its own entries: a slot, or "none"
-}
+// table is a port's, by slots.
+type table []fabric.Entry
 
-func (d *Driver) view(s side) (view, error) {
-	var v view
-	keys, err := d.numbered(s.table())
+// table reads it. Each slot is a command to the adapter, of some ten microseconds.
+func (d *Driver) table(a *adapter, port int) (table, error) {
+	s := a.side(0, port)
+	keys, err := d.numbered(path.Join(s.shared(), "pkeys"))
 	if err != nil {
-		return v, err
+		return nil, err
 	}
+	var t table
 	for _, text := range keys {
 		n, err := strconv.ParseUint(text, 0, 16)
 		if err != nil {
-			return v, fmt.Errorf("%s: its table reads %q", s, text)
+			return nil, fmt.Errorf("%s: its table reads %q", s, text)
 		}
-		v.table = append(v.table, fabric.Entry(n))
+		t = append(t, fabric.Entry(n))
 	}
-	if len(v.table) == 0 {
-		return v, fmt.Errorf("%s has no table of partitions", s)
+	if len(t) == 0 {
+		return nil, fmt.Errorf("%s has no table of partitions", s)
 	}
-	v.mapping, err = d.numbered(path.Join(s.own(), "pkey_idx"))
-	return v, err
+	return t, nil
+}
+
+// mapping is a function's, by its own entries: a slot, or "none".
+func (d *Driver) mapping(s side) ([]string, error) {
+	return d.numbered(path.Join(s.own(), "pkey_idx"))
 }
 
 // numbered reads all files of a folder whose names are 0, 1, 2 …
@@ -151,27 +152,27 @@ func (d *Driver) numbered(dir string) ([]string, error) {
 
 // slot is where a partition is in the port's table, as a full member where it is there twice; "none" if it is nowhere. It is
 // looked up by value each time: the manager moves keys between slots.
-func (v view) slot(key fabric.Key) string {
+func (t table) slot(key fabric.Key) string {
 	if key == 0 {
 		return none
 	}
-	if at := slices.Index(v.table, key.In(fabric.Full)); at >= 0 {
+	if at := slices.Index(t, key.In(fabric.Full)); at >= 0 {
 		return strconv.Itoa(at)
 	}
-	if at := slices.Index(v.table, key.In(fabric.Limited)); at >= 0 {
+	if at := slices.Index(t, key.In(fabric.Limited)); at >= 0 {
 		return strconv.Itoa(at)
 	}
 	return none
 }
 
-// strange are the partitions that the mapping shows and that are not this key's.
-func (v view) strange(key fabric.Key) (all []fabric.Entry) {
-	for _, text := range v.mapping {
+// strange are the partitions that a mapping shows and that are not this key's.
+func (t table) strange(mapping []string, key fabric.Key) (all []fabric.Entry) {
+	for _, text := range mapping {
 		at, err := strconv.Atoi(text)
-		if err != nil || at < 0 || at >= len(v.table) {
+		if err != nil || at < 0 || at >= len(t) {
 			continue
 		}
-		if e := v.table[at]; e != 0 && e.Key() != key && !slices.Contains(all, e) {
+		if e := t[at]; e != 0 && e.Key() != key && !slices.Contains(all, e) {
 			all = append(all, e)
 		}
 	}
@@ -179,19 +180,18 @@ func (v view) strange(key fabric.Key) (all []fabric.Entry) {
 }
 
 // full says that the table is used to the end of what can be read, so that the slot behind it, which "none" stands for, may be too.
-func (v view) full() bool { return v.table[len(v.table)-1] != 0 }
+func (t table) full() bool { return t[len(t)-1] != 0 }
 
-// remap has all entries of a function lead to one slot, or to none, and reads them back. What leads to somebody else's partition
-// is turned away first.
+// remap has all entries of a function lead to one slot, or to none, and reads them back.
 func (d *Driver) remap(ctx context.Context, s side, target string) error {
-	v, err := d.view(s)
-	if err != nil {
+	mapping, err := d.mapping(s)
+	if err != nil || !slices.ContainsFunc(mapping, func(now string) bool { return now != target }) {
 		return err
 	}
 	if err := d.verifySlave(s); err != nil {
 		return err
 	}
-	for i, now := range v.mapping {
+	for i, now := range mapping {
 		if now == target {
 			continue
 		}
@@ -200,10 +200,10 @@ func (d *Driver) remap(ctx context.Context, s side, target string) error {
 			return err
 		}
 	}
-	if v, err = d.view(s); err != nil {
+	if mapping, err = d.mapping(s); err != nil {
 		return err
 	}
-	for i, now := range v.mapping {
+	for i, now := range mapping {
 		if now != target {
 			return fmt.Errorf("entry %d of %s reads %q, and was set to %s", i, s, now, target)
 		}
@@ -243,15 +243,15 @@ func (d *Driver) show(ctx context.Context, a *adapter, r record) error {
 		if err != nil {
 			return err
 		}
-		v, err := d.view(s)
+		t, err := d.table(a, port)
 		if err != nil {
 			return err
 		}
-		slot := v.slot(key)
+		slot := t.slot(key)
 		switch {
 		case key != 0 && slot == none:
 			return fmt.Errorf("%s lacks partition %s: %w", s, key, ErrNoKey)
-		case slot == none && v.full():
+		case slot == none && t.full():
 			return fmt.Errorf("%s has its table of partitions used to the end, and what stands behind that, which a guest without a partition would see, cannot be read: restart the subnet manager, which packs the table anew", s)
 		}
 		if err := d.remap(ctx, s, slot); err != nil {

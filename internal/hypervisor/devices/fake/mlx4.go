@@ -64,10 +64,10 @@ func (m *mapped) folder(slave int) string { return fmt.Sprintf("%s%02d.%d", m.bu
 
 // adapter finds what a path below class/infiniband is about.
 func (k *Kernel) adapter(name string) (m *mapped, at []string) {
-	words := strings.Split(name, "/")
-	if len(words) < 3 || words[0] != "class" || words[1] != "infiniband" {
+	if !strings.HasPrefix(name, "class/infiniband/") {
 		return nil, nil
 	}
+	words := strings.Split(name, "/")
 	for _, f := range k.functions {
 		if f.mapped != nil && f.mapped.name == words[2] && f.bound == f.Driver {
 			return f.mapped, words[3:]
