@@ -1,0 +1,175 @@
+package infiniband
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+)
+
+// fault is something that goes wrong during a step, and how it is made good again afterwards.
+type fault struct {
+	name   string
+	strike func(t *testing.T, r *rig, port fabric.GUID)
+	mend   func(t *testing.T, r *rig, port fabric.GUID)
+	apply  time.Duration // its context ends after that long; 0: it does not
+}
+
+func faults() []fault {
+	return []fault{
+		{name: "none"},
+		{name: "the manager in charge is killed", strike: func(_ *testing.T, r *rig, _ fabric.GUID) { r.managers[0].kill() },
+			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].start(t) }},
+		{name: "a link goes down", strike: func(t *testing.T, r *rig, p fabric.GUID) { r.link(t, p, false) },
+			mend: func(t *testing.T, r *rig, p fabric.GUID) { r.link(t, p, true) }},
+		{name: "its caller gives up", apply: time.Duration(1+rand.IntN(150)) * time.Millisecond},
+		{name: "somebody empties its file", strike: func(t *testing.T, r *rig, _ fabric.GUID) {
+			if err := os.WriteFile(r.managers[0].manager.File, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+}
+
+// churn has clusters come and go on a fabric where something goes wrong in every other step. At no time does a port hold what
+// neither the intent nor the one before gives it; once the fault is mended the tables are the intent's.
+func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
+	tenants := fabrictest.NewTenants(ports(1, r.hosts), 20, random)
+	// What was given up may still be carried out when its manager sweeps next: all since the last one that was seen to hold.
+	allowed := []fabric.Intent{{Managers: ports(0, 1)}}
+	kinds := faults()
+	for n := range steps {
+		what, partitions := tenants.Step()
+		i := fabric.Intent{Partitions: partitions, Managers: ports(0, 1)}
+		allowed = append(allowed, i)
+		f := kinds[(n*n+n/2)%len(kinds)]
+		port := fabrictest.HostPort(1 + random.IntN(r.hosts-1))
+		if f.strike != nil {
+			f.strike(t, r, port)
+		}
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if f.apply > 0 {
+			ctx, cancel = context.WithTimeout(ctx, f.apply)
+		}
+		began := time.Now()
+		err := r.driver.Apply(ctx, i)
+		cancel()
+		if os.Getenv("MUSTER_FABRIC_TEST") != "" {
+			t.Logf("step %d, %s, fault: %s: %.2f s from intent to verified; %v", n, what, f.name, time.Since(began).Seconds(), err)
+		}
+		if seen, e := r.driver.Observe(t.Context()); e == nil {
+			if e := fabrictest.Trespass(seen, allowed...); e != nil {
+				t.Fatalf("step %d, %s, fault: %s: %v", n, what, f.name, e)
+			}
+		} else if f.mend == nil {
+			t.Fatalf("step %d, %s, fault: %s: %v", n, what, f.name, e)
+		}
+		if f.name == "none" && err != nil {
+			t.Fatalf("step %d, %s: %v", n, what, err)
+		}
+		if f.mend != nil {
+			f.mend(t, r, port)
+		}
+		settle(t, r, i, fmt.Sprintf("step %d, %s, fault: %s", n, what, f.name))
+		allowed = []fabric.Intent{i}
+	}
+}
+
+// settle applies an intent until it holds, as a reconciler does.
+func settle(t *testing.T, r *rig, i fabric.Intent, what string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := r.driver.Apply(t.Context(), i)
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	seen, err := r.driver.Observe(t.Context())
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if d := fabric.Compare(i, seen); d != nil {
+		t.Fatalf("%s: %d ports differ, the first: %s", what, len(d), d[0])
+	}
+}
+
+func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
+	for _, c := range []struct {
+		hosts, perLeaf, spines, steps int
+		long                          bool
+	}{{16, 8, 1, 10, false}, {128, 16, 2, 5, false}, {16, 8, 1, 60, true}, {128, 16, 2, 40, true}, {1000, 32, 4, 20, true}} {
+		t.Run(fmt.Sprintf("%dHosts%dSteps", c.hosts, c.steps), func(t *testing.T) {
+			if c.long && os.Getenv("MUSTER_FABRIC_TEST") == "" {
+				t.Skip("long: it runs with MUSTER_FABRIC_TEST=1")
+			}
+			r := newRig(t, c.hosts, c.perLeaf, c.spines, 1)
+			r.driver.Patience = 5 * time.Second
+			churn(t, r, c.steps, rand.New(rand.NewPCG(uint64(c.hosts), 7)))
+		})
+	}
+}
+
+func TestAStandbyManagerThatTakesOverHasTheFile(t *testing.T) {
+	r := newRig(t, 8, 8, 1, 2)
+	i := three()
+	i.Managers = ports(0, 2)
+	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full, fabrictest.HostPort(7): fabric.Full}
+	if err := r.driver.Apply(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	master, err := r.driver.Eyes.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby := r.managers[1-slices.IndexFunc(r.managers, func(m *running) bool { return m.manager.GUID == master })]
+	file, copied, err := standby.manager.Files(t.Context())
+	if err != nil || string(file) != string(Render(i)) || string(copied) != string(file) {
+		t.Errorf("the standby one has %q: %v", file, err)
+	}
+	// A manager that nobody tells is in charge: nothing is changed, since it would do what its own file says.
+	r.driver.Managers = slices.DeleteFunc(slices.Clone(r.driver.Managers), func(m Manager) bool { return m.Port() == master })
+	i.Managers = []fabric.GUID{standby.manager.GUID}
+	if err := r.driver.Apply(t.Context(), i); !errors.Is(err, fabric.ErrRefused) {
+		t.Errorf("a stranger is in charge: %v", err)
+	}
+}
+
+func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {
+	r := newRig(t, 8, 8, 1, 1)
+	eyes := r.driver.Eyes.(fast)
+	r.driver.Eyes = eyes.Diags
+	if err := r.driver.Apply(t.Context(), three()); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, fabrictest.HostPort(5), 0x8001)
+	snapshot, err := eyes.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := eyes.Diags.Tables(t.Context(), snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := eyes.Tables(t.Context(), snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range ports(0, 8) {
+		if !slices.Equal(read[port].Entries, direct[port].Entries) || read[port].Capacity != direct[port].Capacity || read[port].Capacity == 0 {
+			t.Errorf("port %s: smpquery read %v, and it holds %v", port, read[port], direct[port])
+		}
+	}
+	if d := fabric.Compare(three(), read); len(d) != 1 || d[0].Port != fabrictest.HostPort(5) {
+		t.Errorf("%v", d)
+	}
+}
