@@ -113,6 +113,9 @@ type Placed struct {
 	guest *store.Guest // to be made; nil where the machine is a whole one
 	vm    *spec.VM     // that it was asked as
 	wakes *store.Node  // the node that it is, where that sleeps; nil: it is a new one
+	// where it is in its queue's network; "" and 0: not known
+	leaf       string
+	leafNumber int
 }
 
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
@@ -520,7 +523,7 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 			}
 			tx.Log(store.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: store.Reserved, Text: p.partWords()})
 		}
-		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Terms: a.Terms(p.Class, p.Machine)}
+		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber, Terms: a.Terms(p.Class, p.Machine)}
 		if err := tx.AddNode(ctx, node); err != nil {
 			return err
 		}

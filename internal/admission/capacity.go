@@ -84,7 +84,13 @@ func (a *Admission) match(members []member, machines []store.Machine, free []inv
 		m := members[wholes[i]]
 		placed[wholes[i]] = Placed{Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: machine}
 	}
-	return placed, a.placeGuests(members, parts, machines, isolation, arch, placed)
+	if err := a.placeGuests(members, parts, machines, isolation, arch, placed); err != nil {
+		return nil, err
+	}
+	for i := range placed {
+		placed[i].leaf, placed[i].leafNumber = leafOf(members[i], placed[i])
+	}
+	return placed, nil
 }
 
 // fallBack lets as many members as a class lacks nodes be of their next class, the last ones first; if none of that class may

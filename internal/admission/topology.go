@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -186,6 +187,15 @@ func staying(nodes, released []store.Node) []store.Node {
 	})
 }
 
+// leafOf is where a member's machine is, and the place's number from 1.
+func leafOf(m member, p Placed) (string, int) {
+	at, known := m.fabric.At(cmp.Or(p.Machine.Host, p.Machine.ID))
+	if !known {
+		return "", 0
+	}
+	return m.fabric.Places[at].Name, at + 1
+}
+
 // lays says how the queues lie that get nodes, with those of their nodes that stay.
 func lays(l land, members []member, placed []Placed, nodes []store.Node) []Lay {
 	var all []Lay
@@ -201,11 +211,7 @@ func lays(l land, members []member, placed []Placed, nodes []store.Node) []Lay {
 		}
 		for _, p := range placed {
 			if p.Queue == m.Queue && p.Role == protocol.Compute {
-				at := p.Machine.ID
-				if p.Machine.Host != "" {
-					at = p.Machine.Host
-				}
-				machines = append(machines, at)
+				machines = append(machines, cmp.Or(p.Machine.Host, p.Machine.ID))
 			}
 		}
 		if lay := placement.LayOf(m.fabric, machines); len(lay.Places) > 0 {

@@ -135,6 +135,7 @@ const (
 	cgroupFile    = "/etc/slurm/cgroup.conf"
 	commandFile   = "/usr/local/bin/muster"
 	gresFile      = "/etc/slurm/gres.conf"
+	topologyFile  = "/etc/slurm/topology.conf"
 	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
 	clientFile    = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
 	addressFile   = "/run/muster/addresses.conf" // that slurm.conf includes

@@ -123,6 +123,9 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 		put(addressFile, slurm.Addresses(nil), 0o644, nil) // slurmctld must find it, and knows itself where its nodes are
 		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
 		put(slurm.NodeGresFile, slurm.NodeGres(nil), 0o644, nil)
+		if text := slurm.RenderTopology(config.Peers); text != "" {
+			put(topologyFile, text, 0o644, nil)
+		}
 		gres := put(gresFile, slurm.Gres(), 0o644, nil)
 		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup || gres
 	}

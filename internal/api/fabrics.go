@@ -287,7 +287,10 @@ func (a *API) importFabric(ctx context.Context, in *struct {
 		}
 	}
 	return a.onFabric(ctx, in.Fabric, "a snapshot is imported, "+graph.String(), func(tx *store.Tx, f store.Fabric) error {
-		return tx.PutPorts(ctx, f.ID, ports, in.Body.Snapshot)
+		if err := tx.PutPorts(ctx, f.ID, ports, in.Body.Snapshot); err != nil {
+			return err
+		}
+		return tx.SetTopology(ctx, f.Name, graph)
 	})
 }
 

@@ -53,6 +53,7 @@ type Node struct {
 	Queue   string              `json:"queue,omitempty"`
 	Class   string              `json:"class"`
 	Machine string              `json:"machine"`
+	Leaf    string              `json:"leaf,omitempty" doc:"the switch that its machine hangs on, as known when it was chosen"`
 	Part    *Part               `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
 	Address string              `json:"address" doc:"on the cluster's own network"`
 	Phase   store.Phase         `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
@@ -209,7 +210,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	for _, n := range nodes {
 		view.Nodes = append(view.Nodes, Node{
 			Part: partView(guests[n.MachineID]),
-			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Address: substrate.Address(n.Slot).Addr().String(),
+			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Leaf: n.Leaf, Address: substrate.Address(n.Slot).Addr().String(),
 			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
 		})
 	}

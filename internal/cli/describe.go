@@ -118,10 +118,19 @@ func (a *app) printCluster(c api.Cluster) {
 }
 
 func (a *app) printNodes(c api.Cluster) {
-	t := newTable("NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", "SLURM", "JOBS", "SEEN", "REASON")
+	located := slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Leaf != "" })
+	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", "SLURM", "JOBS", "SEEN", "REASON"}
+	if located {
+		columns = slices.Insert(columns, 5, "LEAF")
+	}
+	t := newTable(columns...)
 	for _, n := range c.Nodes {
 		state, jobs := slurmWords(n.Slurm)
-		t.row(n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n))
+		row := []string{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n)}
+		if located {
+			row = slices.Insert(row, 5, n.Leaf)
+		}
+		t.row(row...)
 	}
 	t.print(a.out)
 }

@@ -40,6 +40,7 @@ func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 			{Node: "gpu2", Does: "goes", Wave: 1, When: "now", Why: "queue gpu goes"},
 		},
 		Price:    "3.75 EUR",
+		Lays:     []api.Lay{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
 		Messages: []string{"gpu1 runs jobs"},
 	}})
 	r := musterWith(t, brisk(), "name: cfd\nnodes: 4\n", "plan", "-f", "-")
@@ -58,8 +59,9 @@ NODE  DOES  WAVE  WHEN                       WHY
 gpu1  goes  1     now, once 1 job has ended  queue gpu goes
 gpu2  goes  1     now                        queue gpu goes
 
-price  3.75 EUR per hour
-note   gpu1 runs jobs
+price    3.75 EUR per hour
+network  cpu: 4 nodes on 1 leaf (leaf01)
+note     gpu1 runs jobs
 `)
 	if asked := s.asked(); !slices.Equal(asked, []string{"PUT /v1/clusters/cfd?dry_run=true"}) {
 		t.Errorf("asked %v", asked)

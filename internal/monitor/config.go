@@ -129,7 +129,7 @@ func peer(c store.Cluster, n store.Node, m, host store.Machine, now time.Time) p
 	draining := n.Desired == store.Absent || n.Renew && n.Role == protocol.Compute
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
-		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB, GPUs: gpusOf(m, host),
+		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB, GPUs: gpusOf(m, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
 		Ready: n.Phase == store.Ready && !draining,
 		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}

@@ -137,8 +137,15 @@ func NodeConf(p protocol.Peer, gpus []GPU) string {
 	if len(gpus) > 0 {
 		words = append(words, "Gres="+nodeGPUs(gpus))
 	}
-	if p.Queue != "" {
-		words = append(words, "Feature="+p.Queue)
+	features := p.Queue
+	if p.Leaf != "" {
+		features = strings.TrimPrefix(features+","+SwitchFeature(p.Leaf), ",")
+	}
+	if features != "" {
+		words = append(words, "Feature="+features)
+	}
+	if p.LeafNumber > 0 {
+		words = append(words, fmt.Sprintf("Weight=%d", p.LeafNumber))
 	}
 	return strings.Join(words, " ")
 }

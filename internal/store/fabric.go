@@ -168,7 +168,7 @@ func (tx *Tx) WantFabricDeleted(ctx context.Context, f Fabric) error {
 			return fmt.Errorf("remove fabric %s: %w", f.Name, err)
 		}
 	}
-	return nil
+	return tx.DropTopology(ctx, f.Name)
 }
 
 // changeFabric gives what a fabric's ports are to hold a new revision, and has its handler run.

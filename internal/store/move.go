@@ -36,7 +36,7 @@ func (tx *Tx) StartMove(ctx context.Context, g Guest) error {
 func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
 	for _, statement := range []string{
 		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_holding = '' WHERE id = $1`,
-		`UPDATE node SET host_id = $2 WHERE machine_id = $1`,
+		`UPDATE node SET host_id = $2, leaf = '' WHERE machine_id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, g.ID, g.Machine.Host); err != nil {
 			return fmt.Errorf("note that guest %s has moved: %w", g.Name, err)

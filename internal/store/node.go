@@ -27,6 +27,8 @@ type Node struct {
 	Machine    string   // name
 	Whole      bool     // that is a whole machine
 	HostID     string   // of the guest that it lives on, kept when it is gone; "" of others
+	Leaf       string   // the switch that its machine hung on when it was chosen; "" if that was not known, or it has moved
+	LeafNumber int      // the place of that switch among those of its fabric, from 1; 0: not known
 	VM         *spec.VM // what its cluster's file asked of that guest; nil of others
 	Desired    Desired
 	Boot       int64
@@ -84,7 +86,7 @@ func (o Observed) Tested(boot, number int64) *protocol.TestResult {
 
 const nodeColumns = `n.id, n.cluster_id, n.name, s.slot, n.role, n.queue, n.class, COALESCE(n.machine_id, ''), n.machine,
 	CASE WHEN COALESCE(m.network, '') <> '' THEN 1 ELSE 0 END, n.desired,
-	COALESCE(n.host_id, ''), n.vm, n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.sleeps, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
+	COALESCE(n.host_id, ''), n.vm, n.leaf, n.leaf_number, n.boot, n.joined_boot, n.joined_key, n.image, n.disk, n.sleeps, n.renew, n.test, n.held, n.news, n.drain_until, n.created_at,
 	n.phase, n.reason, n.phase_at, n.attempts, n.fence,
 	COALESCE(o.boot, 0), COALESCE(o.seen_at, 0), COALESCE(o.well_at, 0), COALESCE(o.well_since, 0), COALESCE(o.revision, 0), COALESCE(o.checks, ''), COALESCE(o.facts, '{}'), COALESCE(o.test, ''), COALESCE(o.slurm, ''),
 	COALESCE(o.idle_at, 0), COALESCE(o.waiting, '')`
@@ -99,7 +101,7 @@ func scanNode(r scanner) (Node, error) {
 	var at, drain, created, seen, well, since, idle int64
 	var checks, facts, test, slurm, waiting, vm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
-		&n.HostID, &vm, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
+		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
 	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
 		return n, err
@@ -150,9 +152,9 @@ func (tx *Tx) AddNode(ctx context.Context, n Node) error {
 		}
 		vm = string(text)
 	}
-	added, err := tx.exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id, vm, desired, created_at, phase, phase_at, wake_at)
-		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $9, now_ms(), $10, now_ms(), now_ms() FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
-		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(Present), string(Pending), n.Machine)
+	added, err := tx.exec(ctx, `INSERT INTO node (id, cluster_id, name, role, queue, class, machine_id, whole, machine, host_id, vm, leaf, leaf_number, desired, created_at, phase, phase_at, wake_at)
+		SELECT $1, $2, $3, $4, $5, $6, m.id, m.whole, $11, m.host_id, $8, $12, $13, $9, now_ms(), $10, now_ms(), now_ms() FROM machine m WHERE m.id = $7 AND m.whole IS NOT NULL`,
+		n.ID, n.Cluster, n.Name, string(n.Role), n.Queue, n.Class, n.MachineID, vm, string(Present), string(Pending), n.Machine, n.Leaf, n.LeafNumber)
 	if err == nil && added == 0 {
 		err = errors.New("that machine carries no node of its own")
 	}

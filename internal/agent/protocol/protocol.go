@@ -153,6 +153,9 @@ type Peer struct {
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
 	GPUs      []GPU  `json:"gpus,omitempty"` // that the node is to have, by their PCI addresses
+	// Leaf is the switch that its machine hangs on, and LeafNumber tells leaves' order; "" and 0: not known.
+	Leaf       string `json:"leaf,omitempty"`
+	LeafNumber int    `json:"leaf_number,omitempty"`
 	// Ready says that it was handed over and stays. The heads of plain clusters alone hear of it at once.
 	Ready bool `json:"ready,omitempty"`
 	// Drain asks that no new job starts on it and that running ones end. DrainKill ends what still runs there:
