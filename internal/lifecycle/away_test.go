@@ -2,7 +2,9 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ type awayMovers struct {
 	mu     sync.Mutex
 	asked  map[string]int // calls of Move, by guest
 	fails  error          // every move that is asked for the third time
+	dice   *rand.Rand     // nil: nothing happens by chance
 	forgot []string
 }
 
@@ -33,6 +36,9 @@ func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string
 	m.asked[n.Machine]++
 	asked, fails := m.asked[n.Machine], m.fails
 	m.mu.Unlock()
+	if err := m.accident(); err != nil {
+		return err
+	}
 	if asked < 3 {
 		m.rack.mu.Lock()
 		m.rack.asks = append(m.rack.asks, n.Node)
@@ -48,6 +54,27 @@ func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string
 	m.rack.mu.Lock()
 	defer m.rack.mu.Unlock()
 	m.rack.lives[n.Machine] = to
+	return nil
+}
+
+// accident is what may become of a move by chance.
+func (m *awayMovers) accident() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dice == nil {
+		return nil
+	}
+	switch m.dice.IntN(8) {
+	case 0:
+		return fmt.Errorf("%w: an accident", substrate.ErrStays)
+	case 1:
+		return fmt.Errorf("%w: it is copied", substrate.ErrUnderway)
+	case 2:
+		return errors.New("nobody knows where it is")
+	}
+	if m.dice.IntN(30) == 0 {
+		return fmt.Errorf("%w: an accident", substrate.ErrEnded)
+	}
 	return nil
 }
 
@@ -176,4 +203,39 @@ func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 		return c.Phase == store.Ready && len(all) == 2 && all[1].HostID == "r2" && all[1].Phase == store.Ready
 	})
 	s.awaitMachine("r1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+}
+
+// Whatever becomes of each move, at last the host is empty, its cluster whole, and each guest holds a part of one host.
+func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
+	for range 3 {
+		s, m, id := newAwayStage(t, t.TempDir()+"/db")
+		seed := uint64(time.Now().UnixNano())
+		t.Logf("seed %d", seed)
+		m.mu.Lock()
+		m.dice = rand.New(rand.NewPCG(seed, 1))
+		m.mu.Unlock()
+		s.drain("r1")
+		s.until(id, "whole, and on r2", func(c store.Cluster, all []store.Node) bool {
+			for _, n := range all {
+				s.wake(n.ID) // as reports do, and so that nobody waits for a minute
+			}
+			time.Sleep(50 * time.Millisecond)
+			return c.Phase == store.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n store.Node) bool { return n.HostID != "r2" || n.Phase != store.Ready })
+		})
+		s.awaitMachine("r1", "switched off, out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			left, err := tx.GuestsOn(ctx, "r1")
+			if len(left) > 0 {
+				t.Errorf("something is held of r1 still: %+v", left)
+			}
+			machines, err2 := tx.Machines(ctx)
+			for _, g := range machines {
+				if g.Host != "" && (g.Moves != nil || g.Host != "r2") {
+					t.Errorf("guest %+v", g)
+				}
+			}
+			return errors.Join(err, err2)
+		})
+		s.remove(id)
+	}
 }
