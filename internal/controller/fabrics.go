@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"muster/internal/fabric"
+	"muster/internal/fabric/infiniband"
 	"muster/internal/fabric/ufm"
 	"muster/internal/store"
 )
@@ -27,12 +28,15 @@ type opened struct {
 	driver fabric.Driver
 }
 
-func newFabrics(scratch string) *fabrics { return &fabrics{scratch: scratch, open: map[string]opened{}} }
+func newFabrics(scratch string) *fabrics {
+	return &fabrics{scratch: scratch, open: map[string]opened{}}
+}
 
 // openers are the drivers that there are.
 func openers() map[string]func(scratch string, f store.Fabric) (fabric.Driver, error) {
 	return map[string]func(string, store.Fabric) (fabric.Driver, error){
-		"ufm": openUFM,
+		"opensm": openOpenSM,
+		"ufm":    openUFM,
 	}
 }
 
@@ -76,6 +80,18 @@ func told(config map[string]string, known map[string]*string) error {
 		*to = value
 	}
 	return nil
+}
+
+// openOpenSM is a fabric whose subnet managers are opensm processes, here or where ssh leads.
+func openOpenSM(scratch string, f store.Fabric) (fabric.Driver, error) {
+	var s infiniband.Site
+	err := told(f.Config, map[string]*string{
+		"hosts": &s.Hosts, "partitions": &s.File, "log": &s.Log, "signal": &s.Signal, "options": &s.Options,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return infiniband.Open(scratch, f.Managers, s)
 }
 
 // openUFM is a fabric whose subnet manager is NVIDIA's UFM.

@@ -1,0 +1,33 @@
+package infiniband
+
+import (
+	"reflect"
+	"testing"
+
+	"muster/internal/fabric"
+)
+
+func TestASiteNamesAHostForEachManager(t *testing.T) {
+	o, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: "here, root@sm2", Options: "-C mlx5_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Manager{Host{Shell: here, GUID: 1}, Host{Shell: Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "root@sm2", "sh", "-s"}, GUID: 2}}
+	if !reflect.DeepEqual(o.Managers, want) || !reflect.DeepEqual(o.Eyes, Diags{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
+		t.Errorf("%v, %v", o.Managers, o.Eyes)
+	}
+	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b"} {
+		if _, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: bad}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestAScriptThatIsCutOffDoesNothingFromThereOn(t *testing.T) {
+	if out, err := (Shell{}).Run(t.Context(), "echo one\ncat <<'end'\ntwo\n"); err != nil || string(out) != "one\ntwo\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := (Shell{}).Run(t.Context(), "echo why >&2; exit 3\n"); err == nil || err.Error() != "/bin/sh: exit status 3: why" {
+		t.Errorf("%v", err)
+	}
+}
