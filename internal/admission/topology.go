@@ -66,11 +66,16 @@ type land struct {
 // survey reads how fabrics are cabled and puts the machines on maps. Where no snapshot was ever imported it costs one query
 // that finds nothing.
 func survey(ctx context.Context, tx *store.Tx, machines []store.Machine) (land, error) {
-	l := land{of: map[string]string{}}
 	cablings, err := tx.Topology(ctx)
 	if err != nil || len(cablings) == 0 {
-		return l, err
+		return land{}, err
 	}
+	return chart(cablings, machines), nil
+}
+
+// chart puts machines on the maps of fabrics.
+func chart(cablings []store.Cabling, machines []store.Machine) land {
+	l := land{of: map[string]string{}}
 	var stands []topology.Stand
 	for _, m := range machines {
 		if m.Host != "" {
@@ -82,7 +87,38 @@ func survey(ctx context.Context, tx *store.Tx, machines []store.Machine) (land, 
 	for _, c := range cablings {
 		l.maps = append(l.maps, c.Graph.Map(c.Fabric, stands))
 	}
-	return l, nil
+	return l
+}
+
+// Terrain is how a fabric is cabled and where the site's machines are in it.
+type Terrain struct {
+	store.Cabling
+	Map      *topology.Map
+	Machines [][]string // names, by place
+}
+
+// Terrains lists those of all fabrics of which a snapshot was imported.
+func Terrains(ctx context.Context, tx *store.Tx) ([]Terrain, error) {
+	cablings, err := tx.Topology(ctx)
+	if err != nil || len(cablings) == 0 {
+		return nil, err
+	}
+	machines, err := tx.Machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := chart(cablings, machines)
+	var all []Terrain
+	for i, m := range l.maps {
+		t := Terrain{Cabling: cablings[i], Map: m, Machines: make([][]string, len(m.Places))}
+		for _, one := range machines {
+			if at, known := m.At(one.ID); known {
+				t.Machines[at] = append(t.Machines[at], one.Name)
+			}
+		}
+		all = append(all, t)
+	}
+	return all, nil
 }
 
 // adapters are the GUIDs of a machine's own InfiniBand adapters.
@@ -250,7 +286,7 @@ func apart(short *placement.Apart, members []member) *Refusal {
 	}
 	hint := "placement: compact takes as few switches as it can"
 	if short.At == "" {
-		hint = "placement: any would work; operators tell where machines are with `muster fabric import`"
+		hint = "placement: any would work; operators tell where machines are with `muster fabric cables import`"
 	}
 	return refuse(NoCapacity, "no-switch", path, short.Error(), hint)
 }

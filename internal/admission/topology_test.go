@@ -171,7 +171,7 @@ func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
 		t.Error(plan, err)
 	}
 	_, err = d.plan(cluster("cfd", "nodes: 2, class: big, placement: same-switch"))
-	if r := refusal(t, err, admission.NoCapacity, "of none of its free machines is known which switch it is on"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric import") {
+	if r := refusal(t, err, admission.NoCapacity, "of none of its free machines is known which switch it is on"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric cables import") {
 		t.Error(r.Diagnostics)
 	}
 }

@@ -121,6 +121,7 @@ func (a *API) registerFabrics(api huma.API) {
 	huma.Register(api, op("put-fabric-partition", http.MethodPut, "/v1/fabrics/{fabric}/partitions/{partition}", "Make a partition of the site's own, or change who is in it", 404, 422), a.putPartition)
 	huma.Register(api, op("remove-fabric-partition", http.MethodDelete, "/v1/fabrics/{fabric}/partitions/{partition}", "End a partition of the site's own", 404), a.removePartition)
 	huma.Register(api, op("assign-fabric-port", http.MethodPut, "/v1/fabrics/{fabric}/ports/{port}", "Say whose machine's a port is", 404, 409, 422), a.assignPort)
+	a.registerTopologies(api)
 	huma.Register(api, op("forget-fabric-port", http.MethodDelete, "/v1/fabrics/{fabric}/ports/{port}", "Forget a port whose adapter is no more", 404, 409), a.forgetPort)
 }
 

@@ -26,7 +26,7 @@ key, and a machine is given on when they were seen without it.`,
 		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf
   ibnetdiscover > snapshot.txt && muster fabric import ib0 snapshot.txt
   muster fabric diff ib0`,
-	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricInfra(), a.fabricAssign(), a.fabricForget())
+	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(), a.fabricInfra(), a.fabricAssign(), a.fabricForget())
 }
 
 func fabricPath(name string, more ...string) string {

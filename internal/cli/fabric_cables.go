@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/api"
+)
+
+func (a *app) fabricCables() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "cables",
+		Short: "Tell how fabrics are cabled, for placement",
+		Long: `Nodes are placed by leaf switch and hops where a snapshot tells how a fabric is cabled. For a fabric whose partitions are kept,
+` + "`muster fabric import`" + ` tells that, too; these commands are for all others, Ethernet among them.`,
+		Example: `  ibnetdiscover > ib0.txt && muster fabric cables import ib0 ib0.txt
+  muster fabric cables list`,
+	}, a.cablesImport(), a.cablesList(), a.cablesForget())
+}
+
+func topologyPath(name string) string { return "/v1/topologies/" + url.PathEscape(name) }
+
+func (a *app) cablesImport() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import NAME FILE",
+		Short: "Import how a fabric is cabled",
+		Long: `Import what ibnetdiscover prints, or, of Ethernet, what "lldpctl -f keyvalue" prints on machines, each after a line
+"machine=NAME" with its name in the inventory. The last import of a fabric counts whole.`,
+		Example: `  muster fabric cables import ib0 ib0.txt
+  for m in n01 n02; do echo machine=$m; ssh $m lldpctl -f keyvalue; done > eth0.txt; muster fabric cables import eth0 eth0.txt`,
+		Args: cobra.ExactArgs(2),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		text, err := os.ReadFile(args[1])
+		if err != nil {
+			return fmt.Errorf("read the snapshot: %w", err)
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		r := change(http.MethodPut, topologyPath(args[0]), map[string]string{"snapshot": string(text)})
+		r.key = ""
+		var t api.Topology
+		raw, err := controller.do(ctx, r, &t)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			machines := 0
+			for _, l := range t.Leaves {
+				machines += len(l.Machines)
+			}
+			a.say("fabric %s: %s; %s of the inventory on %d", t.Fabric, t.Summary, plural(machines, "machine"), len(t.Leaves))
+		})
+	})
+	return c
+}
+
+func (a *app) cablesList() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "Show which machines are on which leaf switch",
+		Long:    `Show the leaf switches of all fabrics of which a snapshot was imported, with the cables to other switches and the machines on them.`,
+		Example: `  muster fabric cables list`,
+		Args:    cobra.NoArgs,
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, _ []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		known, raw, err := all[api.Topology](ctx, controller, "/v1/topologies", cursor, nil)
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() {
+			t := newTable("FABRIC", "LEAF", "CABLES", "MACHINES", "NAMES")
+			for _, f := range known {
+				for _, l := range f.Leaves {
+					t.row(f.Fabric, l.Name, strconv.Itoa(l.Cables), strconv.Itoa(len(l.Machines)), strings.Join(l.Machines, ","))
+				}
+			}
+			t.print(a.out)
+		})
+	})
+	return c
+}
+
+func (a *app) cablesForget() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "forget NAME",
+		Short:   "Forget how a fabric is cabled",
+		Long:    `Forget a fabric's snapshot. Nodes that are there stay where they are; those that come are placed without it.`,
+		Example: `  muster fabric cables forget eth0`,
+		Args:    cobra.ExactArgs(1),
+	}
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		return a.endInFabric(ctx, topologyPath(args[0]), "the cables of fabric "+args[0]+" are forgotten")
+	})
+	return c
+}
