@@ -139,18 +139,28 @@ func (d *Driver) watch(ctx context.Context, a *adapter, tables map[int]table, r 
 			failed = append(failed, err)
 			continue
 		}
-		slot := tables[port].slot(key)
-		if over {
-			slot = none
-		}
 		strange := tables[port].strange(mapping, key)
+		slot, gone := tables[port].slot(key), false
+		switch {
+		case over || r.Guest == "":
+			slot = none
+		case key == 0:
+			slot = tables[port].nowhere()
+		case slot == none:
+			// Its key comes back to the slot where it was, as long as the manager keeps to its habit.
+			if gone = true; len(strange) == 0 {
+				slot = mapping[0]
+				break
+			}
+			slot = tables[port].nowhere()
+		}
 		// A guest that is not prepared yet sees nothing, and is not shown anything here: that is Prepare's to do.
 		mapped := slices.ContainsFunc(mapping, func(text string) bool { return text != none })
 		if r.Guest != "" && !over && mapped {
 			if len(strange) > 0 {
 				words = append(words, fmt.Sprintf("guest %s saw partition %v at %s, which is not its own", r.Guest, strange, s))
 			}
-			if key != 0 && slot == none {
+			if gone {
 				words = append(words, fmt.Sprintf("guest %s has no partition at %s any more: %s is not in the port's table", r.Guest, s, key))
 			}
 		}

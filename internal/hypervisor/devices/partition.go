@@ -182,6 +182,19 @@ func (t table) strange(mapping []string, key fabric.Key) (all []fabric.Entry) {
 // full says that the table is used to the end of what can be read, so that the slot behind it, which "none" stands for, may be too.
 func (t table) full() bool { return t[len(t)-1] != 0 }
 
+// nowhere is what a function is led to that is to see nothing: "none" while that can be trusted, else a slot that is seen empty.
+func (t table) nowhere() string {
+	if !t.full() {
+		return none
+	}
+	for at := len(t) - 1; at > 0; at-- {
+		if t[at] == 0 {
+			return strconv.Itoa(at)
+		}
+	}
+	return none
+}
+
 // remap has all entries of a function lead to one slot, or to none, and reads them back.
 func (d *Driver) remap(ctx context.Context, s side, target string) error {
 	mapping, err := d.mapping(s)

@@ -159,11 +159,20 @@ func TestWhatTheManagerPutsBehindOurBackIsEnded(t *testing.T) {
 	f.kernel.SetKey(cx3, 1, 0, 0xffff)
 	f.sees(cx3VF0, 1)
 	guard("guest g1 has no partition at mlx4_0 port 1 any more: 0x0001 is not in the port's table")
+	f.kernel.SetKey(cx3, 1, 8, 0x8001) // its slot is still its own
+	f.sees(cx3VF0, 1, 0x8001)
+	guard("")
 	f.kernel.SetKey(cx3, 1, 8, 0x8004)
+	guard("guest g1 saw partition [0x8004] at mlx4_0 port 1, which is not its own; guest g1 has no partition at mlx4_0 port 1 any more: 0x0001 is not in the port's table")
 	f.sees(cx3VF0, 1)
 	f.kernel.SetKey(cx3, 1, 3, 0x8001)
 	guard("")
 	f.sees(cx3VF0, 1, 0x8001)
+	// The table grows to its end: a port where the guest has no key is led elsewhere than to what cannot be read.
+	f.kernel.SetKey(cx3, 2, fake.Slots-2, 0x8006)
+	f.kernel.SetKey(cx3, 2, fake.Slots-1, 0x8007)
+	guard("")
+	f.sees(cx3VF0, 2)
 	// A function that came anew, as after its driver was loaded again, is shown to nobody.
 	f.kernel.Exit(7)
 	f.must(f.Release(ctx, cx3VF0, "g1"))
