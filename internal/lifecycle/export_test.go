@@ -1,0 +1,35 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	"muster/internal/store"
+)
+
+// Step runs the handlers of all rows of one kind that are due, one after the other. One that is lost did what it did, and its
+// controller was killed before it could write so.
+func (e *Engine) Step(ctx context.Context, kind store.Kind, lost func() bool) error {
+	for _, t := range e.tables {
+		if t.kind() != kind {
+			continue
+		}
+		claims, err := e.db.Claim(ctx, kind, e.owner, lease, workers)
+		if err != nil {
+			return err
+		}
+		for _, claim := range claims {
+			s, outcome, err := t.step(ctx, claim, false)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", kind, claim.ID, err)
+			}
+			if lost() {
+				continue
+			}
+			if err := e.commit(ctx, claim, s, outcome, settle(s, outcome)); err != nil {
+				return fmt.Errorf("%s %s: %w", kind, claim.ID, err)
+			}
+		}
+	}
+	return e.db.Forsake(ctx, e.owner)
+}
