@@ -229,7 +229,12 @@ func (a *API) getFabric(ctx context.Context, in *fabricRef) (*fabricOutput, erro
 }
 
 func (a *API) removeFabric(ctx context.Context, in *fabricRef) (*struct{}, error) {
-	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no more kept", func(tx *store.Tx, f store.Fabric) error { return tx.WantFabricDeleted(ctx, f) })
+	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no more kept", func(tx *store.Tx, f store.Fabric) error {
+		if err := tx.WantFabricDeleted(ctx, f); err != nil {
+			return err
+		}
+		return tx.DropTopology(ctx, f.Name)
+	})
 	return nil, err
 }
 
