@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"muster/internal/fabric"
+	"muster/internal/store"
+)
+
+func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
+	row := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
+	for name, c := range map[string]struct {
+		driver string
+		config map[string]string
+		wrong  string // "": nothing is
+	}{
+		"plain":          {"opensm", nil, ""},
+		"all":            {"opensm", map[string]string{"shell": "ssh root@sm1 sh -s", "partitions": "/p", "log": "/l", "signal": "true", "shell.2": "ssh root@sm2 sh -s", "partitions.2": "/p", "log.2": "/l", "signal.2": "true", "eyes": "sh -s", "options": "-C mlx5_1"}, ""},
+		"a third":        {"opensm", map[string]string{"shell.3": "sh -s"}, `knows no "shell.3"; it is told eyes, log, log.2`},
+		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/ufm"}, ""},
+		"ufm without":    {"ufm", nil, "UFM"},
+		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := row
+			f.Driver, f.Config = c.driver, c.config
+			err := newFabrics(t.TempDir()).check(f)
+			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestADriverStaysUntilItsRowChanges(t *testing.T) {
+	all := newFabrics(t.TempDir())
+	row := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
+	first, err := all.Driver(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Revision, row.Reason = 7, "something else"
+	if again, err := all.Driver(row); err != nil || again != first {
+		t.Errorf("another one for the same: %v", err)
+	}
+	row.Config = map[string]string{"partitions": "/elsewhere"}
+	if other, err := all.Driver(row); err != nil || other == first {
+		t.Errorf("the same for another: %v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/fabric/infiniband"
+	"muster/internal/fabric/infiniband/ibsim"
+	"muster/internal/lifecycle"
+	"muster/internal/store"
+)
+
+// subnet is a simulated fabric with a real opensm on its first host; the others are machines'.
+type subnet struct {
+	*testing.T
+	simulator *ibsim.Simulator
+	driver    *infiniband.OpenSM
+}
+
+// Driver makes it lifecycle.Fabrics.
+func (s *subnet) Driver(store.Fabric) (fabric.Driver, error) { return s.driver, nil }
+
+func simulated(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(host))) }
+
+func newSubnet(t *testing.T, hosts int) *subnet {
+	t.Helper()
+	if _, err := exec.LookPath("opensm"); err != nil {
+		t.Fatalf("opensm is not there; scripts/setup.sh installs it: %v", err)
+	}
+	folder := t.TempDir()
+	simulator, err := ibsim.Start(folder, []byte(fabrictest.FatTree(hosts, 4, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(simulator.Stop)
+	environment, err := simulator.Environment(simulated(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := infiniband.Host{GUID: fabrictest.HostPort(0), File: filepath.Join(folder, "partitions.conf"), Logs: filepath.Join(folder, "log"),
+		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")"}
+	options := filepath.Join(folder, "opensm.conf")
+	first := infiniband.Render(fabric.Intent{Managers: []fabric.GUID{manager.GUID}})
+	if err := os.WriteFile(manager.File, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(options, []byte("force_log_flush TRUE\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opensm := exec.Command("opensm", "-F", options, "-P", manager.File, "-f", manager.Logs, "-g", manager.GUID.String())
+	opensm.Dir = folder
+	opensm.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+folder, "OSM_TMP_DIR="+folder)...)
+	opensm.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := opensm.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opensm.Process.Kill(); _ = opensm.Wait() })
+	if err := os.WriteFile(filepath.Join(folder, "pid"), []byte(fmt.Sprint(opensm.Process.Pid)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eyes := infiniband.Diags{Shell: slices.Concat([]string{"env"}, environment, []string{"/bin/sh", "-s"})}
+	driver, err := infiniband.New(infiniband.Config{Managers: []infiniband.Manager{manager}, Eyes: eyes, Scratch: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &subnet{t, simulator, driver}
+}
+
+// tables is what the machines' ports hold, their default entries aside.
+func (s *subnet) tables(hosts int) map[fabric.GUID][]fabric.Entry {
+	s.Helper()
+	seen, err := s.driver.Observe(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	all := map[fabric.GUID][]fabric.Entry{}
+	for i := 1; i < hosts; i++ {
+		all[fabrictest.HostPort(i)] = slices.DeleteFunc(slices.Clone(seen[fabrictest.HostPort(i)].Entries), func(e fabric.Entry) bool { return e == 0x7fff })
+	}
+	return all
+}
+
+// TestClustersComeAndGoOnARealSubnetManager is the whole way but for the machines: rows, handlers, files, opensm, and what is read from the ports.
+func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
+	const hosts = 8
+	net := newSubnet(t, hosts)
+	s := newStage(t, t.TempDir()+"/db", hosts-1)
+	s.world.Fabrics, s.world.Pace = net, lifecycle.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
+	s.limit(func(l *lifecycle.Limits) { l.Join = time.Minute })
+	s.update(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
+			return err
+		}
+		machines, err := tx.Machines(ctx)
+		for i, m := range machines {
+			port := store.FabricPort{GUID: fabrictest.HostPort(i + 1), Adapter: fabrictest.HostNode(i + 1)}
+			if err == nil {
+				err = tx.PutPorts(ctx, fabric0, []store.FabricPort{port}, "")
+			}
+			if err == nil {
+				err = tx.GivePort(ctx, port.GUID, m.ID, true)
+			}
+		}
+		return err
+	})
+	s.run(1)
+	s.untilFree(hosts - 1)
+	began := time.Now()
+	a, b := s.create("a", 2), s.create("b", 1)
+	s.untilReady(a, 2)
+	s.untilReady(b, 1)
+	t.Logf("two clusters are ready %s after they were asked for", time.Since(began).Round(10*time.Millisecond))
+	w := &weave{stage: s}
+	count := func() map[string]int {
+		counts := map[string]int{}
+		for _, entries := range net.tables(hosts) {
+			counts[fmt.Sprint(entries)]++
+		}
+		return counts
+	}
+	keyA, keyB := fmt.Sprint([]fabric.Entry{w.keyOf(a).In(fabric.Full)}), fmt.Sprint([]fabric.Entry{w.keyOf(b).In(fabric.Full)})
+	if c := count(); keyA == keyB || c[keyA] != 3 || c[keyB] != 2 || c["[]"] != 2 {
+		t.Errorf("%v", c)
+	}
+	m := w.machineOf(a, "n1")
+	var rogue fabric.GUID
+	s.view(func(ctx context.Context, tx *store.Tx) error {
+		ports, err := tx.NodePorts(ctx, m.Holder)
+		rogue = ports[0].GUID
+		return err
+	})
+	began = time.Now()
+	writeKey(t, net, rogue, w.keyOf(b).In(fabric.Full))
+	w.wait("the rogue is set apart", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		now, err := tx.Machine(ctx, m.ID)
+		return strings.Contains(now.Suspect, "keys that are not its own"), err
+	})
+	t.Logf("a port that root wrote a key into: its machine is set apart %s later", time.Since(began).Round(10*time.Millisecond))
+}
+
+// writeKey has root on a port's host write an entry into the port's own table.
+func writeKey(t *testing.T, s *subnet, port fabric.GUID, entry fabric.Entry) {
+	t.Helper()
+	host := 1
+	for fabrictest.HostPort(host) != port {
+		host++
+	}
+	client, err := s.simulator.Connect(simulated(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for lid := uint16(1); lid < 64; lid++ {
+		guid, _, err := client.Port(lid)
+		if err != nil || guid != port {
+			continue
+		}
+		slots, err := client.Block(lid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots[len(slots)-1] = entry
+		if err := client.SetBlock(lid, 0, slots); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no local identifier of port %s", port)
+}
