@@ -217,7 +217,7 @@ func (k *controller) run(ctx context.Context) error {
 	fabrics := newFabrics(k.dir.fabrics())
 	world := lifecycle.World{
 		Fabrics: fabrics,
-		DB: k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry,
 		Grounds: map[string]lifecycle.Ground{
 			"local": {

@@ -18,7 +18,7 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		"plain":          {"opensm", nil, ""},
 		"all":            {"opensm", map[string]string{"shell": "ssh root@sm1 sh -s", "partitions": "/p", "log": "/l", "signal": "true", "shell.2": "ssh root@sm2 sh -s", "partitions.2": "/p", "log.2": "/l", "signal.2": "true", "eyes": "sh -s", "options": "-C mlx5_1"}, ""},
 		"a third":        {"opensm", map[string]string{"shell.3": "sh -s"}, `knows no "shell.3"; it is told eyes, log, log.2`},
-		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/ufm"}, ""},
+		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "/nowhere"}, "no such file"},
 		"ufm without":    {"ufm", nil, "UFM"},
 		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
 	} {

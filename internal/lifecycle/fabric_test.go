@@ -176,7 +176,9 @@ func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
 	w.fabric.Refuse(errors.New("it rains"))
 	id := w.create("a", 1)
 	w.until(id, "waiting", func(_ store.Cluster, nodes []store.Node) bool {
-		return !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Phase != store.Attaching || !strings.Contains(n.Reason, "waits until fabric ib0") })
+		return !slices.ContainsFunc(nodes, func(n store.Node) bool {
+			return n.Phase != store.Attaching || !strings.Contains(n.Reason, "waits until fabric ib0")
+		})
 	})
 	if refs, _ := w.substrate.List(context.Background()); len(refs) > 0 {
 		t.Errorf("%v boot", refs)
