@@ -105,28 +105,3 @@ func openUFM(_ string, f store.Fabric) (fabric.Driver, error) {
 	}
 	return ufm.New(c)
 }
-
-// openOpenSM is a fabric whose subnet managers are OpenSM. What is told of the second one and on has its number behind the name.
-func openOpenSM(scratch string, f store.Fabric) (fabric.Driver, error) {
-	var eyes, options string
-	known := map[string]*string{"eyes": &eyes, "options": &options}
-	hosts, shells := make([]infiniband.Host, len(f.Managers)), make([]string, len(f.Managers))
-	for i, guid := range f.Managers {
-		number := ""
-		if i > 0 {
-			number = fmt.Sprintf(".%d", i+1)
-		}
-		hosts[i].GUID = guid
-		known["shell"+number], known["partitions"+number] = &shells[i], &hosts[i].File
-		known["log"+number], known["signal"+number] = &hosts[i].Logs, &hosts[i].Signal
-	}
-	if err := told(f.Config, known); err != nil {
-		return nil, err
-	}
-	c := infiniband.Config{Scratch: scratch, Eyes: infiniband.Diags{Shell: strings.Fields(eyes), Options: strings.Fields(options)}}
-	for i, h := range hosts {
-		h.Shell = strings.Fields(shells[i])
-		c.Managers = append(c.Managers, h)
-	}
-	return infiniband.New(c)
-}

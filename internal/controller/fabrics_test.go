@@ -15,9 +15,9 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		config map[string]string
 		wrong  string // "": nothing is
 	}{
-		"plain":          {"opensm", nil, ""},
-		"all":            {"opensm", map[string]string{"shell": "ssh root@sm1 sh -s", "partitions": "/p", "log": "/l", "signal": "true", "shell.2": "ssh root@sm2 sh -s", "partitions.2": "/p", "log.2": "/l", "signal.2": "true", "eyes": "sh -s", "options": "-C mlx5_1"}, ""},
-		"a third":        {"opensm", map[string]string{"shell.3": "sh -s"}, `knows no "shell.3"; it is told eyes, log, log.2`},
+		"plain":          {"opensm", map[string]string{"hosts": "here,root@sm2"}, ""},
+		"all":            {"opensm", map[string]string{"hosts": "here,root@sm2", "partitions": "/p", "log": "/l", "signal": "true", "options": "-C mlx5_1"}, ""},
+		"too much":       {"opensm", map[string]string{"shell": "sh -s"}, `knows no "shell"; it is told hosts, log, options`},
 		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "/nowhere"}, "no such file"},
 		"ufm without":    {"ufm", nil, "UFM"},
 		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
