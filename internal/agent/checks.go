@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
 	"muster/internal/slurm"
 )
@@ -88,6 +89,12 @@ func (n *node) probes(config *protocol.Config) []check {
 		n.reporter.expect(gpusCheck)
 		checks = append(checks, check{name: gpusCheck, every: gpusEvery, within: gpusLimit, probe: n.probeGPUs(self)})
 	}
+	if len(config.Partitions) > 0 && whole(n.boot) {
+		n.reporter.expect(partitionsCheck)
+		checks = append(checks, check{name: partitionsCheck, every: partitionsEvery, probe: inTime(func() error {
+			return accelerators.Partitions(accelerators.Ports(n.tree()), config.Partitions)
+		})})
+	}
 	network := check{name: "network", every: networkEvery}
 	switch {
 	case self.Role == protocol.Compute:
@@ -103,6 +110,12 @@ func (n *node) probes(config *protocol.Config) []check {
 	}
 	return checks
 }
+
+// partitionsEvery is a compromise: the controller reads ports too, and this finds what it cannot reach.
+const (
+	partitionsCheck = "partitions"
+	partitionsEvery = 15 * time.Second
+)
 
 // networkEvery is short, as a node whose link is cut may go on to report by another way.
 const networkEvery = 2 * time.Second

@@ -233,3 +233,35 @@ func FuzzFilesOfTheKernel(f *testing.F) {
 		}
 	})
 }
+
+func TestAPortWithoutItsPartitionOrWithAnothersSaysSo(t *testing.T) {
+	port := func(keys ...string) protocol.Port {
+		return protocol.Port{Device: "mlx5_0", Port: 1, Layer: "InfiniBand", State: "Active", GUID: "b83f:d203:00c4:98b4", PKeys: keys}
+	}
+	down, ethernet := port("0x8002"), port("0xffff")
+	down.State, ethernet.Layer = "Down", "Ethernet"
+	unnamed := port("0x8005") // on a fabric that is not Muster's
+	unnamed.GUID = "b83f:d203:00c4:98b5"
+	for _, c := range []struct {
+		ports []protocol.Port
+		want  string
+	}{
+		{nil, ""},
+		{[]protocol.Port{port("0x7fff", "0x8001"), down, ethernet, unnamed}, ""},
+		{[]protocol.Port{port("0x8001", "0x0009")}, ""},
+		{[]protocol.Port{port("0x8009")}, "mlx5_0 port 1 is not in its cluster's partition 0x0001"},
+		{[]protocol.Port{port("0x7fff")}, "mlx5_0 port 1 is not in its cluster's partition 0x0001"},
+		{[]protocol.Port{port("0x7fff", "0x8001", "0x8002", "0x0003")}, "mlx5_0 port 1 holds 0x8002, 0x0003, which is not its cluster's"},
+		{[]protocol.Port{port("0xffff", "0x8001")}, "mlx5_0 port 1 holds 0xffff, which is not its cluster's"},
+		{[]protocol.Port{port("0xffff")}, "mlx5_0 port 1 is not in its cluster's partition 0x0001; mlx5_0 port 1 holds 0xffff, which is not its cluster's"},
+		{[]protocol.Port{port("0x7fff", "0x8001", "what")}, "mlx5_0 port 1 holds what, which is not its cluster's"},
+	} {
+		got := ""
+		if err := Partitions(c.ports, map[string][]uint16{"0xb83fd20300c498b4": {1, 9}}); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v:\n%q, want\n%q", c.ports, got, c.want)
+		}
+	}
+}
