@@ -40,7 +40,7 @@ func Contract(t *testing.T, world func(t *testing.T) World) {
 		{"APortThatDoesNotAnswerHoldsNobodyUp", silence},
 		{"APortThatDoesNotObeyHoldsNobodyUp", rogue},
 		{"AnApplyThatIsGivenUpCanBeRepeated", givenUp},
-		{"ClustersComeAndGo", func(t *testing.T, w World) { Churn(t, w, 12, 10, rand.New(rand.NewPCG(1, 2))) }},
+		{"ClustersComeAndGo", func(t *testing.T, w World) { Churn(t, w, 12, 6, rand.New(rand.NewPCG(1, 2))) }},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, world(t)) })
 	}

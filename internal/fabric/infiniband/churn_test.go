@@ -20,6 +20,7 @@ type fault struct {
 	strike func(t *testing.T, r *rig, port fabric.GUID)
 	mend   func(t *testing.T, r *rig, port fabric.GUID)
 	apply  time.Duration // its context ends after that long; 0: it does not
+	rogue  bool          // the port holds what it was never given until that is mended
 }
 
 func faults() []fault {
@@ -35,6 +36,9 @@ func faults() []fault {
 				t.Fatal(err)
 			}
 		}},
+		// A manager that is started anew rewrites tables; a sweep does not.
+		{name: "a host writes its own table", rogue: true, strike: func(t *testing.T, r *rig, p fabric.GUID) { r.write(t, p, 0x8666) },
+			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].kill(); r.managers[0].start(t) }},
 	}
 }
 
@@ -49,7 +53,7 @@ func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 		what, partitions := tenants.Step()
 		i := fabric.Intent{Partitions: partitions, Managers: ports(0, 1)}
 		allowed = append(allowed, i)
-		f := kinds[(n*n+n/2)%len(kinds)]
+		f := kinds[n%len(kinds)]
 		port := fabrictest.HostPort(1 + random.IntN(r.hosts-1))
 		if f.strike != nil {
 			f.strike(t, r, port)
@@ -65,6 +69,12 @@ func churn(t *testing.T, r *rig, steps int, random *rand.Rand) {
 			t.Logf("step %d, %s, fault: %s: %.2f s from intent to verified; %v", n, what, f.name, time.Since(began).Seconds(), err)
 		}
 		if seen, e := r.driver.Observe(t.Context()); e == nil {
+			if f.rogue {
+				if err != nil && !errors.Is(err, fabric.ErrResisted) || !slices.Contains(seen[port].Entries, 0x8666) {
+					t.Fatalf("step %d, %s, fault: %s: %v, and %v is held", n, what, f.name, err, seen[port].Entries)
+				}
+				delete(seen, port)
+			}
 			if e := fabrictest.Trespass(seen, allowed...); e != nil {
 				t.Fatalf("step %d, %s, fault: %s: %v", n, what, f.name, e)
 			}
@@ -107,7 +117,7 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 	for _, c := range []struct {
 		hosts, perLeaf, spines, steps int
 		long                          bool
-	}{{16, 8, 1, 10, false}, {128, 16, 2, 5, false}, {16, 8, 1, 60, true}, {128, 16, 2, 40, true}, {1000, 32, 4, 20, true}} {
+	}{{16, 8, 1, 6, false}, {128, 16, 2, 3, false}, {16, 8, 1, 60, true}, {128, 16, 2, 20, true}, {1000, 32, 4, 6, true}} {
 		t.Run(fmt.Sprintf("%dHosts%dSteps", c.hosts, c.steps), func(t *testing.T) {
 			if c.long && os.Getenv("MUSTER_FABRIC_TEST") == "" {
 				t.Skip("long: it runs with MUSTER_FABRIC_TEST=1")
