@@ -180,7 +180,8 @@ type Driver interface {
 	// unknown, and is to be observed. Whatever it returns, no port that obeys its manager ever held a key that neither this
 	// intent nor the one before gives it.
 	Apply(ctx context.Context, i Intent) error
-	// Observe reads every port's table from the port itself; it changes nothing. Ports that do not answer are not in it.
+	// Observe reads every port's table from the port itself, and changes none. Ports that do not answer are not in it. What a
+	// driver told a manager, and somebody else changed there, it may put back.
 	Observe(ctx context.Context) (Tables, error)
 }
 
