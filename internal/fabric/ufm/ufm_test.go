@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,10 +251,13 @@ func TestWhatCannotWorkIsNotTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			f.config.Timeout = 30 * time.Millisecond
-			asks := 0
-			f.Server.Fault = func(*http.Request) ufmtest.Fault { asks++; return c.fault }
+			if c.fault == ufmtest.Slow {
+				f.config.Timeout = 300 * time.Millisecond
+			}
+			var asked atomic.Int64
+			f.Server.Fault = func(*http.Request) ufmtest.Fault { asked.Add(1); return c.fault }
 			err := f.driver(t).Apply(t.Context(), f.intent(nil))
+			asks := int(asked.Load())
 			if err == nil || !strings.Contains(err.Error(), c.says) || asks != c.asks {
 				t.Errorf("asked %d times: %v", asks, err)
 			}
