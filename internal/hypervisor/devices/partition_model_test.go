@@ -298,7 +298,7 @@ func TestNoGuestThatRunsSeesAnothersPartitionWhateverFails(t *testing.T) {
 		})
 		m.settle(t)
 	})
-	if ran < 20 { // or nothing was tried
+	if ran < 5 { // or nothing was tried
 		t.Errorf("guests ran %d times", ran)
 	}
 }
