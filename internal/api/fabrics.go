@@ -91,12 +91,14 @@ type fabricRef struct {
 
 type fabricOutput struct{ Body Fabric }
 
-type portRef struct {
+// FabricPortRef is a port in a path.
+type FabricPortRef struct {
 	Fabric string      `path:"fabric" doc:"name" maxLength:"32"`
 	Port   fabric.GUID `path:"port" doc:"GUID"`
 }
 
-type partitionRef struct {
+// FabricPartitionRef is a partition of the site's own in a path.
+type FabricPartitionRef struct {
 	Fabric    string `path:"fabric" doc:"name" maxLength:"32"`
 	Partition string `path:"partition" doc:"name of one of the site's own" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
 }
@@ -301,7 +303,7 @@ func (a *API) importFabric(ctx context.Context, in *struct {
 }
 
 func (a *API) putPartition(ctx context.Context, in *struct {
-	partitionRef
+	FabricPartitionRef
 	Body struct {
 		Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members: they reach its full members, and not each other"`
 		Members []FabricMember `json:"members" maxItems:"10000"`
@@ -320,7 +322,7 @@ func (a *API) putPartition(ctx context.Context, in *struct {
 	})
 }
 
-func (a *API) removePartition(ctx context.Context, in *partitionRef) (*struct{}, error) {
+func (a *API) removePartition(ctx context.Context, in *FabricPartitionRef) (*struct{}, error) {
 	_, err := a.onFabric(ctx, in.Fabric, "partition "+in.Partition+" ends", func(tx *store.Tx, f store.Fabric) error {
 		return tx.RemoveSitePartition(ctx, f, in.Partition)
 	})
@@ -328,7 +330,7 @@ func (a *API) removePartition(ctx context.Context, in *partitionRef) (*struct{},
 }
 
 func (a *API) assignPort(ctx context.Context, in *struct {
-	portRef
+	FabricPortRef
 	Body struct {
 		Machine string `json:"machine" maxLength:"63" doc:"its name; empty: nobody's"`
 	}
@@ -355,7 +357,7 @@ func (a *API) assignPort(ctx context.Context, in *struct {
 	})
 }
 
-func (a *API) forgetPort(ctx context.Context, in *portRef) (*struct{}, error) {
+func (a *API) forgetPort(ctx context.Context, in *FabricPortRef) (*struct{}, error) {
 	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is forgotten", in.Port), func(tx *store.Tx, f store.Fabric) error {
 		if err := a.onPort(ctx, tx, f, in.Port); err != nil {
 			return err
