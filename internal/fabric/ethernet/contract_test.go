@@ -1,8 +1,10 @@
 package ethernet
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -10,8 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"muster/internal/inventory"
 	"muster/internal/netns"
@@ -215,6 +220,55 @@ func TestNoFramePassesBetweenSegments(t *testing.T) {
 		s.furnish(t)
 		if wrong := s.crossings(t, home()); len(wrong) > 0 {
 			t.Errorf("%d frames went astray: %q", len(wrong), wrong[:min(len(wrong), 20)])
+		}
+	})
+}
+
+func TestEveryPortReachesTheController(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		if s.yard == nil {
+			return // there is no controller in the fake
+		}
+		s.furnish(t)
+		// As the boot services do, it listens on the common bridge alone.
+		var listener net.Listener
+		check(t, netns.Do(s.yard.namespace, func() (err error) {
+			config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+				outer := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), commonBridge) })
+				return errors.Join(err, outer)
+			}}
+			listener, err = config.Listen(t.Context(), "tcp", "10.99.0.1:8069")
+			return err
+		}))
+		defer listener.Close()
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = connection.Write([]byte("here"))
+				connection.Close()
+			}
+		}()
+		for _, from := range s.yard.stations {
+			for range 3 { // whoever else answered for its address would be asked the next time
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				connection, err := netns.Dial(ctx, from.namespace, "tcp", "10.99.0.1:8069")
+				if err == nil {
+					var text []byte
+					text, err = io.ReadAll(connection)
+					connection.Close()
+					if string(text) != "here" {
+						t.Errorf("%s hears %q of the controller", from.name, text)
+					}
+				}
+				cancel()
+				if err != nil {
+					t.Errorf("%s does not reach the controller: %v", from.name, err)
+				}
+				check(t, netns.Do(from.namespace, func() error { return exec.Command("ip", "neigh", "flush", "all").Run() }))
+			}
 		}
 	})
 }

@@ -115,7 +115,8 @@ func (l landing) open(links *netlink.Handle, s Segment) (netlink.Link, error) {
 	return made, nil
 }
 
-// makeBridge makes a bridge that says nothing of its own accord.
+// makeBridge makes a bridge that says nothing of its own accord, and nothing in the host's name: a host answers for all of
+// its addresses on each of its interfaces, and forwards between them, if nobody stops it.
 func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 	link, err := find(links, name)
 	if err != nil {
@@ -131,7 +132,8 @@ func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 			return nil, err
 		}
 	}
-	if err := sysctl("ipv6", name, "disable_ipv6", "1"); err != nil {
+	if err := errors.Join(sysctl("ipv6", name, "disable_ipv6", "1"), sysctl("ipv4", name, "forwarding", "0"),
+		sysctl("ipv4", name, "arp_ignore", "8"), links.LinkSetARPOff(link)); err != nil {
 		return nil, err
 	}
 	return link, links.LinkSetUp(link)

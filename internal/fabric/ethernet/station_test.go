@@ -49,6 +49,7 @@ type heard struct {
 // station is a machine with one NIC, or the controller at the common bridge.
 type station struct {
 	name, port string
+	namespace  string
 	mac        net.HardwareAddr
 	address    netip.Addr
 	fd, index  int
@@ -88,6 +89,7 @@ func newYard(t *testing.T, names ...string) *yard {
 	for i, name := range names {
 		s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(10 + i)}, address: netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + i)})}
 		own := namespace(t, name)
+		s.namespace = own
 		check(t, netns.Do(own, func() error {
 			there, err := os.Open(y.namespace)
 			if err != nil {

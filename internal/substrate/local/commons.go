@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -18,7 +19,10 @@ import (
 )
 
 // commons is a cluster's place on disk.
-type commons struct{ cluster, dir string }
+type commons struct {
+	cluster, dir string
+	log          *slog.Logger
+}
 
 func (c commons) netns() string { return filepath.Join(c.dir, "netns") }
 func (c commons) home() string  { return filepath.Join(c.dir, "home") }
@@ -28,7 +32,7 @@ func (d *Driver) commons(cluster string) (commons, error) {
 	if err := onhost.CheckID(cluster); err != nil {
 		return commons{}, err
 	}
-	return commons{cluster, filepath.Join(d.config.Dir, "clusters", cluster)}, nil
+	return commons{cluster, filepath.Join(d.config.Dir, "clusters", cluster), d.config.Log}, nil
 }
 
 // EnsureCommons makes the cluster's network and /home.

@@ -123,7 +123,7 @@ type Cables interface {
 
 // NewCables makes a driver over dir that makes networks and no nodes, so it needs neither runc nor images.
 func NewCables(dir string) (Cables, error) {
-	config := Config{Dir: dir}
+	config := Config{Dir: dir, Log: slog.Default()}
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
 		return nil, fmt.Errorf("state directory must be a clean absolute path, not %q", dir)
 	}

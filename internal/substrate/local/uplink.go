@@ -115,6 +115,13 @@ func (c commons) addUplink(u substrate.Uplink) error {
 		if err != nil {
 			return err
 		}
+		near, err := links.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		if err := sieved(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
+			c.log.Warn("guests of other clusters on other hosts may send to this cluster's nodes: what comes in is not looked at", "cluster", c.cluster, "uplink", describe(u), "error", err)
+		}
 		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from
 		// what comes in, which may have any sender, and nothing goes from one uplink to another, unless they are joined.
 		return enslave(links, port, bridge, map[int]bool{
