@@ -115,8 +115,15 @@ func (l landing) open(links *netlink.Handle, s Segment) (netlink.Link, error) {
 	return made, nil
 }
 
-// makeBridge makes a bridge that says nothing of its own accord, and nothing in the host's name: a host answers for all of
-// its addresses on each of its interfaces, and forwards between them, if nobody stops it.
+// mute keeps the host from speaking on an interface: it would answer for all of its addresses on each, and forward between
+// them.
+func mute(links *netlink.Handle, link netlink.Link) error {
+	name := link.Attrs().Name
+	return errors.Join(sysctl("ipv6", name, "disable_ipv6", "1"), sysctl("ipv4", name, "forwarding", "0"),
+		sysctl("ipv4", name, "arp_ignore", "8"), links.LinkSetARPOff(link))
+}
+
+// makeBridge makes a bridge that says nothing of its own accord, and nothing in the host's name.
 func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 	link, err := find(links, name)
 	if err != nil {
@@ -132,8 +139,7 @@ func makeBridge(links *netlink.Handle, name string) (netlink.Link, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(sysctl("ipv6", name, "disable_ipv6", "1"), sysctl("ipv4", name, "forwarding", "0"),
-		sysctl("ipv4", name, "arp_ignore", "8"), links.LinkSetARPOff(link)); err != nil {
+	if err := mute(links, link); err != nil {
 		return nil, err
 	}
 	return link, links.LinkSetUp(link)
@@ -163,7 +169,7 @@ func cable(links *netlink.Handle, ends ...end) error {
 	for _, e := range ends {
 		link, err := links.LinkByName(e.name)
 		if err == nil {
-			err = sysctl("ipv6", e.name, "disable_ipv6", "1")
+			err = mute(links, link)
 		}
 		if err == nil && e.bridge == nil {
 			err = links.LinkSetUp(link)

@@ -128,6 +128,16 @@ func (o ovs) put(ctx context.Context, p Port, s Segment) error {
 	if err := o.ends(ctx, s); err != nil {
 		return err
 	}
+	// A datapath in user space listens beside the kernel, which hears what comes to the port as well.
+	if err := o.do(func(links *netlink.Handle) error {
+		link, err := find(links, p.Name)
+		if err != nil || link == nil { // a port of the datapath's own
+			return err
+		}
+		return mute(links, link)
+	}); err != nil {
+		return err
+	}
 	if now[p.Name] != s {
 		if err := o.forget(ctx, p, now[p.Name]); err != nil {
 			return err
