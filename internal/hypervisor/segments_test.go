@@ -115,14 +115,15 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	ears := map[string]*ear{"its neighbour": listen(t, beside), "a stranger on its host": listen(t, near), "a stranger on the other host": listen(t, far)}
 
 	// The strangers are known to every bridge on the way, as nodes that work are.
-	hello := everything(strangers[0], strangers[1], own)
-	send(t, near, hello[len(hello)-1:])
-	hello = everything(strangers[1], strangers[0], own)
-	send(t, far, hello[len(hello)-1:])
+	hello, answer := everything(strangers[0], strangers[1], own), everything(strangers[1], strangers[0], own)
 	last := marked(len(hello) - 1)
-	for _, who := range []string{"a stranger on its host", "a stranger on the other host"} {
-		eventually(t, who+" hears the other one", func() bool { return ears[who].has("eth0 in", last) })
+	meets := func() bool { // a port that has just come up takes nothing yet
+		send(t, near, hello[len(hello)-1:])
+		send(t, far, answer[len(answer)-1:])
+		return ears["a stranger on its host"].has("eth0 in", last) && ears["a stranger on the other host"].has("eth0 in", last)
 	}
+	eventually(t, "the strangers hear each other", meets)
+	time.Sleep(100 * time.Millisecond)
 	for _, e := range ears {
 		e.lock.Lock()
 		e.heard = map[string]map[string]bool{}
@@ -131,8 +132,10 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 
 	for _, stranger := range strangers {
 		frames := everything(own, neighbour, stranger)
-		send(t, from, frames)
-		eventually(t, "its neighbour hears it", func() bool { return ears["its neighbour"].has("eth0 in", last) })
+		eventually(t, "its neighbour hears it", func() bool {
+			send(t, from, frames)
+			return ears["its neighbour"].has("eth0 in", last)
+		})
 		time.Sleep(300 * time.Millisecond) // what should not arrive would have come before
 		for i, f := range frames {
 			for who, e := range ears {
