@@ -96,7 +96,7 @@ func (o ovs) ends(ctx context.Context, s Segment) error {
 		if err != nil {
 			return err
 		}
-		return cable(links, end{inner, to, s == Common}, end{name: outer})
+		return errors.Join(cable(links, end{inner, to, s == Common}, end{name: outer}), checksums(inner))
 	}); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func newYard(t *testing.T, names ...string) *yard {
 				return err
 			}
 			address, err := netlink.ParseAddr(s.address.String() + "/24")
-			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic))
+			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), checksums("eth0")) // a cable is no hardware
 		}))
 		check(t, netns.Do(y.namespace, func() error {
 			link, err := netlink.LinkByName(s.port)
