@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment)|test)(/|$)'
+alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|fabric/ethernet)|test)(/|$)'
 long='^muster/internal/(lifecycle|api)$'
 pure='^muster/internal/placement$'
 packages=$("$GO" list ./...) || exit
