@@ -198,7 +198,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 		return len(unknown.Items) == 1 && unknown.Items[0].Facts.CPUs > 0
 	})
 	y.Eventually(time.Minute, "it switches itself off", func() bool { return y.power("rack-2") == "off" })
-	y.Run("machines", "add", "found", "--mac", unknown.Items[0].MAC, "--power", "wol", "--wait", "--timeout", "5m")
+	y.Run("machines", "add", "found", "--mac", unknown.Items[0].MAC, "--port", "m2n0", "--power", "wol", "--wait", "--timeout", "5m")
 	if m := y.machine("found"); m.Phase != "available" {
 		t.Errorf("%+v", m)
 	}
