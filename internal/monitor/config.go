@@ -95,10 +95,30 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			}
 		}
 		c.Pause = pauseStep(cluster, self)
+		ports, err := tx.NodePorts(ctx, self.ID)
+		if err != nil {
+			return err
+		}
+		c.Partitions = partitionsOf(ports)
 		c.Users, err = usersOf(ctx, tx, cluster)
 		return err
 	})
 	return c, self, err
+}
+
+// partitionsOf are the keys that a node's ports are to hold.
+func partitionsOf(ports []store.NodePort) map[string]uint16 {
+	var keys map[string]uint16
+	for _, p := range ports {
+		if !p.Wanted {
+			continue
+		}
+		if keys == nil {
+			keys = map[string]uint16{}
+		}
+		keys[p.GUID.String()] = uint16(p.Key)
+	}
+	return keys
 }
 
 // usersOf are those who may log in to a cluster, with their keys.

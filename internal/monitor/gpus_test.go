@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
 	"muster/internal/placement"
@@ -48,5 +49,18 @@ func TestWhatAGuestSawOfPartitionsIsToldOnce(t *testing.T) {
 	}
 	if got := strange(before, saw(nil)); got != nil {
 		t.Errorf("over: %q", got)
+	}
+}
+
+func TestANodeIsToldTheKeysThatItsPortsAreToHold(t *testing.T) {
+	port := func(guid fabric.GUID, key fabric.Key, wanted bool) store.NodePort {
+		return store.NodePort{Member: store.Member{GUID: guid, Wanted: wanted}, Key: key}
+	}
+	got := partitionsOf([]store.NodePort{port(0x2c903000a0b0c, 5, true), port(0x2c903000a0b0d, 6, true), port(0x2c903000a0b0e, 7, false)})
+	if diff := cmp.Diff(map[string]uint16{"0x0002c903000a0b0c": 5, "0x0002c903000a0b0d": 6}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := partitionsOf(nil); got != nil {
+		t.Errorf("a node without ports: %v", got)
 	}
 }

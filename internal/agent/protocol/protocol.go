@@ -115,9 +115,9 @@ type Config struct {
 	ExportHome bool `json:"export_home,omitempty"`
 	// Pause is what the head has to do for its cluster's pause.
 	Pause PauseStep `json:"pause,omitempty"`
-	// Partitions are the P_Keys, of 15 bits, that the node's InfiniBand ports may hold, by the ports' GUIDs ("0x0002c903000a0b0c"):
-	// its cluster's first, which the port is to hold, then those of the site's own partitions. Nobody looks at a port without any.
-	Partitions map[string][]uint16 `json:"partitions,omitempty"`
+	// Partitions are the P_Keys of the cluster, of 15 bits, that the node's InfiniBand ports are to hold, by the ports' GUIDs
+	// ("0x0002c903000a0b0c"). Nobody looks at a port that is not named.
+	Partitions map[string]uint16 `json:"partitions,omitempty"`
 	// Test is what the node is to measure before it is handed over; nil: nothing, or no more.
 	Test *Test `json:"test,omitempty"`
 }
