@@ -47,7 +47,7 @@ test: ## everything: lint, and all tests with the race detector on both database
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@$(MAKE) --no-print-directory -j2 image lint
-	@GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --raw-command -- scripts/test.sh $(RACE) -timeout 25m
+	@GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --jsonfile build/test.json --raw-command -- scripts/test.sh $(RACE) -timeout 25m
 
 rack-test: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
@@ -63,8 +63,9 @@ crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_K
 	@scripts/setup.sh test
 	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
 
-walk: image ## the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
+walk: image ## all of lifecycle on both databases, and the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
 	@scripts/setup.sh test
+	@MUSTER_TEST_DATABASES=both $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 1h -count 1 ./internal/lifecycle
 	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/lifecycle ./test/crash
 
 compare: image ## our figures beside those of the bare programs, in one run

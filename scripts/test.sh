@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 GO=${GO:-go}
 alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|fabric/ethernet)|test)(/|$)'
 long='^muster/internal/(lifecycle|api)$'
-pure='^muster/internal/placement$'
+pure='^muster/internal/(placement|fabric/topology)$'
 packages=$("$GO" list ./...) || exit
 status=0
 # shellcheck disable=SC2046 # names of packages hold no spaces

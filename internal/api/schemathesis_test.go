@@ -22,7 +22,7 @@ func TestTheAPIKeepsWhatItsDocumentPromises(t *testing.T) {
 		t.Skip("the API is not tried by schemathesis in a short run")
 	}
 	s, _ := server(t, 6)
-	examples := "20"
+	examples := "8"
 	if n := os.Getenv("MUSTER_SCHEMATHESIS_EXAMPLES"); n != "" {
 		examples = n
 	}

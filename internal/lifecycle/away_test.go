@@ -108,7 +108,7 @@ func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string)
 }
 
 func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, m, id := newAwayStage(t, url)
 		var before []store.Node
 		s.until(id, "on r1", func(_ store.Cluster, all []store.Node) bool {

@@ -82,7 +82,7 @@ func sized(n int) func(store.Cluster, []store.Node) bool {
 }
 
 func TestAQueueFollowsItsJobs(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 5)
 		var busy atomic.Bool
 		s.jobs = func(n store.Node) int {
@@ -117,7 +117,7 @@ func TestAQueueFollowsItsJobs(t *testing.T) {
 }
 
 func TestAQueueTakesWhatThereIs(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 3)
 		s.jobs = func(store.Node) int { return 1 }
 		s.run(1)

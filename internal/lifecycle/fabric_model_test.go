@@ -42,7 +42,7 @@ func checks(t *testing.T, n int) {
 // clusters, no node runs beside a key that is not its own, and no machine is free whose port holds a key.
 func TestNoPortEverHoldsAnotherClustersKey(t *testing.T) {
 	if flag.Lookup("rapid.checks").Value.String() == "100" { // as nobody has set it
-		checks(t, 10)
+		checks(t, 4)
 	}
 	total := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {

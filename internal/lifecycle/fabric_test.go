@@ -127,7 +127,7 @@ func (w *weave) wait(what string, ok func(ctx context.Context, tx *store.Tx) (bo
 }
 
 func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		w := newWeave(t, url, 6)
 		w.run(1)
 		w.untilFree(6)
@@ -222,7 +222,7 @@ func TestAMachineIsGivenOnOnlyWhenItsPortWasSeenWithoutTheKey(t *testing.T) {
 }
 
 func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		w := newWeave(t, url, 9)
 		w.run(1)
 		w.untilFree(9)

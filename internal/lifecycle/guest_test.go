@@ -147,7 +147,7 @@ func (s *stage) hasSaid(text string) bool {
 }
 
 func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, g := newGuestStage(t, url, 1, 1)
 		s.run(2)
 		s.untilFree(1)
@@ -230,7 +230,7 @@ func onCore(core int) func(store.Machine) bool {
 }
 
 func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, g := newGuestStage(t, url, 3, 1)
 		g.gives = map[string]int{"hv1-g1": 3}
 		s.run(1)

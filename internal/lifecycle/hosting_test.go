@@ -237,7 +237,7 @@ func (s *stage) createOn(isolation, name string, nodes int) (id string) {
 func working(m store.Machine) bool { return m.Turned() && m.Phase == store.InUse }
 
 func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, r := newRackStage(t, url, 2, 2, nil)
 		s.run(2)
 		s.settled(2, "r1", "r2")
@@ -315,7 +315,7 @@ func TestAHypervisorThatRefusesIsPassedBy(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, r := newRackStage(t, url, 1, 1, nil)
 		turns := func(what string, ok func() bool) { // by controllers that live for a moment each
 			t.Helper()

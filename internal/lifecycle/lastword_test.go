@@ -71,7 +71,7 @@ func (c *contrary) Remove(ctx context.Context, r substrate.Ref) error {
 // Two controllers of one database place guests on one host in the same moment, and the host gives others' parts to the
 // first who come. The database knows in the end what each has, and at no time that two have the same.
 func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		const askers = 4
 		s, _ := newGuestStage(t, url, askers, 1)
 		for i := range s.admission.Catalogue.Classes {

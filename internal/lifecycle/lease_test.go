@@ -68,7 +68,7 @@ func (s *stage) told(id, kind string) (texts []string) {
 }
 
 func TestALeaseEndsByItself(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 6)
 		s.admission.Catalogue.Leases.Warn = []time.Duration{time.Hour, 4 * time.Second, 2 * time.Second}
 		s.run(2)
@@ -99,7 +99,7 @@ func TestALeaseEndsByItself(t *testing.T) {
 }
 
 func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 4)
 		s.run(2)
 		s.untilFree(4)
@@ -128,7 +128,7 @@ func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing
 }
 
 func TestAReservationThatIsDeletedFreesItsTime(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 2)
 		s.run(1)
 		s.untilFree(2)
@@ -144,7 +144,7 @@ func TestAReservationThatIsDeletedFreesItsTime(t *testing.T) {
 
 // A machine is lost before the start: the reservation says so as soon as it is known, and comes as far as it can.
 func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 3)
 		s.run(1)
 		s.untilFree(3)
@@ -179,7 +179,7 @@ func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 
 // Who runs goes first: a node that fails is replaced by a machine that a reservation wants, which is told.
 func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 4)
 		s.limit(func(l *lifecycle.Limits) { l.Quarantine = time.Hour })
 		s.run(1)

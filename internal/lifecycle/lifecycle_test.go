@@ -300,7 +300,7 @@ func (s *stage) untilClean(id string) {
 }
 
 func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 8)
 		s.run(1)
 		s.untilFree(8)
@@ -463,7 +463,7 @@ func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 10)
 		engines := 1
 		if s.db.Shared() {

@@ -84,7 +84,7 @@ func (s *stage) places(id string) (slots map[string]int, machines []string) {
 }
 
 func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
@@ -179,7 +179,7 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 }
 
 func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 4)
 		stop := s.run(1)
 		s.untilFree(4)
@@ -220,7 +220,7 @@ func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 5)
 		engines := 1
 		if s.db.Shared() {

@@ -136,7 +136,7 @@ func (s *rolloutStage) untilStopped(id string, nodes int) {
 }
 
 func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutStage(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
@@ -203,7 +203,7 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 }
 
 func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutStage(t, url, 6)
 		s.limit(func(l *lifecycle.Limits) { l.Boot = time.Second }) // a boot of the broken image takes that long
 		s.run(1)
@@ -287,7 +287,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 }
 
 func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutStage(t, url, 6)
 		engines := 1
 		if s.db.Shared() {

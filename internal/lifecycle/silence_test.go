@@ -167,7 +167,7 @@ func (s *stage) alarms() (alarms []store.Alarm) {
 }
 
 func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 8)
 		id := h.create("hello", 4)
 		h.untilReady(id, 4)
@@ -202,7 +202,7 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 
 // Without their head all nodes complain, and go on to until they have found the new one.
 func TestAHeadThatIsLostIsReplacedAloneThoughNoNodeIsWellWithoutIt(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 6)
 		id := h.create("hello", 3)
 		h.untilReady(id, 3)
@@ -242,7 +242,7 @@ func TestADrainingNodeThatFallsSilentDoesNotHang(t *testing.T) {
 }
 
 func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 10)
 		id := h.create("hello", 4)
 		h.untilReady(id, 4)
@@ -333,7 +333,7 @@ func (s *stage) sinceAlarm(node string) (had time.Duration) {
 }
 
 func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 5)
 		id := h.create("hello", 1) // two nodes, of which one may be lost alone
 		h.untilReady(id, 1)

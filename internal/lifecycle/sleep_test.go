@@ -83,7 +83,7 @@ func (s *stage) untilAsleep(id string, sleeping int) (nodes []store.Node) {
 }
 
 func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s, _ := newSleepingStage(t, url)
 		s.run(2)
 		id, before := s.onHV1()

@@ -75,7 +75,7 @@ func (s *stage) usage(of store.UsageOf) (rows []usage.Row) {
 // TestTheMeterTellsWhatTheEventsTell leads a cluster through failures, changes, a pause and an end, while its controllers
 // come and go. Then each node's rows and its events must tell of the same states at the same instants.
 func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 8)
 		s.charge(1)
 		restart := func(stop func()) func() { stop(); return s.run(2) }
@@ -191,7 +191,7 @@ func (s *stage) compareMeter(id string) {
 }
 
 func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 4)
 		s.charge(1)
 		s.run(1)
@@ -277,7 +277,7 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 }
 
 func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 2)
 		s.charge(1)
 		stop := s.run(1)

@@ -55,7 +55,7 @@ const (
 // What happens at the same time is up to the machine, so the same seed asks for the same things, not at the same instants.
 func TestRandomOperationsKeepEveryPromise(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		seed, operations := setting(t, "MUSTER_SEED", uint64(time.Now().UnixNano())), setting(t, "MUSTER_OPERATIONS", 60)
+		seed, operations := setting(t, "MUSTER_SEED", uint64(time.Now().UnixNano())), setting(t, "MUSTER_OPERATIONS", 50)
 		t.Logf("MUSTER_SEED=%d MUSTER_OPERATIONS=%d", seed, operations)
 		w := newWalk(t, url, seed)
 		w.eventually("free machines", w.unsettled)

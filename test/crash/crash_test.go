@@ -40,7 +40,7 @@ func kills(t *testing.T) int {
 	if testing.Short() {
 		return 5
 	}
-	return 10
+	return 8
 }
 
 // chaos is what a user asks for, one request after the other, over and over: the controller may die at any of them.

@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"os/user"
@@ -28,6 +29,21 @@ func Each(t *testing.T, test func(t *testing.T, url string)) {
 		t.Parallel()
 		test(t, Postgres(t))
 	})
+}
+
+// Either runs a test on one of the two, on which does not matter to it: on the same each time, and about half of the tests on each. With
+// MUSTER_TEST_DATABASES=both it is Each.
+func Either(t *testing.T, test func(t *testing.T, url string)) {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(t.Name()))
+	switch {
+	case os.Getenv("MUSTER_TEST_DATABASES") == "both":
+		Each(t, test)
+	case sum.Sum32()%2 == 0:
+		t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "muster.db")) })
+	default:
+		t.Run("postgres", func(t *testing.T) { test(t, Postgres(t)) })
+	}
 }
 
 // The site that Open establishes.
