@@ -134,9 +134,7 @@ func TestAStandbyManagerThatTakesOverHasTheFile(t *testing.T) {
 	i := three()
 	i.Managers = ports(0, 2)
 	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full, fabrictest.HostPort(7): fabric.Full}
-	if err := r.driver.Apply(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	settle(t, r, i, "two managers") // of which one may take over from the other while they are told
 	master, err := r.driver.Eyes.Master(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -269,6 +269,10 @@ func (c *change) verify(ctx context.Context) error {
 			}
 		} else if time.Since(began) > c.Patience {
 			return fmt.Errorf("the subnet manager at port %s was told, and did not say within %s that it was done; does it run, and is force_log_flush TRUE in its opensm.conf?", c.master.Port(), c.Patience)
+		} else if pause == time.Second {
+			if err := c.inCharge(ctx); err != nil {
+				return err
+			}
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -278,6 +282,16 @@ func (c *change) verify(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// inCharge is an error where another manager has taken over since the one in charge was told: it has the file as well, and what it made
+// of it is to be seen by the next Apply. That it cannot be asked now says nothing.
+func (c *change) inCharge(ctx context.Context) error {
+	port, err := c.Eyes.Master(ctx)
+	if err != nil || port == c.master.Port() {
+		return ctx.Err()
+	}
+	return fmt.Errorf("the subnet manager at port %s took over while that at port %s was told; it is to be told again", port, c.master.Port())
 }
 
 // judge reads all ports once, and says whether it is over and how it ended. late: ports have had their time.
