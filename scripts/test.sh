@@ -7,8 +7,8 @@ set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
 alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|fabric/ethernet)|test)(/|$)'
-second='^muster/test/(crash|e2e)$'
-long='^muster/internal/(lifecycle|api)$'
+second='^muster/test/(e2e|metal)$'
+long='^muster/internal/(lifecycle|api|store)$'
 pure='^muster/internal/(placement|fabric/topology)$'
 packages=$("$GO" list ./...) || exit
 status=0

@@ -56,6 +56,9 @@ const (
 // Open opens a database for the length of a test, and establishes a site in it.
 func Open(t *testing.T, url string) *store.Store {
 	t.Helper()
+	if !strings.Contains(url, "://") {
+		lay(t, url)
+	}
 	s, err := store.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"muster/internal/store"
+)
+
+// lay puts an empty database there, if there is none: a copy of one that has all migrations already, which is less work than to
+// make it.
+func lay(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	_, here, _, known := runtime.Caller(0)
+	migrations, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../migrations/*.sql"))
+	if err != nil || !known || len(migrations) == 0 {
+		return // the test makes its own
+	}
+	sum := sha256.New()
+	for _, name := range migrations {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
+	}
+	kept := filepath.Join(filepath.Dir(here), "../../../build", fmt.Sprintf("sqlite-%x.db", sum.Sum(nil)[:8]))
+	empty, err := os.ReadFile(kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		empty, err = keepEmpty(t, kept)
+	}
+	if err == nil {
+		err = os.WriteFile(path, empty, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keepEmpty makes an empty database and keeps it there. Two tests that do so at the same time make the same.
+func keepEmpty(t *testing.T, at string) ([]byte, error) {
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return nil, err
+	}
+	half := filepath.Join(t.TempDir(), "empty.db")
+	s, err := store.Open(t.Context(), half)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	empty, err := os.ReadFile(half)
+	if err != nil {
+		return nil, err
+	}
+	part := fmt.Sprintf("%s.%d", at, os.Getpid())
+	if err := os.WriteFile(part, empty, 0o644); err != nil {
+		return nil, err
+	}
+	return empty, os.Rename(part, at)
+}
