@@ -92,7 +92,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 	}
 	r.Run("ssh", "hello", "--", "touch beyond")
 	r.Eventually(30*time.Second, "both jobs have ended as they should", func() bool {
-		return r.Run("ssh", "hello", "--", "cat witness.out beyond.out /is-next") == "ended\nended\nis-next\n" &&
+		return r.Run("ssh", "hello", "--", "cat witness.out beyond.out /is-next") == "n3\nended\nn1\nended\nis-next\n" &&
 			strings.Contains(beyond(), "Restarts=0") && strings.Contains(witness(), "Restarts=0")
 	})
 	if down := mostDown(r, after); down != 1 {
