@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"muster/internal/agent/inspection"
+	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
 	"muster/internal/slurm"
 )
@@ -167,7 +168,7 @@ type node struct {
 	refuse context.CancelCauseFunc // ends the node
 	slept  chan struct{}           // holds one token when this node has slept, and its certificates are to be renewed
 
-	poll  pollState
+	poll  longpoll.Poll
 	tasks sync.WaitGroup
 }
 
@@ -279,7 +280,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 		})
 	}
 	n.tasks.Go(func() {
-		if err := n.reporter.run(ctx, n.controller, n.console, n.poll.newest); err != nil {
+		if err := n.reporter.run(ctx, n.controller, n.console, n.poll.Newest); err != nil {
 			n.refuse(err)
 		}
 	})

@@ -301,25 +301,3 @@ func TestReportsGoOutAtOnceWhenSomethingChangedAndElseNowAndThen(t *testing.T) {
 		}
 	})
 }
-
-func TestALongPollEndsWhenAReportsAnswerKnowsMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p pollState
-		result := make(chan error, 1)
-		go func() {
-			_, err := p.ask(t.Context(), &deafController{}, 4)
-			result <- err
-		}()
-		synctest.Wait()
-		p.newest(4)
-		synctest.Wait()
-		if len(result) != 0 {
-			t.Fatal("it ended for nothing new")
-		}
-		p.newest(5)
-		if err := <-result; !errors.Is(err, errNewer) {
-			t.Error(err)
-		}
-		p.newest(6) // nobody polls
-	})
-}

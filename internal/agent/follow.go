@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"syscall"
 	"time"
 
+	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
 )
 
@@ -112,7 +112,7 @@ func (n *node) follow(ctx context.Context) error {
 	var applied int64
 	var pause backoff
 	for {
-		config, err := n.poll.ask(ctx, n.controller, applied)
+		config, err := longpoll.Ask(ctx, &n.poll, applied, n.controller.Config)
 		if err == nil && config != nil {
 			if config.Revision <= applied {
 				err = fmt.Errorf("configuration %d is not newer than %d, which is applied", config.Revision, applied)
@@ -128,7 +128,7 @@ func (n *node) follow(ctx context.Context) error {
 		case err == nil:
 			pause.reset()
 			continue
-		case !errors.Is(err, errNewer):
+		case !errors.Is(err, longpoll.ErrNewer):
 			if pause.pause == 0 {
 				n.console.printf("%v; trying on", err)
 			}
@@ -210,38 +210,5 @@ func (n *node) tell(c changes) {
 	}
 	if c.slurm {
 		n.supervisor.restart(slurmctld)
-	}
-}
-
-// errNewer ends a long poll that waits although there is news.
-var errNewer = errors.New("there is a newer configuration")
-
-// pollState is the long poll under way. A report's answer may know of news that the poll missed.
-type pollState struct {
-	mu     sync.Mutex
-	after  int64
-	cancel context.CancelCauseFunc // nil: no poll
-}
-
-func (p *pollState) ask(ctx context.Context, from controller, after int64) (*protocol.Config, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	p.set(after, cancel)
-	defer p.set(after, nil)
-	return from.Config(ctx, after)
-}
-
-func (p *pollState) set(after int64, cancel context.CancelCauseFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.after, p.cancel = after, cancel
-}
-
-// newest hears which revision the controller has.
-func (p *pollState) newest(revision int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cancel != nil && revision > p.after {
-		p.cancel(errNewer)
 	}
 }

@@ -3,12 +3,8 @@ package lifecycle_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +12,7 @@ import (
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/fabric/infiniband"
 	"muster/internal/fabric/infiniband/ibsim"
+	"muster/internal/fabric/infiniband/opensmtest"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
 )
@@ -34,41 +31,16 @@ func simulated(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictes
 
 func newSubnet(t *testing.T, hosts int) *subnet {
 	t.Helper()
-	if _, err := exec.LookPath("opensm"); err != nil {
-		t.Fatalf("opensm is not there; scripts/setup.sh installs it: %v", err)
-	}
 	folder := t.TempDir()
 	simulator, err := ibsim.Start(folder, []byte(fabrictest.FatTree(hosts, 4, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	environment, err := simulator.Environment(simulated(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manager := infiniband.Host{GUID: fabrictest.HostPort(0), File: filepath.Join(folder, "partitions.conf"), Logs: filepath.Join(folder, "log"),
-		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")"}
-	options := filepath.Join(folder, "opensm.conf")
-	first := infiniband.Render(fabric.Intent{Managers: []fabric.GUID{manager.GUID}})
-	if err := os.WriteFile(manager.File, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(options, []byte("force_log_flush TRUE\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	opensm := exec.Command("opensm", "-F", options, "-P", manager.File, "-f", manager.Logs, "-g", manager.GUID.String())
-	opensm.Dir = folder
-	opensm.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+folder, "OSM_TMP_DIR="+folder)...)
-	opensm.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := opensm.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opensm.Process.Kill(); _ = opensm.Wait() })
-	if err := os.WriteFile(filepath.Join(folder, "pid"), []byte(fmt.Sprint(opensm.Process.Pid)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	eyes := infiniband.Diags{Shell: slices.Concat([]string{"env"}, environment, []string{"/bin/sh", "-s"})}
+	opensm := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	opensm.Start(t)
+	manager := infiniband.Host{GUID: opensm.GUID, File: opensm.File, Logs: opensm.Logs, Signal: opensm.Signal}
+	eyes := infiniband.Diags{Shell: slices.Concat([]string{"env"}, opensm.Environment, []string{"/bin/sh", "-s"})}
 	driver, err := infiniband.New(infiniband.Config{Managers: []infiniband.Manager{manager}, Eyes: eyes, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

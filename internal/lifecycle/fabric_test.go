@@ -147,7 +147,7 @@ func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
 		w.scale(a, 1)
 		w.untilReady(a, 1)
 		w.remove(a)
-		w.untilClean2(a, 4)
+		w.untilDeleted(a, 4)
 		w.remove(b)
 		w.untilClean(b)
 		w.wait("keys free", func(ctx context.Context, tx *store.Tx) (bool, error) {
@@ -162,8 +162,8 @@ func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// untilClean2 waits for a cluster's end while others live, and so many free machines.
-func (w *weave) untilClean2(id string, free int) {
+// untilDeleted waits for a cluster's end while others live, and so many free machines.
+func (w *weave) untilDeleted(id string, free int) {
 	w.Helper()
 	w.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
 	w.untilFree(free)

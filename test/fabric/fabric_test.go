@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/fabric/infiniband"
 	"muster/internal/fabric/infiniband/ibsim"
+	"muster/internal/fabric/infiniband/opensmtest"
 	"muster/internal/store"
 	"muster/test/rig"
 )
@@ -84,38 +84,16 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 }
 
 // start runs a simulated fabric and an opensm on its first host; from here on programs of this process see it from there.
-func start(t *testing.T, folder string) infiniband.Host {
+func start(t *testing.T, folder string) *opensmtest.Manager {
 	t.Helper()
 	simulator, err := ibsim.Start(folder, []byte(fabrictest.FatTree(hosts, 4, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	environment, err := simulator.Environment(fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(0))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := infiniband.Host{GUID: fabrictest.HostPort(0), File: filepath.Join(folder, "partitions.conf"), Logs: filepath.Join(folder, "log"),
-		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")"}
-	options := filepath.Join(folder, "opensm.conf")
-	if err := os.WriteFile(m.File, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{m.GUID}}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(options, []byte("force_log_flush TRUE\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	opensm := exec.Command("opensm", "-F", options, "-P", m.File, "-f", m.Logs, "-g", m.GUID.String())
-	opensm.Dir = folder
-	opensm.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+folder, "OSM_TMP_DIR="+folder)...)
-	opensm.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := opensm.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opensm.Process.Kill(); _ = opensm.Wait() })
-	if err := os.WriteFile(filepath.Join(folder, "pid"), []byte(fmt.Sprint(opensm.Process.Pid)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, setting := range environment {
+	m := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	m.Start(t)
+	for _, setting := range m.Environment {
 		name, value, _ := strings.Cut(setting, "=")
 		t.Setenv(name, value)
 	}

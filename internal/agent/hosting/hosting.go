@@ -28,6 +28,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
 	"muster/internal/substrate"
 	"muster/internal/substrate/local"
@@ -83,7 +84,7 @@ type host struct {
 	steps  sync.WaitGroup
 	news   chan struct{} // holds one token while something has to be looked at
 	unsaid chan struct{} // holds one token while something may be unsaid
-	poll   poll
+	poll   longpoll.Poll
 	gate   *gate
 
 	mu       sync.Mutex
@@ -144,13 +145,13 @@ func signal(c chan struct{}) {
 func (h *host) follow(ctx context.Context) error {
 	failing := false
 	for {
-		wanted, err := h.poll.ask(ctx, h.Controller, h.revision())
+		wanted, err := longpoll.Ask(ctx, &h.poll, h.revision(), h.Controller.Hosting)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case h.Refused != nil && errors.Is(err, h.Refused):
 			return err
-		case errors.Is(err, errNewer):
+		case errors.Is(err, longpoll.ErrNewer):
 		case err != nil:
 			if !failing {
 				h.say("%v; trying on", err)
@@ -161,7 +162,7 @@ func (h *host) follow(ctx context.Context) error {
 		case wanted != nil:
 			h.take(wanted)
 		}
-		failing = err != nil && !errors.Is(err, errNewer)
+		failing = err != nil && !errors.Is(err, longpoll.ErrNewer)
 	}
 }
 

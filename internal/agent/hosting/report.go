@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"muster/internal/agent/protocol"
@@ -47,7 +46,7 @@ func (h *host) tell(ctx context.Context) error {
 					every = reply.Every
 				}
 				wait = every
-				h.poll.newest(reply.Revision)
+				h.poll.Newest(reply.Revision)
 			}
 			failing, due = err != nil, time.Now().Add(wait)
 		}
@@ -104,36 +103,4 @@ func (g *guest) state() protocol.HostedState {
 		}
 	}
 	return s
-}
-
-// errNewer ends a long poll that waits although there is news.
-var errNewer = errors.New("there is a newer Hosting")
-
-// poll is the long poll under way. A report's answer may know of news that the poll missed.
-type poll struct {
-	mu     sync.Mutex
-	after  int64
-	cancel context.CancelCauseFunc // nil: no poll
-}
-
-func (p *poll) ask(ctx context.Context, from Controller, after int64) (*protocol.Hosting, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	p.set(after, cancel)
-	defer p.set(after, nil)
-	return from.Hosting(ctx, after)
-}
-
-func (p *poll) set(after int64, cancel context.CancelCauseFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.after, p.cancel = after, cancel
-}
-
-func (p *poll) newest(revision int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cancel != nil && revision > p.after {
-		p.cancel(errNewer)
-	}
 }

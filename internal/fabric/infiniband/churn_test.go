@@ -26,7 +26,7 @@ type fault struct {
 func faults() []fault {
 	return []fault{
 		{name: "none"},
-		{name: "the manager in charge is killed", strike: func(_ *testing.T, r *rig, _ fabric.GUID) { r.managers[0].kill() },
+		{name: "the manager in charge is killed", strike: func(_ *testing.T, r *rig, _ fabric.GUID) { r.managers[0].Kill() },
 			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].start(t) }},
 		{name: "a link goes down", strike: func(t *testing.T, r *rig, p fabric.GUID) { r.link(t, p, false) },
 			mend: func(t *testing.T, r *rig, p fabric.GUID) { r.link(t, p, true) }},
@@ -38,7 +38,7 @@ func faults() []fault {
 		}},
 		// A manager that is started anew rewrites tables; a sweep does not.
 		{name: "a host writes its own table", rogue: true, strike: func(t *testing.T, r *rig, p fabric.GUID) { r.write(t, p, 0x8666) },
-			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].kill(); r.managers[0].start(t) }},
+			mend: func(t *testing.T, r *rig, _ fabric.GUID) { r.managers[0].Kill(); r.managers[0].start(t) }},
 	}
 }
 

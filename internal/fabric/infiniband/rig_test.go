@@ -7,14 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/fabric/infiniband/ibsim"
+	"muster/internal/fabric/infiniband/opensmtest"
 )
 
 // rig is a simulated fabric with real opensm processes, and a driver that tells them.
@@ -28,12 +27,8 @@ type rig struct {
 
 // running is one opensm; host i's adapter is its own.
 type running struct {
-	rig     *rig
-	host    int
-	folder  string
+	*opensmtest.Manager
 	manager Host
-	mu      sync.Mutex
-	process *exec.Cmd
 }
 
 func node(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(host))) }
@@ -41,9 +36,6 @@ func node(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictest.Hos
 // newRig starts a fabric with managers on its first hosts. Programs of infiniband-diags, found on a path of its own, see it.
 func newRig(t *testing.T, hosts, perLeaf, spines, managers int) *rig {
 	t.Helper()
-	if _, err := exec.LookPath("opensm"); err != nil {
-		t.Fatalf("opensm is not there; scripts/setup.sh installs it: %v", err)
-	}
 	r := &rig{folder: t.TempDir(), hosts: hosts}
 	var err error
 	if r.Simulator, err = ibsim.Start(r.folder, []byte(fabrictest.FatTree(hosts, perLeaf, spines))); err != nil {
@@ -52,18 +44,12 @@ func newRig(t *testing.T, hosts, perLeaf, spines, managers int) *rig {
 	t.Cleanup(r.Stop)
 	var config Config
 	for host := range managers {
-		m := &running{rig: r, host: host, folder: filepath.Join(r.folder, fmt.Sprintf("sm%d", host))}
-		if err := os.Mkdir(m.folder, 0o700); err != nil {
+		folder := filepath.Join(r.folder, fmt.Sprintf("sm%d", host))
+		if err := os.Mkdir(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		m.manager = Host{
-			GUID: fabrictest.HostPort(host), File: filepath.Join(m.folder, "partitions.conf"), Logs: filepath.Join(m.folder, "log"),
-			Signal: "kill -HUP $(cat " + filepath.Join(m.folder, "pid") + ")",
-		}
-		if err := os.WriteFile(m.manager.File, Render(fabric.Intent{Managers: ports(0, managers)}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.kill)
+		opensm := opensmtest.New(t, r.Simulator, folder, host, 14-host, Render(fabric.Intent{Managers: ports(0, managers)}))
+		m := &running{opensm, Host{GUID: opensm.GUID, File: opensm.File, Logs: opensm.Logs, Signal: opensm.Signal}}
 		m.start(t)
 		r.managers = append(r.managers, m)
 		config.Managers = append(config.Managers, m.manager)
@@ -86,49 +72,18 @@ func ports(from, to int) []fabric.GUID {
 // start runs opensm, and waits until it has swept the fabric once.
 func (m *running) start(t *testing.T) {
 	t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, _ := os.ReadFile(m.manager.Logs) // none if it never ran
-	environment, err := m.rig.Environment(node(m.host))
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := filepath.Join(m.folder, "opensm.conf")
-	if err := os.WriteFile(options, []byte("force_log_flush TRUE\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m.process = exec.Command("opensm", "-F", options, "-P", m.manager.File, "-f", m.manager.Logs, "-p", fmt.Sprint(14-m.host), "-g", m.manager.GUID.String())
-	m.process.Dir = m.folder
-	m.process.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+m.folder, "OSM_TMP_DIR="+m.folder)...)
-	m.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := m.process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(m.folder, "pid"), []byte(fmt.Sprint(m.process.Process.Pid)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	before, _ := os.ReadFile(m.Logs) // none if it never ran
+	m.Start(t)
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(m.manager.Logs)
+		text, err := os.ReadFile(m.Logs)
 		said := strings.TrimPrefix(string(text), string(before))
 		if err == nil && (sweptLine.MatchString(said) || strings.Contains(said, "Entering STANDBY")) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("opensm on host %d did not sweep: %v\n%s", m.host, err, said)
+			t.Fatalf("opensm at port %s did not sweep: %v\n%s", m.GUID, err, said)
 		}
 	}
-}
-
-// kill ends opensm without a word, as a host does that loses its power.
-func (m *running) kill() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.process == nil {
-		return
-	}
-	_ = m.process.Process.Kill() // gone already is as good
-	_ = m.process.Wait()
-	m.process = nil
 }
 
 // diags are the real programs, each behind a few lines that have it see the simulated fabric from the first host.

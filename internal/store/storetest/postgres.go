@@ -102,7 +102,7 @@ func Postgres(t *testing.T) string {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGQUIT}
 		return c
 	}
-	fresh := template(t, bin)
+	fresh := filepath.Join(buildDir(), "postgres-"+filepath.Base(filepath.Dir(bin)))
 	if _, err := os.Stat(fresh); err != nil {
 		if out, err := command(t.Context(), "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
 			t.Fatalf("initdb: %v\n%s", err, out)
@@ -135,15 +135,6 @@ func Postgres(t *testing.T) string {
 			t.Fatalf("PostgreSQL does not start:\n%s", text)
 		}
 	}
-}
-
-// template is where an empty database lies, if it does: to copy it is less work than to make one.
-func template(t *testing.T, bin string) string {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(strings.TrimSpace(string(root)), "build", "postgres-"+filepath.Base(filepath.Dir(bin)))
 }
 
 // keepTemplate puts a copy of an empty database there, unless another test was faster.

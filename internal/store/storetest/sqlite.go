@@ -13,17 +13,21 @@ import (
 	"muster/internal/store"
 )
 
-// lay puts an empty database there, if there is none: a copy of one that has all migrations already, which is less work than to
-// make it.
+// buildDir is the tree's folder for what is built: empty databases are kept there, since to copy one is less work than to make it.
+func buildDir() string {
+	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "../../../build")
+}
+
+// lay puts an empty database there, if there is none: a copy of one that has all migrations already.
 func lay(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	_, here, _, known := runtime.Caller(0)
-	migrations, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../migrations/*.sql"))
-	if err != nil || !known || len(migrations) == 0 {
-		return // the test makes its own
+	migrations, err := filepath.Glob(filepath.Join(buildDir(), "../internal/store/migrations/*.sql"))
+	if err != nil || len(migrations) == 0 {
+		t.Fatalf("there are no migrations beside %s: %v", buildDir(), err)
 	}
 	sum := sha256.New()
 	for _, name := range migrations {
@@ -33,7 +37,7 @@ func lay(t *testing.T, path string) {
 		}
 		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
 	}
-	kept := filepath.Join(filepath.Dir(here), "../../../build", fmt.Sprintf("sqlite-%x.db", sum.Sum(nil)[:8]))
+	kept := filepath.Join(buildDir(), fmt.Sprintf("sqlite-%x.db", sum.Sum(nil)[:8]))
 	empty, err := os.ReadFile(kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		empty, err = keepEmpty(t, kept)
