@@ -378,8 +378,8 @@ func (a *API) onPort(ctx context.Context, tx *store.Tx, f store.Fabric, port fab
 
 // portViews are a machine's ports with what was seen of them, and the clusters whose keys they are to have.
 func portViews(ctx context.Context, tx *store.Tx, machine string) ([]MachinePort, error) {
-	all, err := tx.FabricPorts(ctx, "")
-	if err != nil || len(all) == 0 {
+	mine, err := tx.MachinePorts(ctx, machine)
+	if err != nil || len(mine) == 0 {
 		return nil, err
 	}
 	fabrics, err := tx.Fabrics(ctx)
@@ -392,8 +392,8 @@ func portViews(ctx context.Context, tx *store.Tx, machine string) ([]MachinePort
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range all {
-			if s := seen[p.GUID]; p.Fabric == f.ID && p.MachineID == machine {
+		for _, p := range mine {
+			if s := seen[p.GUID]; p.Fabric == f.ID {
 				ports = append(ports, MachinePort{f.Name, p.GUID, s.Answered, some(s.Entries), s.Capacity})
 			}
 		}

@@ -51,6 +51,14 @@ func (o *fabrics) Driver(f store.Fabric) (fabric.Driver, error) {
 	if is, there := o.open[f.ID]; there && is.told == string(told) {
 		return is.driver, nil
 	}
+	driver, err := o.opened(f)
+	if err == nil {
+		o.open[f.ID] = opened{string(told), driver}
+	}
+	return driver, err
+}
+
+func (o *fabrics) opened(f store.Fabric) (fabric.Driver, error) {
 	open, known := openers()[f.Driver]
 	if !known {
 		return nil, fmt.Errorf("there is no driver %q; there are %s", f.Driver, strings.Join(slices.Sorted(maps.Keys(openers())), ", "))
@@ -59,14 +67,12 @@ func (o *fabrics) Driver(f store.Fabric) (fabric.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: %w", f.Driver, err)
 	}
-	o.open[f.ID] = opened{string(told), driver}
 	return driver, nil
 }
 
 // check says what is wrong with what a fabric's driver is told, before there is a row.
 func (o *fabrics) check(f store.Fabric) error {
-	f.ID = "" // nobody looks for it
-	_, err := o.Driver(f)
+	_, err := o.opened(f)
 	return err
 }
 

@@ -266,9 +266,18 @@ func scanPort(r scanner) (FabricPort, error) {
 
 // FabricPorts lists a fabric's ports by GUID; those of all fabrics with "".
 func (tx *Tx) FabricPorts(ctx context.Context, id string) ([]FabricPort, error) {
-	all, err := list(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE ($1 = '' OR p.fabric_id = $1) ORDER BY p.guid`, id)
+	return tx.portsWhere(ctx, `($1 = '' OR p.fabric_id = $1)`, id)
+}
+
+// MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.
+func (tx *Tx) MachinePorts(ctx context.Context, machine string) ([]FabricPort, error) {
+	return tx.portsWhere(ctx, `p.machine_id = $1`, machine)
+}
+
+func (tx *Tx) portsWhere(ctx context.Context, condition, value string) ([]FabricPort, error) {
+	all, err := list(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE `+condition+` ORDER BY p.guid`, value)
 	if err != nil {
-		return nil, fmt.Errorf("list ports of fabric %s: %w", id, err)
+		return nil, fmt.Errorf("list ports of fabrics: %w", err)
 	}
 	return all, nil
 }

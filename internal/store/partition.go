@@ -103,18 +103,13 @@ type joint struct {
 
 // joints are the ports by which a node is on fabrics: those of its machine, or of the devices that it holds of its host.
 func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held []string) ([]joint, error) {
-	all, err := tx.FabricPorts(ctx, "")
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
 	var found []joint
 	if m.Host == "" {
-		for _, p := range all {
-			if p.MachineID == m.ID {
-				found = append(found, joint{p, WholePort, reserved(m.Facts, p.Adapter)})
-			}
+		ports, err := tx.MachinePorts(ctx, m.ID)
+		for _, p := range ports {
+			found = append(found, joint{p, WholePort, reserved(m.Facts, p.Adapter)})
 		}
-		return found, nil
+		return found, err
 	}
 	host, err := tx.Machine(ctx, m.Host)
 	if err != nil {
@@ -136,10 +131,11 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held
 		if err != nil {
 			continue // nobody knows where its ports are
 		}
-		for _, p := range all {
-			if p.Adapter != adapter {
-				continue
-			}
+		ports, err := tx.portsWhere(ctx, `p.adapter = $1`, adapter.String())
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range ports {
 			j := joint{p, SharedPort, reserved(host.Facts, adapter)}
 			switch {
 			case d.Parent == "":
@@ -281,11 +277,48 @@ func (tx *Tx) fits(ctx context.Context, fabricName, machine, partition string, j
 	if err != nil {
 		return fmt.Errorf("count the keys of port %s: %w", j.GUID, err)
 	}
-	const byDefault = 1 // the entry of the default partition
-	if of := capacity - byDefault - j.reserved; capacity > 0 && used >= of {
-		return &TableFull{fabricName, machine, used, of}
+	if full := (table{capacity, used}).full(fabricName, machine, j.reserved); full != nil {
+		return full
 	}
 	return nil
+}
+
+// table is how many keys a port's table takes, 0 if it was never read, and how many partitions it is, or was, in.
+type table struct{ capacity, used int }
+
+// full is nil if the table has room for another key.
+func (t table) full(fabricName, machine string, reserved int) *TableFull {
+	const byDefault = 1 // the entry of the default partition
+	if of := t.capacity - byDefault - reserved; t.capacity > 0 && t.used >= of {
+		return &TableFull{fabricName, machine, t.used, of}
+	}
+	return nil
+}
+
+// tables are those of all fabrics' ports, and which of the ports are members of clusters' partitions, or were not yet seen without their
+// keys.
+func (tx *Tx) tables(ctx context.Context) (tables map[fabric.GUID]table, held map[fabric.GUID]bool, err error) {
+	tables, held = map[fabric.GUID]table{}, map[fabric.GUID]bool{}
+	scan := func(r scanner) (struct{}, error) {
+		var text string
+		var t table
+		var member bool
+		if err := r.Scan(&text, &t.capacity, &t.used, &member); err != nil {
+			return struct{}{}, err
+		}
+		guid, err := fabric.ParseGUID(text)
+		tables[guid], held[guid] = t, member
+		return struct{}{}, err
+	}
+	_, err = list(ctx, tx, scan, `SELECT f.guid, COALESCE(s.capacity, 0),
+			(SELECT COUNT(*) FROM partition p WHERE p.fabric_id = f.fabric_id AND p.open = 1 AND p.wanted = 1)
+			    + (SELECT COUNT(DISTINCT p.id) FROM partition_member m JOIN partition p ON p.id = m.partition_id WHERE m.guid = f.guid AND NOT (p.open = 1 AND p.wanted = 1)),
+			CASE WHEN EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = f.guid AND m.kind IN ('port', 'shared')) THEN 1 ELSE 0 END
+		FROM fabric_port f LEFT JOIN port_seen s ON s.guid = f.guid`)
+	if err != nil {
+		return nil, nil, fmt.Errorf("count the keys of all ports: %w", err)
+	}
+	return tables, held, nil
 }
 
 // Unfit says of machines why no node can come to them for their ports' sake, by ID: a table is full, or a port was not yet seen without
@@ -299,6 +332,10 @@ func (tx *Tx) Unfit(ctx context.Context, machines []Machine) (map[string]string,
 	if err != nil {
 		return nil, err
 	}
+	tables, held, err := tx.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	names := map[string]string{}
 	for _, f := range fabrics {
 		names[f.ID] = f.Name
@@ -307,25 +344,16 @@ func (tx *Tx) Unfit(ctx context.Context, machines []Machine) (map[string]string,
 	for _, m := range machines {
 		of[m.ID] = m
 	}
-	scan := func(r scanner) (guid string, err error) { return guid, r.Scan(&guid) }
-	held, err := list(ctx, tx, scan, `SELECT DISTINCT guid FROM partition_member WHERE kind IN ('port', 'shared')`)
-	if err != nil {
-		return nil, fmt.Errorf("list ports that are members: %w", err)
-	}
 	unfit := map[string]string{}
 	for _, p := range ports {
 		m, known := of[p.MachineID]
-		switch full := (*TableFull)(nil); {
-		case !known || !m.Free():
-		case slices.Contains(held, p.GUID.String()):
+		if !known || !m.Free() {
+			continue
+		}
+		if held[p.GUID] {
 			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster", names[p.Fabric], p.GUID, m.Name)
-		default:
-			err := tx.fits(ctx, names[p.Fabric], m.Name, "", joint{p, WholePort, reserved(m.Facts, p.Adapter)})
-			if errors.As(err, &full) {
-				unfit[m.ID] = full.Error()
-			} else if err != nil {
-				return nil, err
-			}
+		} else if full := tables[p.GUID].full(names[p.Fabric], m.Name, reserved(m.Facts, p.Adapter)); full != nil {
+			unfit[m.ID] = full.Error()
 		}
 	}
 	return unfit, nil

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
@@ -219,4 +221,19 @@ func FuzzParseLines(f *testing.F) {
 			t.Errorf("%q is taken, and is no intent", text)
 		}
 	})
+}
+
+func TestWhatAKilledTrialLeftIsSwept(t *testing.T) {
+	scratch := t.TempDir()
+	for name, age := range map[string]time.Duration{trials + "old": 2 * time.Hour, trials + "new": time.Minute, "other": 2 * time.Hour} {
+		folder, then := filepath.Join(scratch, name), time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(filepath.Join(folder, "in"), 0o700), os.Chtimes(folder, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(scratch)
+	left, err := filepath.Glob(filepath.Join(scratch, "*"))
+	if err != nil || len(left) != 2 {
+		t.Errorf("%v are left: %v", left, err)
+	}
 }

@@ -8,10 +8,24 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"muster/internal/fabric"
 	"muster/internal/fabric/infiniband/ibsim"
 )
+
+// trials is what the names of folders begin with in which files are tried.
+const trials = "preflight-"
+
+// sweep removes what trials left whose process was killed. No trial takes an hour.
+func sweep(scratch string) {
+	left, _ := filepath.Glob(filepath.Join(scratch, trials+"*"))
+	for _, folder := range left {
+		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.RemoveAll(folder) // the next trial looks again
+		}
+	}
+}
 
 // preflight has the real opensm carry a file out on a simulated copy of the fabric, and says what came of it: nil where every
 // port holds what the intent gives it and nothing else, fabric.ErrRefused where one does not. The fabric itself is not touched.
@@ -19,7 +33,8 @@ func preflight(ctx context.Context, scratch string, snapshot, file []byte, i fab
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(scratch, "preflight-")
+	sweep(scratch)
+	folder, err := os.MkdirTemp(scratch, trials+"*")
 	if err != nil {
 		return fmt.Errorf("%w: the file cannot be tried: %w", fabric.ErrRefused, err)
 	}

@@ -40,6 +40,7 @@ CREATE TABLE fabric_port (
 );
 CREATE INDEX fabric_port_fabric ON fabric_port (fabric_id);
 CREATE INDEX fabric_port_machine ON fabric_port (machine_id);
+CREATE INDEX fabric_port_adapter ON fabric_port (adapter);
 
 -- A key is taken for as long as its row is there: until every port that had it was seen without it.
 CREATE TABLE partition (
@@ -74,6 +75,7 @@ CREATE TABLE partition_member (
 );
 CREATE UNIQUE INDEX partition_member_once ON partition_member (partition_id, guid, COALESCE(node_id, ''));
 CREATE UNIQUE INDEX partition_member_sole ON partition_member (guid) WHERE kind IN ('port', 'function'); -- one cluster, ever
+CREATE INDEX partition_member_guid ON partition_member (guid);
 CREATE INDEX partition_member_node ON partition_member (node_id);
 CREATE INDEX partition_member_fabric ON partition_member (fabric_id);
 

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -52,6 +53,7 @@ func Start(folder string, network []byte) (*Simulator, error) {
 	ports := 64*switches + bytes.Count(network, []byte("\n["))
 	s.process = exec.Command("ibsim", "-s", "-N", fmt.Sprint(nodes+16), "-S", fmt.Sprint(switches+1), "-P", fmt.Sprint(ports+256), file)
 	s.process.Dir = folder
+	s.process.SysProcAttr = withUs()
 	s.process.Env = append(os.Environ(), "IBSIM_SOCKNAME="+s.name)
 	var err error
 	if s.console, err = s.process.StdinPipe(); err != nil {
@@ -77,6 +79,11 @@ func Start(folder string, network []byte) (*Simulator, error) {
 		return nil, fmt.Errorf("ibsim did not listen within %s: %s", starting, s.lastWords())
 	}
 	return s, nil
+}
+
+// withUs has a process killed when this one is: a simulator without anybody at its console would compute forever.
+func withUs() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
 // listen reads what the simulator says, so that it never blocks, until it ends.
@@ -134,6 +141,7 @@ func (s *Simulator) Run(ctx context.Context, node, program string, arguments ...
 	}
 	c := exec.CommandContext(ctx, program, arguments...)
 	c.Dir = s.folder
+	c.SysProcAttr = withUs()
 	c.Env = append(os.Environ(), append(environment, "OSM_CACHE_DIR="+s.folder, "OSM_TMP_DIR="+s.folder)...)
 	out, err := c.Output()
 	if ctx.Err() != nil {

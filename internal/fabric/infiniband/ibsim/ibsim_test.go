@@ -1,9 +1,11 @@
 package ibsim
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -64,4 +66,42 @@ func TestASimulatedFabricObeysItsManagerAndItsHosts(t *testing.T) {
 	if _, p, err := c.Port(theirs); err != nil || !reflect.DeepEqual(p.Entries, []fabric.Entry{0x7fff, 0x8001}) {
 		t.Errorf("a host that wrote its own table: %v, %v", p, err)
 	}
+}
+
+// TestASimulatorEndsWithItsProcess kills a process that has a simulator: this test, run again by itself.
+func TestASimulatorEndsWithItsProcess(t *testing.T) {
+	const folder = "MUSTER_TEST_SIMULATOR_IN"
+	if in := os.Getenv(folder); in != "" {
+		s, err := Start(in, []byte(fabrictest.FatTree(4, 2, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("pid", s.process.Process.Pid)
+		select {} // until it is killed
+	}
+	process := exec.Command(os.Args[0], "-test.run", "^TestASimulatorEndsWithItsProcess$")
+	process.Env = append(os.Environ(), folder+"="+t.TempDir())
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "pid %d", &pid)
+	}
+	_ = process.Process.Kill()
+	_ = process.Wait()
+	if pid == 0 {
+		t.Fatal("it said no pid")
+	}
+	for range 100 {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(text) != "ibsim\n" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("ibsim, pid %d, has outlived its process", pid)
 }

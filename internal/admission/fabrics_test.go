@@ -1,0 +1,142 @@
+package admission_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"muster/internal/admission"
+	"muster/internal/fabric"
+	"muster/internal/store"
+)
+
+// wire gives machines a port each on fabric ib0, numbered from 1 in their order, whose tables have room for capacity keys.
+func (d desk) wire(capacity int, machines ...string) {
+	d.Helper()
+	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
+		ctx := d.Context()
+		var ports []store.FabricPort
+		var seen []store.PortSeen
+		for i := range machines {
+			guid := fabric.GUID(i + 1)
+			ports = append(ports, store.FabricPort{GUID: guid, Adapter: guid + 100, Number: 1, Name: "node"})
+			seen = append(seen, store.PortSeen{GUID: guid, Capacity: capacity, Answered: true})
+		}
+		err := errors.Join(tx.AddFabric(ctx, store.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}), tx.PutPorts(ctx, "ib0", ports, ""))
+		for i, m := range machines {
+			err = errors.Join(err, tx.GivePort(ctx, fabric.GUID(i+1), m, false))
+		}
+		return errors.Join(err, tx.SaveSeen(ctx, "ib0", 1, seen))
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// sitePartition puts the site's own partition on ports, which takes an entry of each one's table.
+func (d desk) sitePartition(name string, ports ...fabric.GUID) {
+	d.Helper()
+	members := map[fabric.GUID]fabric.Membership{}
+	for _, p := range ports {
+		members[p] = fabric.Full
+	}
+	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
+		f, err := tx.Fabric(d.Context(), "ib0")
+		if err != nil {
+			return err
+		}
+		return tx.PutSitePartition(d.Context(), f, name, false, members)
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
+	d := newLeafDesk(t, 2, 3)
+	d.wire(4, "a0", "a1", "a2") // three keys beside the default one
+	for i := range 3 {
+		d.sitePartition(fmt.Sprint("site", i), 1, 3)
+	}
+	plan, err := d.plan(cluster("cfd", "nodes: 1"))
+	if err != nil || machinesOf(plan) != "a1" {
+		t.Fatalf("%v: %v", plan, err)
+	}
+	_, err = d.plan(cluster("cfd", "nodes: 2"))
+	refusal(t, err, admission.NoCapacity, "fabric ib0: partition table of machine a0 is full (3 of 3), and 1 other machine like it")
+	d.create(cluster("cfd", "nodes: 1"))
+	_, err = d.plan(cluster("more", "nodes: 1"))
+	refusal(t, err, admission.NoCapacity, "partition table of machine a0 is full")
+}
+
+// TestTheLastEntryGoesToOneOfTwo has two clusters that were both promised the last entry of a machine's table.
+func TestTheLastEntryGoesToOneOfTwo(t *testing.T) {
+	d := newLeafDesk(t, 2, 1)
+	d.wire(3, "a0")
+	d.sitePartition("one", 1)
+	plan, err := d.plan(cluster("cfd", "nodes: 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.sitePartition("two", 1) // after the plan, before it is carried out
+	err = d.db.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := d.CarryOut(t.Context(), tx, plan, "admin", 0)
+		return err
+	})
+	refusal(t, err, admission.NoCapacity, "fabric ib0: partition table of machine a0 is full (2 of 2)")
+}
+
+// TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey has a node that is gone while its machine's port was not read since.
+func TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey(t *testing.T) {
+	d := newLeafDesk(t, 2, 1)
+	d.wire(128, "a0")
+	c := d.create(cluster("cfd", "nodes: 1"))
+	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.LeaveFabrics(t.Context(), nodeOf(t, tx, c, "cpu1").ID) }); err != nil {
+		t.Fatal(err)
+	}
+	lose(t, d, c, "other", "cpu1")
+	refilled := func() (placed []admission.Placed, refused error) {
+		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+			nodes, r, err := d.Refill(t.Context(), tx, c)
+			if placed = nodes; r != nil {
+				refused = r
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return placed, refused
+	}
+	if placed, refused := refilled(); len(placed) != 0 || refused == nil || !strings.Contains(refused.Error(), "was not yet seen without the key of its last cluster") {
+		t.Fatalf("%v: %v", placed, refused)
+	}
+	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+		ports, err := tx.Unclean(t.Context(), "a0")
+		if err != nil || len(ports) != 1 {
+			t.Fatal(ports, err)
+		}
+		return tx.DropMembers(t.Context(), []store.Member{ports[0].Member}) // as who has read the port does
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if placed, refused := refilled(); len(placed) != 1 || refused != nil {
+		t.Errorf("%v: %v", placed, refused)
+	}
+}
+
+func nodeOf(t *testing.T, tx *store.Tx, c store.Cluster, name string) store.Node {
+	t.Helper()
+	nodes, err := tx.Nodes(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	t.Fatalf("cluster %s has no node %s", c.Name, name)
+	return store.Node{}
+}
