@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"muster/internal/admission"
 	"muster/internal/inventory"
+	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
 	"muster/internal/substrate"
@@ -195,6 +197,42 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestAGuestOnItsWayIsNotGivenUp has a guest that its host slows down for as long as it moves, so that its agent does not speak.
+func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s.limitGuests(func(l *lifecycle.Limits) { l.Silence = hush })
+	h := &heart{stage: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
+	s.run(1)
+	h.beat()
+	id, before := s.onHV1()
+	m.mu.Lock()
+	m.broken = substrate.ErrUnderway
+	m.mu.Unlock()
+	s.drain("hv1")
+	slow := before[0]
+	moves := func() *store.Move { return s.machine(slow.Machine).Moves }
+	s.until(id, "on its way", func(store.Cluster, []store.Node) bool { return moves() != nil })
+	h.change(func(n store.Node) speech {
+		if n.ID == slow.ID {
+			return silent
+		}
+		return well
+	})
+	time.Sleep(3 * hush) // several looks at it, each of which would give it up
+	if s.hasSaid("was silent for") || moves() == nil {
+		t.Fatal("it was given up on its way")
+	}
+	m.mu.Lock()
+	m.broken = fmt.Errorf("%w: it never came to an end", substrate.ErrStays)
+	m.mu.Unlock()
+	s.wake(slow.ID)
+	s.until(id, "given up at last", func(store.Cluster, []store.Node) bool { return s.hasSaid("was silent for") })
+	if had := s.between("node.stays", slow.Name); had < hush {
+		t.Errorf("it had %s to speak again after its move", had)
+	}
 }
 
 func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {

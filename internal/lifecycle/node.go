@@ -36,7 +36,7 @@ type nodeView struct {
 	onItsWay *store.Boot                // how far the machine is with this boot; nil if nothing tells
 	ports    []store.NodePort           // by which it is on fabrics, or was until they are seen without its keys
 	keys     map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
-	listened time.Time                  // since then the agents of its place are heard without a gap
+	listened time.Time                  // since then the agents of its place are heard without a gap, and it is not slowed down by a move
 	now      time.Time
 }
 
@@ -144,6 +144,7 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	if n.listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
 		return n, subject{}, err
 	}
+	n.listened = later(n.listened, n.machine.Undisturbed)
 	n.now, err = tx.Now(ctx)
 	who := store.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
 	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err

@@ -211,7 +211,7 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits Lim
 		if !p.FailedAt.IsZero() {
 			failed[who] = true
 		}
-		if failed[who] || now.Sub(later(spoke, listened)) >= limits.Silence/2 {
+		if failed[who] || now.Sub(later(later(spoke, listened), p.Undisturbed)) >= limits.Silence/2 {
 			lost[who] = true
 		}
 	}

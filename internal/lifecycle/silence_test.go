@@ -308,20 +308,20 @@ func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
 		h.look(before["n1"])
 	}
 	h.untilReplaced(id, before, "n1")
-	if had := h.sinceAlarm("n1"); had < hush {
+	if had := h.between("site.alarm", "n1"); had < hush {
 		t.Errorf("n1 had %s to speak again: %q", had, h.failures())
 	}
 }
 
-// sinceAlarm is how long after the end of an alarm a node failed.
-func (s *stage) sinceAlarm(node string) (had time.Duration) {
+// between is how long after the last event of a type a node failed.
+func (s *stage) between(what, node string) (had time.Duration) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
 		var over time.Time
 		for _, e := range events {
 			switch {
-			case e.Type == "site.alarm":
+			case e.Type == what && (e.Node == "" || e.Node == node):
 				over = e.At
 			case e.Node == node && e.Phase == store.Failed:
 				had = e.At.Sub(over)

@@ -43,17 +43,18 @@ func (tx *Tx) ListenedSince(ctx context.Context, place string) (time.Time, error
 
 // Pulse is a node as those see it who ask whether many are lost at once.
 type Pulse struct {
-	Node      string // ID
-	Cluster   string // ID
-	Name      string
-	Role      protocol.Role
-	Place     string
-	Phase     Phase
-	PhaseAt   time.Time
-	SeenAt    time.Time // of its boot; zero: never
-	WellAt    time.Time
-	WellSince time.Time // zero: it is not well
-	FailedAt  time.Time // zero: it has not
+	Node        string // ID
+	Cluster     string // ID
+	Name        string
+	Role        protocol.Role
+	Place       string
+	Phase       Phase
+	PhaseAt     time.Time
+	SeenAt      time.Time // of its boot; zero: never
+	WellAt      time.Time
+	WellSince   time.Time // zero: it is not well
+	FailedAt    time.Time // zero: it has not
+	Undisturbed time.Time // as in Machine
 }
 
 // Pulses lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
@@ -61,14 +62,14 @@ type Pulse struct {
 func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([]Pulse, error) {
 	scan := func(r scanner) (Pulse, error) {
 		var p Pulse
-		var at, seen, well, since, failed int64
-		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed)
-		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt = instant(at), instant(seen), instant(well), instant(since), instant(failed)
+		var at, seen, well, since, failed, undisturbed int64
+		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed, &undisturbed)
+		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = instant(at), instant(seen), instant(well), instant(since), instant(failed), instant(undisturbed)
 		return p, err
 	}
 	pulses, err := list(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
 			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
-			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at
+			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at, `+undisturbed+`
 		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
 		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining') AND n.sleeps = 0
 			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (

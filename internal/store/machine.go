@@ -34,6 +34,7 @@ type Machine struct {
 	HostName    string             // of a guest
 	Holding     *placement.Holding // what a guest has of its host; nil of others, and once it has left
 	Moves       *Move              // of a guest that is on its way to another host
+	Undisturbed time.Time          // since when a guest is not on its way to another host; now, if it is
 	Drains      bool               // of a hypervisor: its guests are to go elsewhere, so that it can leave service
 }
 
@@ -64,8 +65,11 @@ func (m Machine) Turned() bool { return m.Hosts && m.Network != "" }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
-	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, m.drains,
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, ` + undisturbed + `, m.drains,
 	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
+
+// undisturbed is since when a guest's host does not slow it down for the sake of a move.
+const undisturbed = `CASE WHEN m.to_host_id IS NULL THEN m.moves_at ELSE now_ms() END`
 
 const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id
 	LEFT JOIN machine h ON h.id = m.host_id LEFT JOIN machine t ON t.id = m.to_host_id `
@@ -74,14 +78,15 @@ func scanMachine(r scanner) (Machine, error) {
 	var m Machine
 	var facts, macs, ports, power, release, holding, next string
 	var moves Move
-	var at, inspected, booted, left int64
+	var at, inspected, booted, left, undisturbed int64
 	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
 		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
-		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &left, &m.Drains}
+		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
 	}
 	m.PhaseAt, m.BootAt = instant(at), instant(booted)
+	m.Undisturbed = instant(undisturbed)
 	m.ToInspect = m.Inspections > inspected
 	release, holding = cmp.Or(release, "null"), cmp.Or(holding, "null")
 	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs), json.Unmarshal([]byte(ports), &m.Ports),

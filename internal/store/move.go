@@ -35,7 +35,7 @@ func (tx *Tx) StartMove(ctx context.Context, g Guest) error {
 // EndMove makes a guest one of the host that it has moved to: all that it held of its old one is free.
 func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
 	for _, statement := range []string{
-		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_holding = '' WHERE id = $1`,
+		`UPDATE machine SET host_id = $2, to_host_id = NULL, to_holding = '', moves_at = now_ms() WHERE id = $1`,
 		`UPDATE node SET host_id = $2, leaf = '' WHERE machine_id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, g.ID, g.Machine.Host); err != nil {
@@ -56,7 +56,7 @@ func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
 func (tx *Tx) CallOffMove(ctx context.Context, guest string) error {
 	for _, statement := range []string{
 		`DELETE FROM held WHERE guest_id = $1 AND host_id = (SELECT to_host_id FROM machine WHERE id = $1)`,
-		`UPDATE machine SET to_host_id = NULL, to_holding = '' WHERE id = $1`,
+		`UPDATE machine SET to_host_id = NULL, to_holding = '', moves_at = now_ms() WHERE id = $1`,
 	} {
 		if _, err := tx.exec(ctx, statement, guest); err != nil {
 			return fmt.Errorf("call the move of guest %s off: %w", guest, err)
