@@ -3,9 +3,7 @@ package fabric
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,39 +21,12 @@ import (
 const hosts = 8
 
 func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("fabrics are not tried from the command line: the controller needs root")
-	}
-	folder, err := os.MkdirTemp("", "muster-fabric-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	r := &rig.Rig{TB: t, Binary: filepath.Join(folder, "muster"), Data: filepath.Join(folder, "data")}
-	build := exec.Command("go", "build", "-o", r.Binary, "muster/cmd/muster")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	manager := start(t, folder)
-	if err := os.Mkdir(r.Data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	r.Start()
-
-	r.Run("fabric", "add", "ib0", "--driver", "opensm", "--manager", manager.GUID.String(), "--config", "partitions="+manager.File, "--config", "log="+manager.Logs, "--config", "signal="+manager.Signal)
+	r, _ := withFabric(t)
 	if again := r.Muster("fabric", "add", "ib0", "--manager", "0x1"); again.Code != 5 || !strings.Contains(again.Err, "exists") {
 		t.Errorf("a second one of the name: exit %d\n%s", again.Code, again.Err)
 	}
 	if wrong := r.Muster("fabric", "add", "ib1", "--driver", "sm", "--manager", "0x1"); wrong.Code != 2 || !strings.Contains(wrong.Err, "there are opensm, ufm") {
 		t.Errorf("an unknown driver: exit %d\n%s", wrong.Code, wrong.Err)
-	}
-	snapshot := filepath.Join(folder, "snapshot.txt")
-	if err := os.WriteFile(snapshot, []byte(fabrictest.FatTree(hosts, 4, 2)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if said := r.Muster("fabric", "import", "ib0", snapshot); !strings.Contains(said.Out+said.Err, fmt.Sprintf("%d ports", hosts)) {
-		t.Errorf("%+v", said)
 	}
 	storage := fabrictest.HostPort(1)
 	began := time.Now()
@@ -83,20 +54,147 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	r.Run("fabric", "remove", "ib0")
 }
 
-// start runs a simulated fabric and an opensm on its first host; from here on programs of this process see it from there.
-func start(t *testing.T, folder string) *opensmtest.Manager {
+// TestClustersHaveKeysOfTheirOwn is a user's whole way: clusters on machines whose ports are on a fabric, each with a key of its own in
+// its ports' tables; a tenant who writes another's key into his own port loses his node; and no table holds a key of a cluster that has
+// been deleted.
+func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
+	r, simulator := withFabric(t)
+	const machines = 5
+	r.Run("machines", "add", "--local", fmt.Sprint(machines), "--wait")
+	port := map[string]fabric.GUID{} // by machine
+	for i := range machines {
+		machine := fmt.Sprintf("local-%d", i+1)
+		port[machine] = fabrictest.HostPort(i + 1)
+		r.Run("fabric", "assign", "ib0", port[machine].String(), machine)
+	}
+	table := func(machine string) []fabric.Entry { return read(t, simulator, port[machine]) }
+
+	clusters := map[string]api.Cluster{}
+	for _, name := range []string{"air", "ice"} {
+		began := time.Now()
+		r.Run("create", "-f", r.File(name+".yaml", "name: "+name+"\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait", "--timeout", "2m")
+		t.Logf("cluster %s was ready after %s", name, time.Since(began).Round(time.Millisecond))
+		var c api.Cluster
+		r.Get(&c, "get", name)
+		clusters[name] = c
+		if len(c.Keys) != 1 || c.Keys[0].Fabric != "ib0" {
+			t.Fatalf("cluster %s has keys %+v", name, c.Keys)
+		}
+		for _, n := range c.Nodes {
+			if got, want := table(n.Machine), []fabric.Entry{0x7fff, c.Keys[0].Key.In(fabric.Full)}; !slices.Equal(got, want) {
+				t.Errorf("%s/%s on %s: its port holds %v, not %v", name, n.Name, n.Machine, got, want)
+			}
+		}
+	}
+	air, ice := clusters["air"], clusters["ice"]
+	if air.Keys[0].Key == ice.Keys[0].Key {
+		t.Fatalf("both have key %s", air.Keys[0].Key)
+	}
+	t.Log("\n" + r.Run("fabric", "get", "ib0"))
+
+	// Root on a node of air writes ice's key into its own port.
+	thief := air.Nodes[1]
+	write(t, simulator, port[thief.Machine], ice.Keys[0].Key.In(fabric.Full))
+	began := time.Now()
+	r.Eventually(time.Minute, "the thief's machine is set apart", func() bool {
+		var m api.Machine
+		r.Get(&m, "machines", "get", thief.Machine)
+		return m.Phase == store.Quarantined
+	})
+	t.Logf("%s was set apart %s after it held another's key", thief.Machine, time.Since(began).Round(100*time.Millisecond))
+	r.Eventually(2*time.Minute, "its node is replaced, on another machine", func() bool {
+		var c api.Cluster
+		r.Get(&c, "get", "air")
+		return c.Phase == store.Ready && len(c.Nodes) == 2 && c.Nodes[1].Machine != thief.Machine
+	})
+	var now api.Cluster
+	if r.Get(&now, "get", "ice"); now.Phase != store.Ready || now.Nodes[1].ID != ice.Nodes[1].ID {
+		t.Errorf("the other cluster has not stayed as it was: %+v", now)
+	}
+	for _, name := range []string{"air", "ice"} {
+		r.Run("delete", name, "--wait", "--timeout", "2m")
+	}
+	for machine := range port {
+		if got := table(machine); !slices.Equal(got, []fabric.Entry{0x7fff}) {
+			t.Errorf("no cluster is there, and the port of %s holds %v", machine, got)
+		}
+	}
+	var f api.Fabric
+	r.Eventually(time.Minute, "all keys are free", func() bool {
+		r.Get(&f, "fabric", "get", "ib0")
+		return len(f.Partitions) == 0 && f.Phase == store.Ready
+	})
+	t.Log("\n" + r.Run("events"))
+}
+
+// withFabric is a controller that keeps fabric ib0, a simulated one with a real opensm on its first host.
+func withFabric(t *testing.T) (*rig.Rig, *ibsim.Simulator) {
 	t.Helper()
-	simulator, err := ibsim.Start(folder, []byte(fabrictest.FatTree(hosts, 4, 2)))
+	r := rig.New(t, "")
+	folder := t.TempDir()
+	snapshot := fabrictest.FatTree(hosts, 4, 2)
+	simulator, err := ibsim.Start(folder, []byte(snapshot))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	m := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
-	m.Start(t)
-	for _, setting := range m.Environment {
-		name, value, _ := strings.Cut(setting, "=")
-		t.Setenv(name, value)
+	manager := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	manager.Start(t)
+	t.Setenv("PATH", opensmtest.Programs(t, folder, manager.Environment))
+	r.Start()
+	r.Run("fabric", "add", "ib0", "--driver", "opensm", "--manager", manager.GUID.String(),
+		"--config", "partitions="+manager.File, "--config", "log="+manager.Logs, "--config", "signal="+manager.Signal)
+	said := r.Muster("fabric", "import", "ib0", r.File("snapshot.txt", snapshot))
+	if said.Code != 0 || !strings.Contains(said.Out+said.Err, fmt.Sprintf("%d ports", hosts)) {
+		t.Fatalf("%+v", said)
 	}
-	t.Chdir(folder)
-	return m
+	return r, simulator
+}
+
+// read is the table of a port, as it stands on the fabric.
+func read(t *testing.T, s *ibsim.Simulator, port fabric.GUID) []fabric.Entry {
+	t.Helper()
+	var entries []fabric.Entry
+	at(t, s, port, func(c *ibsim.Client, lid uint16) {
+		_, p, err := c.Port(lid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = slices.Sorted(slices.Values(p.Entries))
+	})
+	return entries
+}
+
+// write adds a key to the table of a port, as root on its host can.
+func write(t *testing.T, s *ibsim.Simulator, port fabric.GUID, key fabric.Entry) {
+	t.Helper()
+	at(t, s, port, func(c *ibsim.Client, lid uint16) {
+		slots, err := c.Block(lid, 0)
+		free := slices.Index(slots, 0)
+		if err != nil || free < 0 {
+			t.Fatal(slots, err)
+		}
+		slots[free] = key
+		if err := c.SetBlock(lid, 0, slots); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// at finds a port by asking all.
+func at(t *testing.T, s *ibsim.Simulator, port fabric.GUID, do func(*ibsim.Client, uint16)) {
+	t.Helper()
+	c, err := s.Connect(fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(0))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Patience = time.Second
+	for lid := range uint16(2 * hosts) {
+		if who, _, err := c.Port(lid + 1); err == nil && who == port {
+			do(c, lid+1)
+			return
+		}
+	}
+	t.Fatalf("port %s is nowhere", port)
 }

@@ -129,27 +129,74 @@ func TestNobodyHearsAnotherWhileClustersComeAndGoAndThingsFail(t *testing.T) {
 	}
 }
 
-func TestAStandbyManagerThatTakesOverHasTheFile(t *testing.T) {
+// TestAStandbyManagerTakesOver kills the manager in charge, changes what is wanted, and has the old one come back. All the time no port
+// holds what it is not meant to.
+func TestAStandbyManagerTakesOver(t *testing.T) {
 	r := newRig(t, 8, 8, 1, 2)
-	i := three()
-	i.Managers = ports(0, 2)
-	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full, fabrictest.HostPort(7): fabric.Full}
-	settle(t, r, i, "two managers") // of which one may take over from the other while they are told
-	master, err := r.driver.Eyes.Master(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	standby := r.managers[1-slices.IndexFunc(r.managers, func(m *running) bool { return m.manager.GUID == master })]
-	file, copied, err := standby.manager.Files(t.Context())
-	if err != nil || string(file) != string(Render(i)) || string(copied) != string(file) {
+	before := threeBesideTwo()
+	settle(t, r, before, "two managers") // of which one may take over from the other while they are told
+	master, standby := r.inCharge(t)
+	if file, copied, err := standby.manager.Files(t.Context()); err != nil || string(file) != string(Render(before)) || string(copied) != string(file) {
 		t.Errorf("the standby one has %q: %v", file, err)
 	}
-	// A manager that nobody tells is in charge: nothing is changed, since it would do what its own file says.
-	r.driver.Managers = slices.DeleteFunc(slices.Clone(r.driver.Managers), func(m Manager) bool { return m.Port() == master })
+	takesOver := func(who *running, allowed ...fabric.Intent) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if seen, err := r.driver.Observe(t.Context()); err == nil {
+				if err := fabrictest.Trespass(seen, allowed...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if port, err := r.driver.Eyes.Master(t.Context()); err == nil && port == who.manager.GUID {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("manager %s did not take over", who.manager.GUID)
+			}
+		}
+	}
+	master.Kill()
+	takesOver(standby, before)
+	after := before
+	after.Partitions = after.Partitions[1:] // the first tenant goes
+	settle(t, r, after, "the standby one is in charge")
+	master.start(t)
+	takesOver(master, after)
+	settle(t, r, after, "the old one is back")
+}
+
+func TestAManagerThatNobodyTellsIsNotServed(t *testing.T) {
+	r := newRig(t, 8, 8, 1, 2)
+	i := threeBesideTwo()
+	settle(t, r, i, "two managers")
+	master, standby := r.inCharge(t)
+	// It would do what its own file says.
+	r.driver.Managers = slices.DeleteFunc(slices.Clone(r.driver.Managers), func(m Manager) bool { return m.Port() == master.manager.GUID })
 	i.Managers = []fabric.GUID{standby.manager.GUID}
 	if err := r.driver.Apply(t.Context(), i); !errors.Is(err, fabric.ErrRefused) {
 		t.Errorf("a stranger is in charge: %v", err)
 	}
+}
+
+// threeBesideTwo are three tenants on a fabric with managers on its first two hosts.
+func threeBesideTwo() fabric.Intent {
+	i := three()
+	i.Managers = ports(0, 2)
+	i.Partitions[0].Members = map[fabric.GUID]fabric.Membership{fabrictest.HostPort(2): fabric.Full, fabrictest.HostPort(7): fabric.Full}
+	return i
+}
+
+// inCharge is the manager of two that is in charge, and the other one.
+func (r *rig) inCharge(t *testing.T) (master, standby *running) {
+	t.Helper()
+	port, err := r.driver.Eyes.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.managers[0].manager.GUID == port {
+		return r.managers[0], r.managers[1]
+	}
+	return r.managers[1], r.managers[0]
 }
 
 func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {

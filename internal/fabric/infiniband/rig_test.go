@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,28 +85,14 @@ func (m *running) start(t *testing.T) {
 	}
 }
 
-// diags are the real programs, each behind a few lines that have it see the simulated fabric from the first host.
+// diags are the real programs, which see the simulated fabric from the first host.
 func (r *rig) diags(t *testing.T) Diags {
 	t.Helper()
 	environment, err := r.Environment(node(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := filepath.Join(r.folder, "bin")
-	if err := os.Mkdir(programs, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, program := range []string{"ibnetdiscover", "smpquery", "sminfo"} {
-		real, err := exec.LookPath(program)
-		if err != nil {
-			t.Fatalf("%s is not there; scripts/setup.sh installs it: %v", program, err)
-		}
-		script := fmt.Sprintf("#!/bin/sh\ncd %s && %s exec %s \"$@\"\n", r.folder, strings.Join(environment, " "), real)
-		if err := os.WriteFile(filepath.Join(programs, program), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return Diags{Shell: Shell{"env", "PATH=" + programs + ":" + os.Getenv("PATH"), "sh", "-s"}}
+	return Diags{Shell: Shell{"env", "PATH=" + opensmtest.Programs(t, r.folder, environment), "sh", "-s"}}
 }
 
 // fast reads tables by the simulator's own words, in one process: for many steps on many ports.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +18,9 @@ import (
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/fabric/infiniband/ibsim"
 )
+
+// soon makes a manager on standby take over a second after the one in charge has gone, instead of forty (opensm's man page).
+const soon = "sminfo_polling_timeout 250\npolling_retry_number 4\n"
 
 // Manager is a real opensm on a host of a simulated fabrictest.FatTree.
 type Manager struct {
@@ -48,7 +52,7 @@ func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, pa
 		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")", Environment: environment, folder: folder, priority: priority,
 	}
 	m.write(t, m.File, partitions)
-	m.write(t, filepath.Join(folder, "opensm.conf"), []byte("force_log_flush TRUE\n"))
+	m.write(t, filepath.Join(folder, "opensm.conf"), []byte("force_log_flush TRUE\n"+soon))
 	t.Cleanup(m.Kill)
 	return m
 }
@@ -58,6 +62,27 @@ func (m *Manager) write(t *testing.T, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Programs are infiniband-diags' real ones, each behind a few lines that have it see a simulated fabric. It returns a path of commands in
+// which they come first.
+func Programs(t *testing.T, folder string, environment []string) string {
+	t.Helper()
+	programs := filepath.Join(folder, "bin")
+	if err := os.Mkdir(programs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"ibnetdiscover", "smpquery", "sminfo"} {
+		real, err := exec.LookPath(program)
+		if err != nil {
+			t.Fatalf("%s is not there; scripts/setup.sh installs it: %v", program, err)
+		}
+		script := fmt.Sprintf("#!/bin/sh\ncd %s && %s exec %s \"$@\"\n", folder, strings.Join(environment, " "), real)
+		if err := os.WriteFile(filepath.Join(programs, program), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return programs + ":" + os.Getenv("PATH")
 }
 
 // Start runs it. It has not swept the fabric yet when Start returns.
