@@ -93,9 +93,12 @@ type fabricOutput struct{ Body Fabric }
 
 // FabricPortRef is a port in a path.
 type FabricPortRef struct {
-	Fabric string      `path:"fabric" doc:"name" maxLength:"32"`
-	Port   fabric.GUID `path:"port" doc:"GUID"`
+	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
+	Port   guid   `path:"port" doc:"GUID"`
 }
+
+// guid is one in a path, where whatever is a number to Go would be read in decimal.
+type guid struct{ fabric.GUID }
 
 // FabricPartitionRef is a partition of the site's own in a path.
 type FabricPartitionRef struct {
@@ -336,7 +339,7 @@ func (a *API) assignPort(ctx context.Context, in *struct {
 	}
 }) (*fabricOutput, error) {
 	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is that of machine %s", in.Port, in.Body.Machine), func(tx *store.Tx, f store.Fabric) error {
-		if err := a.onPort(ctx, tx, f, in.Port); err != nil {
+		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}
 		id := ""
@@ -353,16 +356,16 @@ func (a *API) assignPort(ctx context.Context, in *struct {
 			}
 			id = m.ID
 		}
-		return tx.GivePort(ctx, in.Port, id, id != "")
+		return tx.GivePort(ctx, in.Port.GUID, id, id != "")
 	})
 }
 
 func (a *API) forgetPort(ctx context.Context, in *FabricPortRef) (*struct{}, error) {
 	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is forgotten", in.Port), func(tx *store.Tx, f store.Fabric) error {
-		if err := a.onPort(ctx, tx, f, in.Port); err != nil {
+		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}
-		return tx.ForgetPort(ctx, in.Port)
+		return tx.ForgetPort(ctx, in.Port.GUID)
 	})
 	return nil, err
 }

@@ -46,11 +46,18 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	t.Log("\n" + r.Run("fabric", "get", "ib0"))
+	r.Run("fabric", "forget", "ib0", fabrictest.HostPort(hosts-1).String())
 	r.Run("fabric", "infra", "remove", "ib0", "storage")
 	r.Eventually(time.Minute, "its key is free", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		return len(f.Partitions) == 0
 	})
+	if len(f.Ports) != hosts-1 {
+		t.Errorf("%d ports are known, of which one was forgotten", len(f.Ports))
+	}
+	if wrong := r.Muster("fabric", "forget", "ib0", "0x12"); wrong.Code == 0 || !strings.Contains(wrong.Err, "port") {
+		t.Errorf("a port that is none: exit %d\n%s", wrong.Code, wrong.Err)
+	}
 	r.Run("fabric", "remove", "ib0")
 }
 
