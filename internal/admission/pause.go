@@ -63,7 +63,7 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	wanted := c
 	wanted.Desired = store.Present
 	shape := shapeOf(wanted, nodes)
-	missing := shape.missing
+	var missing []member
 	plan.release = shape.release
 	for _, n := range shape.release { // the cluster's file has changed while they slept
 		plan.Release = append(plan.Release, n.Name)
@@ -73,7 +73,8 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
 		}
 	}
-	return plan, a.place(ctx, tx, plan, missing)
+	// Those that sleep can wake on one host each, and come first there.
+	return plan, a.place(ctx, tx, plan, append(missing, shape.missing...))
 }
 
 // noBed says that the host on which a node sleeps cannot have it now. No other can: its memory is there.

@@ -175,9 +175,18 @@ func (h *fakeHost) make(ctx context.Context, g protocol.HostedGuest) {
 		done.Refused = h.refuse(g)
 	}
 	if err == nil && done.Refused == "" {
-		err = h.world.Ensure(ctx, n)
+		switch g.Do {
+		case protocol.DoRun:
+			err = h.world.Ensure(ctx, n)
+		case protocol.DoSleep:
+			done.Bytes, err = h.world.Sleep(ctx, n.Ref, "")
+		case protocol.DoWake:
+			err = h.world.Wake(ctx, n, "")
+		}
 	}
-	if err != nil {
+	if errors.Is(err, substrate.ErrEnded) {
+		done.Gone = err.Error()
+	} else if err != nil {
 		done.Failed = err.Error()
 	}
 	h.mu.Lock()
@@ -195,7 +204,7 @@ func (h *fakeHost) report(ctx context.Context) protocol.HostReport {
 		seen, _ := h.world.Observe(ctx, ref)
 		s, _ := remote.State(ref, seen)
 		if done := h.tried[ref.Node]; done.Boot == s.Boot {
-			s.Try, s.Failed = done.Try, done.Failed
+			s.Try, s.Bytes, s.Refused, s.Gone, s.Failed = done.Try, done.Bytes, done.Refused, done.Gone, done.Failed
 		}
 		if h.busy[ref.Node] {
 			s.Doing = "makes it"

@@ -127,6 +127,7 @@ func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Gr
 	ground.Away = remote.NewMover(remote.MoverConfig{
 		Journeys: journeys{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience, Limit: ground.Limits.Move,
 	})
+	ground.AwaySleeper = restRoutes{elsewhere, k.local.Introduce}
 	ground.Substrate = guestRoutes{k.db, ground.Substrate, elsewhere, k.local.Introduce}
 	return ground, err
 }

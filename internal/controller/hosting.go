@@ -100,7 +100,8 @@ func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, ho
 		return e, "", err
 	}
 	e = remote.Entry{
-		Node: substrate.Ref{Cluster: g.Guest.Cluster, Node: node, Boot: g.Guest.Boot}, Host: g.HostName, Wanted: g.Wanted, Try: g.Guest.Try,
+		Node: substrate.Ref{Cluster: g.Guest.Cluster, Node: node, Boot: g.Guest.Boot}, Host: g.HostName, Wanted: g.Wanted,
+		Do: g.Guest.Do, Try: g.Guest.Try, Again: g.Guest.Again,
 	}
 	seen, err := tx.HostSeen(ctx, g.HostID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -145,7 +146,7 @@ func silentFor(ctx context.Context, tx *store.Tx, host string, seen store.HostSe
 	return now.Sub(seen.At), err
 }
 
-func (l hostingLedger) Want(ctx context.Context, n substrate.Node, keep func(remote.Entry) (bool, error)) error {
+func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(remote.Entry) (bool, error)) error {
 	g, err := remote.Guest(n)
 	if err != nil {
 		return err
@@ -163,9 +164,49 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, keep func(rem
 		if err != nil || kept {
 			return err
 		}
-		g.Try = e.Try + 1
-		return tx.HoldGuest(ctx, m.Host, g)
+		return tx.HoldGuest(ctx, m.Host, nextTry(g, e, do))
 	})
+}
+
+func (l hostingLedger) Lull(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error {
+		e, host, err := entryOf(ctx, tx, r.Node)
+		if err != nil {
+			return err
+		}
+		kept, err := keep(e)
+		if err != nil || kept {
+			return err
+		}
+		held, err := tx.HostedNode(ctx, r.Node)
+		if err != nil {
+			return err
+		}
+		return tx.HoldGuest(ctx, host, nextTry(held.Guest, e, protocol.DoSleep))
+	})
+}
+
+// nextTry is a guest that is asked to do something once more, or for the first time.
+func nextTry(g protocol.HostedGuest, before remote.Entry, do protocol.HostedDo) protocol.HostedGuest {
+	g.Try, g.Do, g.Again = before.Try+1, do, 0
+	if before.Do == do && before.Node.Boot == g.Boot {
+		g.Again = before.Again + 1
+	}
+	return g
+}
+
+// restRoutes are the guests elsewhere that sleep.
+type restRoutes struct {
+	substrate.Sleeper
+	introduce func(cluster string, address netip.Addr) error // at the cluster's gateway, here
+}
+
+// Wake introduces the guest first, as guestRoutes.Ensure does.
+func (r restRoutes) Wake(ctx context.Context, n substrate.Node, host string) error {
+	if err := r.introduce(n.Cluster, n.Address.Addr()); err != nil {
+		return err
+	}
+	return r.Sleeper.Wake(ctx, n, host)
 }
 
 func (l hostingLedger) Unwant(ctx context.Context, node string, upTo int64) error {

@@ -28,13 +28,15 @@ type Keeper interface {
 const hostLooks = 10 * time.Second
 
 // heardFactor is how many times longer than a host's agent may be silent while its guests are heard: then it is the agent that
-// ails, and to switch the machine off would end nodes that work.
+// ails, and to switch the machine off would end nodes that work. So it is while guests sleep there: that would end them, and nobody waits
+// for them now.
 const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.
 type hostView struct {
 	seen     *store.HostSeen // nil: its agent is not there
 	heard    bool            // some guest on it was heard lately
+	sleeps   bool            // some guest on it sleeps
 	left     time.Time       // when its last guest left; zero: none ever has
 	listened time.Time       // since then agents of its network are heard without a gap
 	alarmed  bool            // too much is, or was, silent there at once to believe it of each
@@ -67,6 +69,9 @@ func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hos
 		if h.crowd, err = w.crowd(ctx, tx, m.Network, limits); err != nil {
 			return h, err
 		}
+	}
+	if h.sleeps, err = tx.SleepsOn(ctx, m.ID); err != nil {
+		return h, err
 	}
 	h.heard, err = tx.GuestsHeard(ctx, m.ID, limits.Silence/2)
 	return h, err
@@ -153,7 +158,7 @@ func (w World) hostStays(m machineView) Outcome {
 		return m.suspectHost("is no hypervisor any more")
 	}
 	silence := limits.Silence
-	if m.host.heard {
+	if m.host.heard || m.host.sleeps {
 		silence *= heardFactor
 	}
 	spoke := later(m.host.seen.At, m.host.listened)

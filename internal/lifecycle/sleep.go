@@ -34,10 +34,15 @@ func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (ne
 		if err != nil {
 			return "", "", err
 		}
-		sleeper := w.Grounds[m.Substrate].Sleeper
-		switch {
-		case m.Host == "":
+		if m.Host == "" {
 			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
+		}
+		host, err := tx.Machine(ctx, m.Host)
+		if err != nil {
+			return "", "", err
+		}
+		sleeper := sleeperAt(w.Grounds[m.Substrate], host)
+		switch {
 		case sleeper == nil || !sleeper.Rests(m.HostName):
 			return fmt.Sprintf("node %s is on %s, whose guests cannot sleep", n.Name, m.HostName), "", nil
 		case m.Holding != nil && len(m.Holding.Devices) > 0:
@@ -93,10 +98,18 @@ func (w World) orSleeps(handle func(context.Context, nodeView) Outcome) func(con
 	}
 }
 
+// sleeperAt is what puts the guests of a host to sleep; nil if nothing does.
+func sleeperAt(ground Ground, host store.Machine) substrate.Sleeper {
+	if host.Turned() {
+		return ground.AwaySleeper
+	}
+	return ground.Sleeper
+}
+
 // sleeper is what puts the node to sleep and wakes it. Another controller, on a host that holds guests, may have begun it, and
 // this one have none.
 func (w World) sleeper(n nodeView) (substrate.Sleeper, error) {
-	sleeper := w.ground(n).Sleeper
+	sleeper := sleeperAt(w.ground(n), n.host)
 	if sleeper == nil || !sleeper.Rests(n.host.Name) {
 		return nil, fmt.Errorf("this controller does not reach the guests of %s", n.host.Name)
 	}
@@ -105,12 +118,22 @@ func (w World) sleeper(n nodeView) (substrate.Sleeper, error) {
 
 // fallAsleep writes a node's memory to disk.
 func (w World) fallAsleep(ctx context.Context, n nodeView) Outcome {
+	if apart := n.apart(); apart != "" {
+		return n.fail("%s", apart).because(CauseMachine)
+	}
 	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
 	defer cancel()
 	var bytes int64
 	sleeper, err := w.sleeper(n)
 	if err == nil {
 		bytes, err = sleeper.Sleep(limited, n.ref(), n.host.Name)
+	}
+	if errors.Is(err, substrate.ErrUnderway) { // it goes on without this handler, and a report wakes the next
+		limit := w.ground(n).Limits.Move
+		if n.cluster.Phase != store.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
+			return waitFor(nodeLooks, "falls asleep: %v", err)
+		}
+		err = fmt.Errorf("%w: its memory was not written within %s (%v)", substrate.ErrRefused, limit, err)
 	}
 	final := errors.Is(err, substrate.ErrNoRoom) || errors.Is(err, substrate.ErrRefused) || errors.Is(err, substrate.ErrEnded)
 	switch {
@@ -130,14 +153,41 @@ func (w World) fallAsleep(ctx context.Context, n nodeView) Outcome {
 
 // nodeAsleep sleeps until its cluster is wanted again, and admission has found it a part of its host.
 func (n nodeView) nodeAsleep() Outcome {
-	if n.cluster.Desired != store.Present {
+	lost := n.memoryLost()
+	switch {
+	case lost != "" && n.cluster.Desired == store.Present:
+		return n.fail("cannot wake: %s", lost).because(CauseMachine)
+	case lost != "":
+		return waitFor(time.Millisecond, "%s", lost).with(func(ctx context.Context, tx *store.Tx) error {
+			n.tell(tx, "node.lost", fmt.Sprintf("what it had in memory is lost, and it is replaced when its cluster is resumed: %s", lost))
+			tx.Wake(store.ClusterKind, n.Cluster)
+			return tx.WantNodeAbsent(ctx, n.ID, store.AtOnce)
+		})
+	case n.cluster.Desired != store.Present:
 		return rest()
 	}
 	return n.next(store.Booting, "wakes on %s", n.host.Name)
 }
 
+// memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or is no
+// hypervisor any more, is switched off, and its disk erased.
+func (n nodeView) memoryLost() string {
+	switch h := n.host; {
+	case !h.Turned():
+		return ""
+	case h.Suspect != "":
+		return fmt.Sprintf("its host %s is set apart: %s", h.Name, h.Suspect)
+	case h.Phase != store.InUse:
+		return fmt.Sprintf("its host %s is %s", h.Name, h.Phase)
+	}
+	return ""
+}
+
 // wakeUp lets a node run on that slept.
 func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
+	if lost := n.memoryLost(); lost != "" {
+		return n.fail("cannot wake: %s", lost).because(CauseMachine)
+	}
 	sleeper, err := w.sleeper(n)
 	if err != nil {
 		return retry(err)
@@ -153,6 +203,8 @@ func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
 	defer cancel()
 	err = sleeper.Wake(limited, described, n.host.Name)
 	switch {
+	case errors.Is(err, substrate.ErrUnderway): // as when it falls asleep
+		return waitFor(nodeLooks, "wakes on %s: %v", n.host.Name, err)
 	case errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrEnded):
 		return n.fail("it cannot wake on %s: %v", n.host.Name, err).because(CauseMachine)
 	case err != nil:

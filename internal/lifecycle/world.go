@@ -45,13 +45,16 @@ type Inspected struct {
 type Ground struct {
 	Substrate substrate.Substrate
 	Mover     substrate.Mover   // nil: nodes stay where they are
-	Away      substrate.Mover   // of guests whose hosts are machines of their own; nil: they stay there
 	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
 	Inspector Inspector
 	Keeper    Keeper   // makes its machines hypervisors; nil: they are none
 	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
 	Limits    Limits
-	Emulated  Limits // of guests whose host, a machine of its own, can only emulate them
+	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil: they cannot; and
+	// their limits where their host can only emulate them.
+	Away        substrate.Mover
+	AwaySleeper substrate.Sleeper
+	Emulated    Limits
 }
 
 // World is what handlers act on.

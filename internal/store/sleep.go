@@ -50,6 +50,15 @@ func (tx *Tx) Rouse(ctx context.Context, id string) error {
 	return nil
 }
 
+// SleepsOn says whether a node sleeps on a hypervisor.
+func (tx *Tx) SleepsOn(ctx context.Context, host string) (sleeps bool, err error) {
+	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending', 'booting'))`, host).Scan(&sleeps)
+	if err != nil {
+		return false, fmt.Errorf("look whether nodes sleep on hypervisor %s: %w", host, err)
+	}
+	return sleeps, nil
+}
+
 // WokeUp notes that a node that slept runs on.
 func (tx *Tx) WokeUp(ctx context.Context, id string) error {
 	if _, err := tx.exec(ctx, `UPDATE node SET sleeps = 0 WHERE id = $1`, id); err != nil {

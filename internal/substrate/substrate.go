@@ -23,7 +23,7 @@ var ErrStale = errors.New("an older boot of this node")
 // node had better come elsewhere. The error's text says why.
 var ErrRefused = errors.New("refused by its host")
 
-// ErrUnderway is returned by Ensure and Remove where what was asked for goes on without the caller, who may look again later.
+// ErrUnderway is returned, by Ensure and Remove for example, where what was asked for goes on without the caller, who may look again later.
 // The error's text says how far it is.
 var ErrUnderway = errors.New("under way")
 

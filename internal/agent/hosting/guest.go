@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/hypervisor"
 	"muster/internal/substrate"
 	"muster/internal/substrate/remote"
 )
@@ -38,8 +39,9 @@ type guest struct {
 
 // try is the newest one that is over. It is on disk, so that whoever comes after us does not try it again.
 type try struct {
-	Boot, Try       int64
-	Refused, Failed string `json:",omitempty"`
+	Boot, Try                     int64
+	Bytes                         int64  `json:",omitempty"`
+	Refused, NoRoom, Gone, Failed string `json:",omitempty"`
 }
 
 // again is how long a guest that could not be removed is left alone.
@@ -106,22 +108,26 @@ func (h *host) untried(g *guest) bool {
 	return w.Boot > g.over.Boot || w.Boot == g.over.Boot && w.Try > g.over.Try
 }
 
-// make is one try to make a boot run. within ends when it is given up, ctx when all of us ends.
+// make is one try to do with a boot what is asked. within ends when it is given up, ctx when all of us ends.
 func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedGuest) {
-	err := h.ensure(within, g, want)
+	over := try{Boot: want.Boot, Try: want.Try}
+	err := h.attempt(within, g, want, &over)
 	if ctx.Err() != nil {
 		return // not over: whoever comes next goes on
 	}
-	over := try{Boot: want.Boot, Try: want.Try}
 	switch {
 	case within.Err() != nil && err != nil: // it is not wanted any more, and nobody waits for the reason
 	case errors.Is(err, substrate.ErrRefused):
 		over.Refused = err.Error()
+	case errors.Is(err, substrate.ErrNoRoom):
+		over.NoRoom = err.Error()
+	case errors.Is(err, hypervisor.ErrNotHere):
+		over.Gone = err.Error()
 	case err != nil:
 		over.Failed = err.Error()
 	}
 	if err == nil {
-		h.say("guest %s: boot %d runs", want.Machine, want.Boot)
+		h.say("guest %s: boot %d %s", want.Machine, want.Boot, done[want.Do])
 	} else {
 		h.say("guest %s: %v", want.Machine, err)
 	}
@@ -134,16 +140,34 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 	h.observe(ctx, g)
 }
 
-func (h *host) ensure(ctx context.Context, g *guest, want protocol.HostedGuest) error {
+// done is what has become of a guest when a try has succeeded.
+var done = map[protocol.HostedDo]string{protocol.DoRun: "runs", protocol.DoSleep: "sleeps", protocol.DoWake: "is awake"}
+
+func (h *host) attempt(ctx context.Context, g *guest, want protocol.HostedGuest, over *try) error {
 	n, err := remote.Node(want)
 	if err != nil {
+		return err
+	}
+	if want.Do != protocol.DoRun && h.Sleepers == nil {
+		return fmt.Errorf("%w: guests do not sleep here", substrate.ErrRefused)
+	}
+	if want.Do == protocol.DoSleep {
+		h.is(g, "writes its memory to disk")
+		over.Bytes, err = h.Sleepers.Sleep(ctx, n.Ref)
 		return err
 	}
 	if err := h.furnish(ctx, g, want); err != nil {
 		return err
 	}
-	h.is(g, "starts")
-	return h.Guests.Ensure(ctx, n)
+	switch want.Do {
+	case protocol.DoRun:
+		h.is(g, "starts")
+		return h.Guests.Ensure(ctx, n)
+	case protocol.DoWake:
+		h.is(g, "reads its memory from disk")
+		return h.Sleepers.Wake(ctx, n)
+	}
+	return fmt.Errorf("this agent does not know what it is to do: %q", want.Do)
 }
 
 // furnish makes a guest's network and fetches its image.

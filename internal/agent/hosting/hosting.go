@@ -51,6 +51,12 @@ type Guests interface {
 	Emulates() bool
 }
 
+// Sleepers are the guests' driver as far as guests sleep: hypervisor.Host, which says what each means.
+type Sleepers interface {
+	Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err error)
+	Wake(ctx context.Context, n substrate.Node) error
+}
+
 // Images fetches what guests boot from.
 type Images interface {
 	// Fetch returns when the image is here whole; say hears how far it is.
@@ -68,6 +74,7 @@ type Options struct {
 	Networks   local.Cables
 	Images     Images
 	Movers     Movers                            // nil: guests neither come nor go while they run
+	Sleepers   Sleepers                          // nil: guests do not sleep
 	Keys       Keys                              // for their ways to other hosts
 	Address    func() (netip.AddrPort, error)    // where others' guests come; nil: the address of Bridge
 	Dir        string                            // where this package keeps which tries are over

@@ -124,6 +124,7 @@ type machine struct {
 	holds  map[string]placement.Holding
 	unseen map[string]error // guests that cannot be looked at, and why
 	moves  *travellers      // nil: guests do not move
+	sleeps *dreamers        // nil: guests do not sleep
 	keys   Keys
 }
 
@@ -195,6 +196,9 @@ func (m *machine) run(t *testing.T, c *controller) (stop func() error) {
 		}
 		if m.moves != nil {
 			o.Movers = m.moves
+		}
+		if m.sleeps != nil {
+			o.Sleepers = m.sleeps
 		}
 		ended <- Run(ctx, o)
 	}()

@@ -87,7 +87,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	o.Guests, o.Movers, o.Networks, o.Images = guests, guests, cables, images
+	o.Guests, o.Movers, o.Sleepers, o.Networks, o.Images = guests, guests, guests, cables, images
 	o.Lost = func() (map[string]string, error) { return lost(moved) }
 	go mend(ctx, moved, log)
 	seen := &sightings{log: log}

@@ -97,7 +97,7 @@ func (g *guest) state() protocol.HostedState {
 		s.Unseen, s.Boot = true, max(s.Boot, g.there)
 	}
 	if w := g.want; w != nil && g.over.Boot == w.Boot {
-		s.Try, s.Refused, s.Failed = g.over.Try, g.over.Refused, g.over.Failed
+		s.Try, s.Bytes, s.Refused, s.NoRoom, s.Gone, s.Failed = g.over.Try, g.over.Bytes, g.over.Refused, g.over.NoRoom, g.over.Gone, g.over.Failed
 		if !g.seen.Present {
 			s.Boot = w.Boot
 		}

@@ -51,9 +51,12 @@ type HostedGuest struct {
 	Cluster string `json:"cluster"` // ID
 	Node    string `json:"node"`    // ID
 	Boot    int64  `json:"boot"`    // a later boot has a higher number; what is there of an earlier one is removed first
-	// Try counts how often it was asked that this boot runs. The host makes it run once a try: one that has ended since, or
-	// could not be made, is made again when Try has grown, and not by the host's own will.
-	Try       int64           `json:"try"`
+	// Try counts how often something was asked of this boot, and Do is what: that it runs, unless it says otherwise. The host does
+	// it once a try: a guest that has ended since, or could not be made, is made again when Try has grown, and not by the host's own will.
+	Try int64    `json:"try"`
+	Do  HostedDo `json:"do,omitempty"`
+	// Again is how many tries before this one were to do the same, in a row. It is of no matter to the host.
+	Again     int64           `json:"again,omitempty"`
 	Name      string          `json:"name"`    // host name
 	Machine   string          `json:"machine"` // name of the guest
 	Address   string          `json:"address"` // with prefix length
@@ -67,6 +70,17 @@ type HostedGuest struct {
 	Keys map[string]uint16 `json:"keys,omitempty"`
 	File Boot              `json:"file"` // the guest's boot file, token included
 }
+
+// HostedDo is what a host is to do with a guest.
+type HostedDo string
+
+// What a host does with a guest. Run makes it anew, unless it runs; Sleep writes its memory to the host's disk and ends it; Wake lets it
+// run on from there, and never makes it anew. Each may be done again.
+const (
+	DoRun   HostedDo = ""
+	DoSleep HostedDo = "sleep"
+	DoWake  HostedDo = "wake"
+)
 
 // MovePort is where a hypervisor awaits guests of others: TLS with mutual certificates (RFC 8446), while some guest is awaited.
 const MovePort = 7422
@@ -154,8 +168,13 @@ type HostedState struct {
 	// words ("fetches its image: 40 %"); "" if none is going on.
 	Try   int64  `json:"try,omitempty"`
 	Doing string `json:"doing,omitempty"`
-	// Refused says that the host cannot give this boot its part, and why: substrate.ErrRefused. Failed is any other reason why
-	// the newest try came to nothing.
+	// Bytes is how much disk the memory of a guest takes that the newest try has put to sleep.
+	Bytes int64 `json:"bytes,omitempty"`
+	// Refused says that the host cannot give this boot its part, or not do with it what was asked, and why: substrate.ErrRefused. NoRoom
+	// says that its memory does not fit on the host's disk: substrate.ErrNoRoom. Gone says that it neither runs nor sleeps, and cannot
+	// be brought back: substrate.ErrEnded. Failed is any other reason why the newest try came to nothing.
 	Refused string `json:"refused,omitempty"`
+	NoRoom  string `json:"no_room,omitempty"`
+	Gone    string `json:"gone,omitempty"`
 	Failed  string `json:"failed,omitempty"`
 }

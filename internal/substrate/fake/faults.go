@@ -74,14 +74,14 @@ func (s *Substrate) HalfMake(n substrate.Node) {
 	}
 }
 
-// DieWithMachine ends all nodes of a machine at once, as a power cut does, and says how many.
+// DieWithMachine ends all nodes of a machine at once, as a power cut does, and says how many. Those that sleep there are lost as well.
 func (s *Substrate) DieWithMachine(machine string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dead := 0
 	for _, held := range s.nodes {
-		if held.running && held.of.Machine == machine {
-			held.running, held.detail = false, fmt.Sprintf("machine %s lost power", machine)
+		if (held.running || held.asleep) && held.of.Machine == machine {
+			held.running, held.asleep, held.detail = false, false, fmt.Sprintf("machine %s lost power", machine)
 			dead++
 		}
 	}

@@ -23,9 +23,11 @@ type Entry struct {
 	Node    substrate.Ref
 	Host    string // name of the hypervisor
 	Wanted  bool   // the host is to hold it
-	Try     int64  // times that it was asked to run
-	Off     bool   // the host's agent was never here since its machine was off: nothing runs there
-	Current bool   // the host has said that it knows of what this entry wants
+	Do      protocol.HostedDo
+	Try     int64 // times that something was asked of it, Do at last
+	Again   int64 // tries in a row that were to do the same before
+	Off     bool  // the host's agent was never here since its machine was off: nothing runs there
+	Current bool  // the host has said that it knows of what this entry wants
 	Silent  time.Duration
 	State   protocol.HostedState // what the host says of this boot; its zero value if it says nothing
 	Seen    protocol.HostedState // what is present of the node there, of the newest boot; its zero value if nothing is
@@ -35,9 +37,11 @@ type Entry struct {
 type Ledger interface {
 	// Look finds the entry of a node.
 	Look(ctx context.Context, node string) (Entry, error)
-	// Want makes this boot what the host is to hold of the node, and counts one more try, unless keep says of the entry that is
-	// there that it needs none. An error of keep is returned, and changes nothing.
-	Want(ctx context.Context, n substrate.Node, keep func(Entry) (bool, error)) error
+	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says of the entry
+	// that is there that it needs none. An error of keep is returned, and changes nothing.
+	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
+	// Lull is Want for a boot that is to sleep, as it was described last.
+	Lull(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error
 	// Unwant ends that, up to a boot, and Forget forgets that it ever was.
 	Unwant(ctx context.Context, node string, upTo int64) error
 	Forget(ctx context.Context, node string) error
@@ -74,13 +78,15 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		return fmt.Errorf("boot %d of node %s: boots count from 1", n.Boot, n.Node)
 	}
 	try := int64(0)
-	err := d.config.Ledger.Want(ctx, n, func(e Entry) (bool, error) {
+	err := d.config.Ledger.Want(ctx, n, protocol.DoRun, func(e Entry) (bool, error) {
 		switch {
 		case e.Node.Boot > n.Boot:
 			return false, fmt.Errorf("%w: boot %d was asked for already", substrate.ErrStale, e.Node.Boot)
 		case e.Node.Boot < n.Boot || !e.Wanted:
 			try = e.Try + 1
 			return false, nil
+		case e.Do != protocol.DoRun && !e.runs(): // what has slept is woken, or is lost, and never made anew
+			return false, errors.New("it was put to sleep")
 		case e.runs() || e.State.Try < e.Try || e.State.Unseen: // or the host is at it, or will be, or cannot tell
 			try = e.Try
 			return true, nil
@@ -163,12 +169,14 @@ func (d *Driver) await(ctx context.Context, node string, over func(Entry) (bool,
 	}
 }
 
-// silence is an error if nobody can tell what the host has.
+var errSilent = errors.New("nobody can tell how its guests are")
+
+// silence is errSilent if nobody can tell what the host has.
 func (d *Driver) silence(e Entry) error {
 	if e.Off || e.Silent <= d.config.Silence {
 		return nil
 	}
-	return fmt.Errorf("hypervisor %s has been silent for %.0f s: nobody can tell how its guests are", e.Host, e.Silent.Seconds())
+	return fmt.Errorf("hypervisor %s has been silent for %.0f s: %w", e.Host, e.Silent.Seconds(), errSilent)
 }
 
 // Observe says what the host has said last.
