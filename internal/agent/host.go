@@ -72,7 +72,7 @@ type HostOptions struct {
 	Console   io.Writer
 }
 
-// hostDir is for all that belongs to guests. It is in memory, as the machine's root is.
+// hostDir is for all that belongs to guests. It is in memory, as the machine's root is; what sleeps goes to a disk.
 const hostDir = "/var/lib/muster/host"
 
 // Host is the life of the process that holds guests: until ctx ends, or until the controller refuses this boot: ErrRefused.
@@ -87,7 +87,7 @@ func Host(ctx context.Context, o HostOptions) error {
 	m := o.Machine
 	m.Console = o.Console
 	if m.Dir == "" {
-		m.Dir, m.Binary = hostDir, protocol.AgentPath
+		m.Dir, m.InRAM, m.Binary = hostDir, true, protocol.AgentPath
 		line, err := os.ReadFile("/proc/cmdline")
 		if err != nil {
 			return err

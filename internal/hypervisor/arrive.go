@@ -36,7 +36,7 @@ func (d *Driver) Receive(ctx context.Context, n substrate.Node, description stri
 	if err != nil {
 		return "", err
 	}
-	b := bootAt(home, n.Boot)
+	b := d.bootAt(home, n.Boot)
 	switch seen, complete := b.read(); {
 	case n.Boot < highest:
 		return "", fmt.Errorf("%w: boot %d was asked for already", substrate.ErrStale, highest)
@@ -124,7 +124,7 @@ func (d *Driver) Arrive(ctx context.Context, n substrate.Node) error {
 	}
 	defer held.Release()
 	collect()
-	b := bootAt(home, n.Boot)
+	b := d.bootAt(home, n.Boot)
 	p, given, err := b.part()
 	if err != nil {
 		return err

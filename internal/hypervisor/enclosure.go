@@ -15,6 +15,7 @@ import (
 // Where libvirt and QEMU find what is theirs, in their mount namespace.
 const (
 	insideGuests = "/run/muster/guests"
+	insideMemory = "/run/muster/memory"
 	insideHuge   = "/run/muster/huge" // a mount of huge pages for each size
 )
 
@@ -88,10 +89,14 @@ func (d *Driver) layOut(root string) error {
 	if err := d.layDevices(filepath.Join(root, "dev")); err != nil {
 		return fmt.Errorf("/dev: %w", err)
 	}
-	for _, p := range []struct{ from, at string }{
+	folders := []struct{ from, at string }{
 		{d.folder("etc"), "/etc/libvirt"}, {d.folder("lib"), "/var/lib/libvirt"}, {d.folder("cache"), "/var/cache/libvirt"},
 		{d.folder("log"), "/var/log/libvirt"}, {d.folder("run"), "/run/libvirt"}, {d.guests(), insideGuests},
-	} {
+	}
+	if d.config.Memory != "" {
+		folders = append(folders, struct{ from, at string }{d.config.Memory, insideMemory})
+	}
+	for _, p := range folders {
 		if err := mountAt(p.from, filepath.Join(root, p.at), "", unix.MS_BIND, ""); err != nil {
 			return err
 		}

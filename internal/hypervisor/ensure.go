@@ -56,7 +56,7 @@ func (d *Driver) ensure(ctx context.Context, held *onhost.Hold, home string, n s
 	if n.Boot < highest {
 		return fmt.Errorf("%w: boot %d was asked for already", substrate.ErrStale, highest)
 	}
-	b := bootAt(home, n.Boot)
+	b := d.bootAt(home, n.Boot)
 	if n.Boot == highest {
 		if seen, err := d.look(ctx, b); err != nil || seen.Running {
 			return err

@@ -40,7 +40,7 @@ func TestContract(t *testing.T) {
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				home, err := w.home(n.Ref)
 				check(t, err)
-				b := bootAt(home, n.Boot)
+				b := w.bootAt(home, n.Boot)
 				check(t, os.MkdirAll(b.dir, 0o711))
 				check(t, os.WriteFile(filepath.Join(home, "boot"), []byte(strconv.FormatInt(n.Boot, 10)), 0o600))
 				check(t, w.writeFiles(b, n, firstUser))

@@ -309,7 +309,7 @@ func (w world) bootOf(t testing.TB, r substrate.Ref) boot {
 	t.Helper()
 	home, err := w.home(r)
 	check(t, err)
-	return bootAt(home, r.Boot)
+	return w.bootAt(home, r.Boot)
 }
 
 // crash kills a guest's QEMU.

@@ -10,7 +10,7 @@
 //	netns                     the network namespace of libvirt and of QEMU; nothing is in it for longer than a start
 //	libvirt/                  what libvirt sees as its own folders of the system: etc, lib, cache, log, run
 //	guests/<cluster>.<node>/boot       the highest boot ever asked for
-//	guests/<cluster>.<node>/<boot>/    kernel, root, agent, initramfs, console.log, part.json, guest.json
+//	guests/<cluster>.<node>/<boot>/    kernel, root, agent, initramfs, console.log, part.json, guest.json, memory
 //
 // QEMU outlives libvirt, and both outlive the controller. A libvirt that has died is started again by the next call and
 // finds its guests; when the last guest goes, libvirt goes.
@@ -45,6 +45,10 @@ import (
 type Config struct {
 	// Dir holds the driver's state, for root alone. It is made if absent.
 	Dir string
+	// Memory is a folder on a disk for the memory of guests that sleep, one file each. It is made if absent. "": that lies in Dir.
+	Memory string
+	// Diskless is why no guest can sleep here, where Dir is in memory itself and there is no other place; "": guests can sleep.
+	Diskless string
 	// Images finds an image by its digest. It may be called often and at the same time.
 	Images func(digest string) (Image, error)
 	// FirstStage is the archive that every machine's kernel starts from.
@@ -112,6 +116,11 @@ func New(config Config) (*Driver, error) {
 		path := filepath.Join(config.Dir, dir)
 		if err := errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode)); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
+		}
+	}
+	if config.Memory != "" {
+		if err := os.MkdirAll(config.Memory, 0o711); err != nil {
+			return nil, fmt.Errorf("folder for the memory of guests: %w", err)
 		}
 	}
 	if err := d.findCgroups(); err != nil {
@@ -191,11 +200,12 @@ type boot struct {
 	number int64
 	name   string // of the domain: <cluster>.<node>.<boot>
 	dir    string
+	memory string // Config.Memory
 }
 
-func bootAt(home string, number int64) boot {
+func (d *Driver) bootAt(home string, number int64) boot {
 	text := strconv.FormatInt(number, 10)
-	return boot{number: number, name: filepath.Base(home) + "." + text, dir: filepath.Join(home, text)}
+	return boot{number: number, name: filepath.Base(home) + "." + text, dir: filepath.Join(home, text), memory: d.config.Memory}
 }
 
 func (b boot) path(name string) string { return filepath.Join(b.dir, name) }

@@ -81,7 +81,7 @@ func (d *Driver) parts() ([]part, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, there, err := bootAt(home, r.Boot).part()
+		p, there, err := d.bootAt(home, r.Boot).part()
 		if err != nil {
 			return nil, err
 		}

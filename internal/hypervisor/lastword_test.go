@@ -145,7 +145,7 @@ func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 		d := &Driver{config: Config{Dir: dir, Facts: func(context.Context) (inventory.Facts, error) { return facts, nil }}} // a controller's own
 		n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: fmt.Sprintf("n%d", i), Boot: 1}, Holding: &wanted, Asked: asked}
 		home, err := d.home(n.Ref)
-		b := bootAt(home, 1)
+		b := d.bootAt(home, 1)
 		if err := errors.Join(err, os.MkdirAll(b.dir, 0o700), os.MkdirAll(filepath.Join(dir, "locks"), 0o700)); err != nil {
 			t.Fatal(err)
 		}

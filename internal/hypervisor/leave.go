@@ -36,7 +36,7 @@ func (d *Driver) Leave(ctx context.Context, r substrate.Ref) (description string
 	}
 	defer held.Release()
 	collect()
-	b := bootAt(home, r.Boot)
+	b := d.bootAt(home, r.Boot)
 	if seen, complete := b.read(); !complete || !seen.QEMU.Runs() {
 		return "", fmt.Errorf("%w: its QEMU has ended%s", ErrNotHere, lastWords(b))
 	}
@@ -73,7 +73,7 @@ func (d *Driver) Send(ctx context.Context, r substrate.Ref, description string, 
 		return err
 	}
 	defer held.Release()
-	b := bootAt(home, r.Boot)
+	b := d.bootAt(home, r.Boot)
 	v, err := d.connect(ctx)
 	if err != nil {
 		return err

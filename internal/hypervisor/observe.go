@@ -24,7 +24,7 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	boots, err := onhost.Boots(home)
 	if err == nil && len(boots) > 0 {
 		var seen substrate.Observation
-		if seen, err = d.look(ctx, bootAt(home, boots[len(boots)-1])); err == nil {
+		if seen, err = d.look(ctx, d.bootAt(home, boots[len(boots)-1])); err == nil {
 			return seen, nil
 		}
 	}

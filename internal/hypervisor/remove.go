@@ -61,7 +61,7 @@ func (d *Driver) removeBoots(ctx context.Context, home string, r substrate.Ref) 
 		if r.Boot > 0 && number > r.Boot {
 			continue
 		}
-		if err := d.removeBoot(ctx, bootAt(home, number), r); err != nil {
+		if err := d.removeBoot(ctx, d.bootAt(home, number), r); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 	if err := d.takeDevices(ctx, r.Node); err != nil {
 		return err
 	}
-	if err := errors.Join(erase(ctx, b.path(memoryFile)), erase(ctx, b.path(usedFile))); err != nil {
+	if err := errors.Join(erase(ctx, b.bed(memoryFile)), erase(ctx, b.bed(usedFile))); err != nil {
 		return err
 	}
 	return os.RemoveAll(b.dir)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,22 @@ const (
 
 // spareMiB is what has to be left on the disk beside a guest's memory.
 const spareMiB = 1024
+
+// bed is the path of a file with a boot's memory.
+func (b boot) bed(name string) string {
+	if b.memory == "" {
+		return b.path(name)
+	}
+	return filepath.Join(b.memory, b.name+"."+name)
+}
+
+// bedInside is the memory file's path as libvirt sees it.
+func (b boot) bedInside() string {
+	if b.memory == "" {
+		return b.inside(memoryFile)
+	}
+	return filepath.Join(insideMemory, b.name+"."+memoryFile)
+}
 
 // Rests says whether a hypervisor is found.
 func (f Fleet) Rests(host string) bool { return f.Reaches(host) }
@@ -71,13 +88,13 @@ func (d *Driver) Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err e
 	}
 	defer held.Release()
 	collect()
-	b := bootAt(home, r.Boot)
+	b := d.bootAt(home, r.Boot)
 	if !b.sleeps() {
 		if err := d.fallAsleep(ctx, held, b, r); err != nil {
 			return 0, err
 		}
 	}
-	info, err := os.Stat(b.path(memoryFile))
+	info, err := os.Stat(b.bed(memoryFile))
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +113,7 @@ func (d *Driver) fallAsleep(ctx context.Context, held *onhost.Hold, b boot, r su
 			return err
 		}
 	}
-	if _, err := v.saved(ctx, b.inside(memoryFile)); err != nil {
+	if _, err := v.saved(ctx, b.bedInside()); err != nil {
 		return fmt.Errorf("%w: its QEMU has ended%s: %w", ErrNotHere, lastWords(b), err)
 	}
 	for _, step := range []func() error{
@@ -124,7 +141,7 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	if err := v.callOff(ctx, b.name); err != nil {
 		return fmt.Errorf("call off what is done with it: %w", err)
 	}
-	if err := erase(ctx, b.path(memoryFile)); err != nil { // of a try that broke off
+	if err := erase(ctx, b.bed(memoryFile)); err != nil { // of a try that broke off
 		return err
 	}
 	// One at a time: the room that there is for one is not counted for another.
@@ -133,41 +150,49 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 		return err
 	}
 	defer alone.Release()
+	if d.config.Diskless != "" {
+		return fmt.Errorf("%w for its memory: %d MiB are needed, and its host has no disk for that: %s", substrate.ErrNoRoom, needMiB(p), d.config.Diskless)
+	}
 	var disk unix.Statfs_t
-	if err := unix.Statfs(b.dir, &disk); err != nil {
+	if err := unix.Statfs(filepath.Dir(b.bed(memoryFile)), &disk); err != nil {
 		return err
 	}
 	if err := roomFor(p, int64(disk.Bavail)*disk.Bsize>>20); err != nil {
 		return err
 	}
 	// libvirt writes into a file that is there, and leaves it whose it is.
-	if err := errors.Join(writeFor(0, b.path(memoryFile)), held.Lost()); err != nil {
+	if err := errors.Join(writeFor(0, b.bed(memoryFile)), held.Lost()); err != nil {
 		return err
 	}
 	done := make(chan struct{})
 	defer close(done)
 	go collectUntil(done)
-	if err := v.save(ctx, b.name, b.inside(memoryFile)); err != nil {
-		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.path(memoryFile)))
+	if err := v.save(ctx, b.name, b.bedInside()); err != nil {
+		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.bed(memoryFile)))
 	}
 	return nil
 }
 
 // roomFor says whether a guest's memory fits on a disk with so many MiB free.
 func roomFor(p part, freeMiB int64) error {
-	need := int64(spareMiB)
-	for _, cell := range p.Holding.Cells {
-		need += int64(cell.MemoryMiB)
-	}
-	if need > freeMiB {
+	if need := needMiB(p); need > freeMiB {
 		return fmt.Errorf("%w for its memory: %d MiB are needed and %d MiB are free on its host's disk", substrate.ErrNoRoom, need, freeMiB)
 	}
 	return nil
 }
 
+// needMiB is what has to be free for a guest's memory.
+func needMiB(p part) int64 {
+	need := int64(spareMiB)
+	for _, cell := range p.Holding.Cells {
+		need += int64(cell.MemoryMiB)
+	}
+	return need
+}
+
 // sleeps says that there is memory of a boot and nothing of its host: that was given back when the memory was whole.
 func (b boot) sleeps() bool {
-	_, err := os.Stat(b.path(memoryFile))
+	_, err := os.Stat(b.bed(memoryFile))
 	_, complete := b.read()
 	_, given, _ := b.part()
 	return err == nil && !complete && !given
@@ -190,16 +215,16 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	}
 	defer held.Release()
 	collect()
-	b := bootAt(home, n.Boot)
+	b := d.bootAt(home, n.Boot)
 	v, err := d.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	_, used := os.Stat(b.path(usedFile))
+	_, used := os.Stat(b.bed(usedFile))
 	if _, complete := b.read(); complete || used == nil {
 		err = d.goOn(ctx, held, v, b, n)
-	} else if was, lost := v.saved(ctx, b.inside(memoryFile)); lost != nil {
+	} else if was, lost := v.saved(ctx, b.bedInside()); lost != nil {
 		err = fmt.Errorf("%w: %w", ErrNotHere, lost)
 	} else {
 		err = d.restore(ctx, held, v, b, n, was)
@@ -207,7 +232,7 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	return erase(ctx, b.path(usedFile))
+	return erase(ctx, b.bed(usedFile))
 }
 
 // goOn lets a guest run whose memory was read already, unless it does.
@@ -262,14 +287,14 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 			}
 			return makeTap(d.netns(), d.config.Ports.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
-		{"memory", func() error { return v.restore(ctx, b.inside(memoryFile), here) }},
+		{"memory", func() error { return v.restore(ctx, b.bedInside(), here) }},
 		{"QEMU", func() (err error) {
 			if emulators, err = d.emulators(b.name); err == nil && len(emulators) != 1 {
 				err = fmt.Errorf("it has %d processes", len(emulators))
 			}
 			return err
 		}},
-		{"memory, which is used up", func() error { return os.Rename(b.path(memoryFile), b.path(usedFile)) }},
+		{"memory, which is used up", func() error { return os.Rename(b.bed(memoryFile), b.bed(usedFile)) }},
 		{"run", func() error { return d.wake(ctx, held, v, b, n, emulators[0]) }},
 	} {
 		if err := held.Lost(); err != nil {

@@ -33,7 +33,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	number, last := w.counted(t, n.Ref)
 	t.Logf("%d bytes on disk; it had counted to %d", size, last)
 	b := w.bootOf(t, n.Ref)
-	info, err := os.Stat(b.path(memoryFile))
+	info, err := os.Stat(b.bed(memoryFile))
 	check(t, err)
 	if info.Mode().Perm() != 0o600 || info.Size() != size || size < 1<<20 {
 		t.Errorf("its memory is a file of %d bytes with mode %v", info.Size(), info.Mode())
@@ -59,7 +59,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	if same, count := w.countsOn(t, n.Ref, last); same != number || count > last+1000 {
 		t.Errorf("another guest counts: %s from %d, not %s from %d", same, count, number, last)
 	}
-	if _, err := os.Stat(b.path(usedFile)); !os.IsNotExist(err) {
+	if _, err := os.Stat(b.bed(usedFile)); !os.IsNotExist(err) {
 		t.Errorf("its memory is on disk still: %v", err)
 	}
 	check(t, w.Wake(t.Context(), n)) // again, when it runs
@@ -67,7 +67,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	if _, err := w.Sleep(t.Context(), n.Ref); err != nil {
 		t.Fatal(err)
 	}
-	memory, err := os.Open(b.path(memoryFile))
+	memory, err := os.Open(b.bed(memoryFile))
 	check(t, err)
 	defer memory.Close()
 	check(t, w.Remove(t.Context(), allOf(n.Ref)))

@@ -42,7 +42,7 @@ var above = map[string][]string{
 	"internal/substrate/fake":          {"internal/substrate"},
 	"internal/substrate/substratetest": {"internal/substrate"},
 	"internal/agent":                   {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/slurm"},
-	"internal/agent/hosting":           {"internal/agent/longpoll", "internal/agent/protocol", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/substrate", "internal/substrate/local", "internal/substrate/remote"},
+	"internal/agent/hosting":           {"internal/agent/inspection", "internal/agent/longpoll", "internal/agent/protocol", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/substrate", "internal/substrate/local", "internal/substrate/remote"},
 	"internal/agent/accelerators":      {"internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/kmod"},
 	"internal/agent/inspection":        {"internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory"},
 	"internal/slurm":                   {"internal/agent/protocol"},

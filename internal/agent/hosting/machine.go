@@ -24,6 +24,7 @@ import (
 // Machine is this machine as one that holds guests.
 type Machine struct {
 	Dir    string // for all that belongs to guests; it is made
+	InRAM  bool   // Dir is in the machine's memory
 	Server string // base of the boot services, where images are fetched
 	Binary string // the program that becomes a guest's agent
 	// Accel is "kvm" or "tcg"; "": KVM if it works.
@@ -80,8 +81,15 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
+	diskless := ""
+	if m.InRAM {
+		diskless = makeBed(ctx, tools, m.Console, at("memory"))
+	}
+	if diskless != "" {
+		fmt.Fprintln(m.Console, "guests cannot sleep on this machine:", diskless)
+	}
 	guests, err := hypervisor.New(hypervisor.Config{
-		Dir: at("guests"), Images: images.Find, FirstStage: func() ([]byte, error) { return first, nil }, Binary: m.Binary,
+		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) { return first, nil }, Binary: m.Binary,
 		Facts: facts, Devices: moved, Ports: ports{cables}, Accel: m.Accel, Log: log,
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/inventory"
 )
 
 // EraseDisks erases disks of this machine, by the kernel's names, and proves it: a receipt each. shared says that the
@@ -28,6 +29,19 @@ func EraseDisks(ctx context.Context, names []string, shared bool, console io.Wri
 		receipts = append(receipts, e.run(ctx, methods))
 	}
 	return receipts
+}
+
+// SpareDisks are the machine's own disks that can be written to and that no guest is ever given: NVMe disks are. Their drivers are loaded first.
+func SpareDisks(ctx context.Context, console io.Writer, o Options) []inventory.Disk {
+	m := newMachine(o, console)
+	m.loadForDisks(ctx)
+	var spare []inventory.Disk
+	for _, name := range m.Names("sys/block") {
+		if d, ok := m.disk(name); ok && !d.remote && !d.readOnly && slices.Contains([]string{"sata", "sas", "scsi", "virtio"}, d.Bus) {
+			spare = append(spare, d.Disk)
+		}
+	}
+	return spare
 }
 
 // confined are the methods that reach nothing but what a disk's own addresses reach. A format or a sanitize may reach all
