@@ -55,7 +55,7 @@ func (d desk) sitePartition(name string, ports ...fabric.GUID) {
 
 func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
 	d := newLeafDesk(t, 2, 3)
-	d.wire(4, "a0", "a1", "a2") // three keys beside the default one
+	d.wire(5, "a0", "a1", "a2") // three keys beside the default one and the one that stays free
 	for i := range 3 {
 		d.sitePartition(fmt.Sprint("site", i), 1, 3)
 	}
@@ -73,7 +73,7 @@ func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
 // TestTheLastEntryGoesToOneOfTwo has two clusters that were both promised the last entry of a machine's table.
 func TestTheLastEntryGoesToOneOfTwo(t *testing.T) {
 	d := newLeafDesk(t, 2, 1)
-	d.wire(3, "a0")
+	d.wire(4, "a0")
 	d.sitePartition("one", 1)
 	plan, err := d.plan(cluster("cfd", "nodes: 1"))
 	if err != nil {

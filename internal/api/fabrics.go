@@ -45,6 +45,7 @@ type FabricPartition struct {
 	Cluster string         `json:"cluster,omitempty"`
 	Name    string         `json:"name,omitempty" doc:"of one of the site's own"`
 	Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members"`
+	Ending  bool           `json:"ending,omitempty" doc:"it is there until its ports were seen without its key"`
 	Members []FabricMember `json:"members"`
 }
 
@@ -73,6 +74,7 @@ type FabricDiff struct {
 	Revision int64              `json:"revision" doc:"of what is wanted"`
 	Applied  int64              `json:"applied" doc:"the revision that the manager took last"`
 	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were read last"`
+	Reason   string             `json:"reason,omitempty" doc:"why the fabric is degraded: where its manager cannot be told or asked, its ports are not read either"`
 	Ports    []FabricDifference `json:"ports" doc:"those that differ"`
 }
 
@@ -145,6 +147,9 @@ func (a *API) listFabrics(ctx context.Context, in *Page) (*listOutput[Fabric], e
 }
 
 func fabricView(f store.Fabric) Fabric {
+	if f.Desired == store.ToDelete {
+		f.Reason = "it is no more kept, as soon as what is underway there has ended"
+	}
 	return Fabric{
 		FabricSpec: FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: f.Managers}, Phase: f.Phase, Reason: f.Reason, Since: f.PhaseAt,
 		Revision: f.Revision, Applied: f.Applied, Seen: f.Seen, SeenAt: f.SeenAt, Partitions: []FabricPartition{}, Ports: []FabricPort{},
@@ -166,7 +171,7 @@ func wholeFabric(ctx context.Context, tx *store.Tx, name string) (Fabric, error)
 		return view, err
 	}
 	for _, p := range partitions {
-		to := FabricPartition{Key: p.Key, Cluster: p.Cluster, Name: p.Name, Open: p.Open, Members: []FabricMember{}}
+		to := FabricPartition{Key: p.Key, Cluster: p.Cluster, Name: p.Name, Open: p.Open, Ending: !p.Wanted, Members: []FabricMember{}}
 		for _, m := range p.Members {
 			to.Members = append(to.Members, FabricMember{m.GUID, membershipWord(m.Membership), m.NodeID, !m.Wanted})
 		}
@@ -217,11 +222,24 @@ func (a *API) addFabric(ctx context.Context, in *struct{ Body FabricSpec }) (*fa
 	if err := a.CheckFabric(f); err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: %v", f.Name, err), "docs/fabrics.md lists what drivers are told")
 	}
+	if twice := firstTwice(f.Managers); twice != 0 {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: manager %s is named twice", f.Name, twice), "name the port of each subnet manager once")
+	}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AddFabric(ctx, f) })
 	if err != nil {
 		return nil, a.tell(err, nil)
 	}
 	return a.onFabric(ctx, f.Name, "its partitions are kept from now on", func(*store.Tx, store.Fabric) error { return nil })
+}
+
+// firstTwice is the first port that is in a list more than once; 0 if none is.
+func firstTwice(ports []fabric.GUID) fabric.GUID {
+	for i, p := range ports {
+		if slices.Contains(ports[:i], p) {
+			return p
+		}
+	}
+	return 0
 }
 
 func (a *API) getFabric(ctx context.Context, in *fabricRef) (*fabricOutput, error) {
@@ -273,6 +291,9 @@ func (a *API) diffFabric(ctx context.Context, in *fabricRef) (*struct{ Body Fabr
 			}
 		}
 		out.Body.Revision, out.Body.Applied, out.Body.SeenAt = f.Revision, f.Applied, f.SeenAt
+		if f.Phase == store.Degraded {
+			out.Body.Reason = f.Reason
+		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {
 			out.Body.Ports = append(out.Body.Ports, FabricDifference{d.Port, machines[d.Port], d.Surplus, d.Missing, d.Silent})
 		}
@@ -321,7 +342,16 @@ func (a *API) putPartition(ctx context.Context, in *struct {
 		members[m.Port] = as
 	}
 	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)), func(tx *store.Tx, f store.Fabric) error {
-		return tx.PutSitePartition(ctx, f, in.Partition, in.Body.Open, members)
+		for _, m := range in.Body.Members {
+			if err := a.onPort(ctx, tx, f, m.Port); err != nil { // nobody would ever see it without the key
+				return err
+			}
+		}
+		err := tx.PutSitePartition(ctx, f, in.Partition, in.Body.Open, members)
+		if full := (*store.TableFull)(nil); errors.As(err, &full) {
+			return problem(http.StatusConflict, "conflict", full.Error(), "end partitions of the site's own that are not needed, or clusters there")
+		}
+		return err
 	})
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -60,12 +61,23 @@ func init() {
 			d := spec.Diagnostic{Code: spec.CodeBadValue, Text: err.Error()}
 			var detail *huma.ErrorDetail
 			if errors.As(err, &detail) {
-				d.Path, d.Text = detail.Location, detail.Message
+				d.Path, d.Text = detail.Location, inWords(detail)
 			}
 			p.Errors = append(p.Errors, d)
 		}
 		return p
 	}
+}
+
+// namePattern is what most names are; nobody who gives one should have to read it.
+const namePattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+
+// inWords says what huma says by a pattern.
+func inWords(detail *huma.ErrorDetail) string {
+	if strings.HasSuffix(detail.Message, namePattern) {
+		return fmt.Sprintf("%q is no name; one has small letters and digits, and hyphens between them, such as r1-n07", fmt.Sprint(detail.Value))
+	}
+	return detail.Message
 }
 
 // code is the problem code that goes with a status.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,13 +100,16 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 // clock is a time as the user's own clock shows it.
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
 
-// who is what an event is about: a node with its machine, a machine, or the cluster itself.
+// who is what an event is about: a node with its machine, a machine, the cluster itself, or what else the site has: a fabric, a project.
 func who(e store.Event) string {
 	switch {
 	case e.Node != "":
 		return e.Node
 	case e.Machine != "":
 		return e.Machine
+	case e.Cluster == "":
+		kind, _, _ := strings.Cut(e.Type, ".")
+		return kind
 	}
 	return "cluster"
 }

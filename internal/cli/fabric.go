@@ -127,11 +127,14 @@ func (a *app) fabricList() *cobra.Command {
 		}
 		t := newTable("NAME", "DRIVER", "PHASE", "FOR", "READ", "REASON")
 		for _, f := range fabrics {
-			t.row(f.Name, f.Driver, a.phase(f.Phase), age(f.Since), readAge(f), f.Reason)
+			t.row(f.Name, f.Driver, a.phase(f.Phase), age(f.Since), readAge(f), fabricReason(f.Name, f.Reason))
 		}
 		t.print(a.out)
 	})
 }
+
+// fabricReason is a fabric's reason where its name is said already.
+func fabricReason(name, reason string) string { return strings.TrimPrefix(reason, "fabric "+name+": ") }
 
 // readAge is how long ago the ports were read.
 func readAge(f api.Fabric) string {
@@ -165,7 +168,7 @@ func (a *app) printFabric(f api.Fabric) {
 	}
 	t.row("managers", spell(f.Managers))
 	t.row("phase", a.phase(f.Phase)+" for "+age(f.Since))
-	t.row("reason", f.Reason)
+	t.row("reason", fabricReason(f.Name, f.Reason))
 	t.row("read", readAge(f))
 	t.print(a.out)
 	if len(f.Partitions) > 0 {
@@ -175,6 +178,9 @@ func (a *app) printFabric(f api.Fabric) {
 			of := "cluster " + p.Cluster
 			if p.Name != "" {
 				of = "site: " + p.Name
+			}
+			if p.Ending {
+				of += ", ending"
 			}
 			if p.Open {
 				of += ", open to clusters"
@@ -188,7 +194,11 @@ func (a *app) printFabric(f api.Fabric) {
 		fmt.Fprintln(a.out)
 		t := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM")
 		for _, p := range f.Ports {
-			t.row(p.Port.String(), p.Machine, p.Name, yes(p.Answers), spell(p.Entries), portRoom(len(p.Entries), p.Capacity))
+			answers := yes(p.Answers)
+			if f.SeenAt.IsZero() {
+				answers = "" // nobody has asked it
+			}
+			t.row(p.Port.String(), p.Machine, p.Name, answers, spell(p.Entries), portRoom(len(p.Entries), p.Capacity))
 		}
 		t.print(a.out)
 	}
@@ -249,6 +259,9 @@ members that do not answer.`,
 }
 
 func (a *app) printDiff(name string, d api.FabricDiff) {
+	if d.Reason != "" {
+		a.say("WARNING: fabric %s is degraded: %s", name, fabricReason(name, d.Reason))
+	}
 	switch {
 	case d.SeenAt.IsZero():
 		a.say("no port of fabric %s was read yet", name)
@@ -306,13 +319,13 @@ func (a *app) fabricInfra() *cobra.Command {
 		Example: `  muster fabric infra set ib0 storage --member 0x0002c903000a0b0c --member 0x0002c903000a0b10 --open`,
 		Args:    cobra.ExactArgs(2),
 	}
-	members := set.Flags().StringArray("member", nil, "the `GUID[=limited]` of a port, a full member unless said otherwise; may be given several times")
+	members := set.Flags().StringArray("member", nil, "the `GUID[=limited]` of a port that the fabric was imported with, a full member unless said otherwise; may be given several times")
 	open := set.Flags().Bool("open", false, "let all clusters' ports be limited members")
 	output := formatFlag(set)
 	set.RunE = a.do(func(ctx context.Context, args []string) error {
 		list := []api.FabricMember{}
 		for _, text := range *members {
-			text, limited := strings.CutSuffix(text, "=limited")
+			text, limited := strings.CutSuffix(strings.TrimSuffix(text, "=full"), "=limited")
 			guid, err := fabric.ParseGUID(text)
 			if err != nil {
 				return usage("--member: %v", err)
@@ -326,7 +339,7 @@ func (a *app) fabricInfra() *cobra.Command {
 		r := change(http.MethodPut, fabricPath(args[0], "partitions", args[1]), map[string]any{"open": *open, "members": list})
 		return a.changeFabric(ctx, r, output, func(f api.Fabric) {
 			for _, p := range f.Partitions {
-				if p.Name == args[1] {
+				if p.Name == args[1] && !p.Ending {
 					a.say("partition %s of fabric %s has key %s", p.Name, f.Name, p.Key)
 				}
 			}

@@ -164,12 +164,21 @@ func (d Difference) String() string {
 		parts = append(parts, "did not answer")
 	}
 	if len(d.Surplus) > 0 {
-		parts = append(parts, fmt.Sprintf("holds %v, which is not meant for it", d.Surplus))
+		parts = append(parts, "holds "+Words(d.Surplus)+", which is not meant for it")
 	}
 	if len(d.Missing) > 0 {
-		parts = append(parts, fmt.Sprintf("lacks %v", d.Missing))
+		parts = append(parts, "lacks "+Words(d.Missing))
 	}
 	return fmt.Sprintf("port %s %s", d.Port, strings.Join(parts, " and "))
+}
+
+// Words are entries in a sentence.
+func Words(entries []Entry) string {
+	words := make([]string, len(entries))
+	for i, e := range entries {
+		words[i] = e.String()
+	}
+	return strings.Join(words, ", ")
 }
 
 // Driver tells a fabric's subnet manager. All methods may be called again after any crash, by any replica that reaches the

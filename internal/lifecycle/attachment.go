@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/fabric"
 	"muster/internal/store"
 )
 
@@ -53,7 +54,7 @@ func portDiffers(p store.NodePort) string {
 	case p.Silent():
 		what = "does not answer"
 	case len(p.Seen.Surplus) > 0:
-		what = fmt.Sprintf("holds %v, which is not meant for it", p.Seen.Surplus)
+		what = "holds " + fabric.Words(p.Seen.Surplus) + ", which is not meant for it"
 	}
 	return fmt.Sprintf("waits for key %s at port %s of fabric %s, which %s", p.Key, p.GUID, p.Fabric, what)
 }

@@ -175,7 +175,9 @@ func (v fabricView) trouble(what string, err error) Outcome {
 	if v.Attempts < troubleTries {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.RaiseAlarm(ctx, fabricPlace(v.Name), o.text) })
+	return o.with(func(ctx context.Context, tx *store.Tx) error {
+		return tx.RaiseAlarmAnew(ctx, fabricPlace(v.Name), o.text)
+	})
 }
 
 // troubleTries is how often a fabric is tried in vain before there is an alarm.
@@ -335,7 +337,7 @@ func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSee
 		}
 		text += "; set apart: " + strings.Join(names, ", ")
 	}
-	if err := tx.RaiseAlarm(ctx, place, text); err != nil || many {
+	if err := tx.RaiseAlarmAnew(ctx, place, text); err != nil || many {
 		return err
 	}
 	for _, m := range who {

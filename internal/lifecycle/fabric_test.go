@@ -250,6 +250,13 @@ func TestARoguePortEndsItsOwnNodeAlone(t *testing.T) {
 		w.fabric.Silence(w.ports[m.Name], true)
 		w.fabric.Rogue(w.ports[m.Name]) // it has lost its power, and with it what was written there
 		w.untilReady(a, 2)
+		w.view(func(ctx context.Context, tx *store.Tx) error {
+			now, err := tx.Machine(ctx, m.ID)
+			if !strings.HasPrefix(now.Suspect, "on fabric ib0 its port was seen with keys that are not its own") {
+				t.Errorf("the rogue's machine is set apart for another reason: %s", now.Suspect)
+			}
+			return err
+		})
 		w.fabric.Silence(w.ports[m.Name], false)
 		w.wait("the alarm is over", func(ctx context.Context, tx *store.Tx) (bool, error) {
 			alarms, err := tx.Alarms(ctx)

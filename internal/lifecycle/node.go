@@ -514,18 +514,34 @@ func jobs(n int) string {
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
 func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
-		return o
+		return o.with(n.suspect)
 	}
 	if o, left := n.leftFabrics(); !left {
-		return o
+		return o.with(n.suspect)
 	}
-	return w.leave(n, "removed after its failure: "+n.Reason).with(func(ctx context.Context, tx *store.Tx) error {
+	why := n.Reason
+	if n.machine.Suspect != "" {
+		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
+	}
+	return w.leave(n, "removed after its failure: "+why).with(func(ctx context.Context, tx *store.Tx) error {
 		if n.machine.Host != "" {
 			return n.blameHost(ctx, tx)
 		}
-		return tx.SuspectMachine(ctx, n.MachineID, fmt.Sprintf("node %s/%s: %s", n.cluster.Name, n.Name, n.Reason))
+		return n.suspect(ctx, tx)
 	})
 }
+
+// suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the node's end
+// is waited for, its row says for what. Of a guest that is its host's to be told of.
+func (n nodeView) suspect(ctx context.Context, tx *store.Tx) error {
+	if n.machine.Host != "" || n.machine.Suspect != "" {
+		return nil
+	}
+	return tx.SuspectMachine(ctx, n.MachineID, n.words()+": "+n.Reason)
+}
+
+// words name the node in what is said of its machine.
+func (n nodeView) words() string { return fmt.Sprintf("node %s/%s", n.cluster.Name, n.Name) }
 
 // nodeRelease ends the node, sees that nothing of it is left, and waits until Slurm has forgotten it, so that the next
 // node of that name starts clean.

@@ -166,6 +166,17 @@ func (tx *Tx) RaiseAlarm(ctx context.Context, place, text string) error {
 	return nil
 }
 
+// RaiseAlarmAnew is RaiseAlarm, but that an alarm that stands says from then on what is wrong now; there is no event for that.
+func (tx *Tx) RaiseAlarmAnew(ctx context.Context, place, text string) error {
+	if err := tx.RaiseAlarm(ctx, place, text); err != nil {
+		return err
+	}
+	if _, err := tx.exec(ctx, `UPDATE alarm SET text = $2 WHERE place = $1 AND text <> $2`, place, text); err != nil {
+		return fmt.Errorf("change the alarm at %q: %w", place, err)
+	}
+	return nil
+}
+
 // ClearAlarm ends the alarm of a place, with an event that says why. The place counts as listened to only from then on: what
 // hid its nodes gives them back one after the other.
 func (tx *Tx) ClearAlarm(ctx context.Context, place, why string) error {

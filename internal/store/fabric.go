@@ -153,7 +153,7 @@ func (tx *Tx) WantFabricDeleted(ctx context.Context, f Fabric) error {
 	}
 	for _, p := range partitions {
 		if p.ClusterID != "" {
-			return fmt.Errorf("fabric %s is used by %s: %w", f.Name, p.Words(), ErrInUse)
+			return fmt.Errorf("fabric %s is %w by %s; delete the clusters on it first", f.Name, ErrInUse, p.Words())
 		}
 	}
 	for _, statement := range []string{
@@ -322,7 +322,7 @@ func (tx *Tx) GivePort(ctx context.Context, guid fabric.GUID, machine string, as
 	n, err := tx.exec(ctx, `UPDATE fabric_port SET machine_id = CASE WHEN $2 = '' THEN NULL ELSE $2 END, assigned = $3
 		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.kind <> 'site')`, guid.String(), machine, flag(assigned))
 	if err == nil && n == 0 {
-		err = ErrInUse
+		return tx.usedPort(ctx, guid)
 	}
 	if err != nil {
 		return fmt.Errorf("say whose port %s is: %w", guid, err)
@@ -330,12 +330,34 @@ func (tx *Tx) GivePort(ctx context.Context, guid fabric.GUID, machine string, as
 	return nil
 }
 
+// usedPort is an ErrInUse that says in which partition a port is, or may still be.
+func (tx *Tx) usedPort(ctx context.Context, guid fabric.GUID) error {
+	all, err := tx.Partitions(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		for _, m := range p.Members {
+			switch {
+			case m.GUID != guid:
+			case p.ClusterID == "":
+				return fmt.Errorf("port %s is %w by the site's own %s; take it out of that first", guid, ErrInUse, p.Words())
+			case m.Wanted:
+				return fmt.Errorf("port %s is %w by %s; it can be done when the cluster has left its machine", guid, ErrInUse, p.Words())
+			default:
+				return fmt.Errorf("port %s is %w: it was not yet seen without the key of %s", guid, ErrInUse, p.Words())
+			}
+		}
+	}
+	return fmt.Errorf("port %s is %w", guid, ErrInUse)
+}
+
 // ForgetPort takes a port out of its fabric that is there no more, with what is left of its memberships. ErrInUse while it is
 // to be a member.
 func (tx *Tx) ForgetPort(ctx context.Context, guid fabric.GUID) error {
 	n, err := tx.exec(ctx, `DELETE FROM fabric_port WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.wanted = 1)`, guid.String())
 	if err == nil && n == 0 {
-		err = ErrInUse
+		return tx.usedPort(ctx, guid)
 	}
 	if err == nil {
 		_, err = tx.exec(ctx, `DELETE FROM partition_member WHERE guid = $1`, guid.String())

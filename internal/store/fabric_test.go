@@ -178,7 +178,7 @@ func TestAFullTableTakesNoOtherKey(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			seen := []store.PortSeen{{GUID: 1, Capacity: 3, Answered: true, Entries: []fabric.Entry{0x7fff}}, {GUID: 2, Capacity: 4, Answered: true}}
+			seen := []store.PortSeen{{GUID: 1, Capacity: 4, Answered: true, Entries: []fabric.Entry{0x7fff}}, {GUID: 2, Capacity: 5, Answered: true}}
 			return errors.Join(tx.SaveSeen(ctx, ib0, 1, seen), tx.PutSitePartition(ctx, f, "storage", true, map[fabric.GUID]fabric.Membership{50: fabric.Full}),
 				tx.PutSitePartition(ctx, f, "managers", false, map[fabric.GUID]fabric.Membership{1: fabric.Full, 2: fabric.Full}))
 		})
@@ -282,5 +282,21 @@ func TestAKeyIsNotGivenAgainBeforeAllOthersWere(t *testing.T) {
 				return errors.Join(tx.DropMembers(ctx, p.Members), tx.FreeKeys(ctx, ib0, nil))
 			})
 		}
+	})
+}
+
+func TestAnAlarmThatIsRaisedAnewSaysWhatIsWrongNow(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		for _, text := range []string{"nobody answers", "a stranger is in charge"} {
+			update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.RaiseAlarmAnew(ctx, "fabric ib0", text) })
+		}
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			alarms, err := tx.Alarms(ctx)
+			if len(alarms) != 1 || alarms[0].Text != "a stranger is in charge" {
+				t.Errorf("%+v", alarms)
+			}
+			return err
+		})
 	})
 }

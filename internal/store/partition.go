@@ -79,12 +79,13 @@ func (p NodePort) Has() bool {
 
 // TableFull says that a port has no room for another key.
 type TableFull struct {
-	Fabric, Machine string
-	Used, Of        int
+	Fabric   string
+	Whose    string // "machine r1n1", or, of one that is no machine's, "port 0x…"
+	Used, Of int    // partitions beside the default one
 }
 
 func (e *TableFull) Error() string {
-	return fmt.Sprintf("fabric %s: partition table of machine %s is full (%d of %d)", e.Fabric, e.Machine, e.Used, e.Of)
+	return fmt.Sprintf("fabric %s: partition table of %s is full (%d of %d)", e.Fabric, e.Whose, e.Used, e.Of)
 }
 
 // KeysUsed says that a fabric has no key left.
@@ -97,8 +98,7 @@ func (e *KeysUsed) Error() string {
 // joint is a port that a node is to join by.
 type joint struct {
 	FabricPort
-	kind     PortKind
-	reserved int // entries of the table that are its adapter's own
+	kind PortKind
 }
 
 // joints are the ports by which a node is on fabrics: those of its machine, or of the devices that it holds of its host.
@@ -107,7 +107,7 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held
 	if m.Host == "" {
 		ports, err := tx.MachinePorts(ctx, m.ID)
 		for _, p := range ports {
-			found = append(found, joint{p, WholePort, reserved(m.Facts, p.Adapter)})
+			found = append(found, joint{p, WholePort})
 		}
 		return found, err
 	}
@@ -136,7 +136,7 @@ func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held
 			return nil, err
 		}
 		for _, p := range ports {
-			j := joint{p, SharedPort, reserved(host.Facts, adapter)}
+			j := joint{p, SharedPort}
 			switch {
 			case d.Parent == "":
 				j.kind = WholePort
@@ -164,16 +164,6 @@ func device(f inventory.Facts, pci string) inventory.Device {
 		}
 	}
 	return inventory.Device{}
-}
-
-// reserved is how many entries an adapter keeps to itself.
-func reserved(f inventory.Facts, adapter fabric.GUID) int {
-	for _, d := range f.Devices {
-		if guid, err := fabric.ParseGUID(d.GUID); err == nil && guid == adapter && inventory.DriverOf(d) == sharesPorts {
-			return 1
-		}
-	}
-	return 0
 }
 
 // JoinFabrics makes a node's ports members of its cluster's partitions, one a fabric, made where there is none yet. held are the PCI
@@ -277,7 +267,7 @@ func (tx *Tx) fits(ctx context.Context, fabricName, machine, partition string, j
 	if err != nil {
 		return fmt.Errorf("count the keys of port %s: %w", j.GUID, err)
 	}
-	if full := (table{capacity, used}).full(fabricName, machine, j.reserved); full != nil {
+	if full := (table{capacity, used}).full(fabricName, machine); full != nil {
 		return full
 	}
 	return nil
@@ -286,11 +276,14 @@ func (tx *Tx) fits(ctx context.Context, fabricName, machine, partition string, j
 // table is how many keys a port's table takes, 0 if it was never read, and how many partitions it is, or was, in.
 type table struct{ capacity, used int }
 
+// spare are the entries of a table that are no cluster's: that of the default partition, and one that stays free, since the last one
+// stands for "none" on some adapters. The driver for OpenSM refuses all changes of a fabric on which a port is to have more.
+const spare = 2
+
 // full is nil if the table has room for another key.
-func (t table) full(fabricName, machine string, reserved int) *TableFull {
-	const byDefault = 1 // the entry of the default partition
-	if of := t.capacity - byDefault - reserved; t.capacity > 0 && t.used >= of {
-		return &TableFull{fabricName, machine, t.used, of}
+func (t table) full(fabricName, machine string) *TableFull {
+	if of := t.capacity - spare; t.capacity > 0 && t.used >= of {
+		return &TableFull{fabricName, "machine " + machine, t.used, of}
 	}
 	return nil
 }
@@ -352,7 +345,7 @@ func (tx *Tx) Unfit(ctx context.Context, machines []Machine) (map[string]string,
 		}
 		if held[p.GUID] {
 			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster", names[p.Fabric], p.GUID, m.Name)
-		} else if full := tables[p.GUID].full(names[p.Fabric], m.Name, reserved(m.Facts, p.Adapter)); full != nil {
+		} else if full := tables[p.GUID].full(names[p.Fabric], m.Name); full != nil {
 			unfit[m.ID] = full.Error()
 		}
 	}
@@ -525,7 +518,7 @@ func (tx *Tx) FreeKeys(ctx context.Context, fabricID string, held map[fabric.Key
 	return nil
 }
 
-// PutSitePartition makes a partition of the site's own, or changes who is in it.
+// PutSitePartition makes a partition of the site's own, or changes who is in it. A *TableFull says whose port has no room for it.
 func (tx *Tx) PutSitePartition(ctx context.Context, f Fabric, name string, open bool, members map[fabric.GUID]fabric.Membership) error {
 	revision, err := tx.changeFabric(ctx, f.ID)
 	if err != nil {
@@ -558,7 +551,45 @@ func (tx *Tx) PutSitePartition(ctx context.Context, f Fabric, name string, open 
 	if err != nil {
 		return fmt.Errorf("put partition %s of fabric %s: %w", name, f.Name, err)
 	}
+	return tx.room(ctx, f, id)
+}
+
+// room says whether the ports that are to be in a partition, tenants' ports in open ones included, have an entry for it.
+func (tx *Tx) room(ctx context.Context, f Fabric, partition string) error {
+	partitions, err := tx.Partitions(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	seen, err := tx.PortsSeen(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	intent := f.Intent(partitions)
+	tables := intent.Tables()
+	key := partitions[slices.IndexFunc(partitions, func(p Partition) bool { return p.ID == partition })].Key
+	for _, p := range intent.Partitions {
+		for guid := range p.Members {
+			of := seen[guid].Capacity - spare
+			used := len(tables[guid]) - 2 // beside the default partition and this one
+			if p.Key == key && of > -spare && used >= of {
+				return tx.fullPort(ctx, f, guid, used, of)
+			}
+		}
+	}
 	return nil
+}
+
+// fullPort is a *TableFull in the words of who knows machines.
+func (tx *Tx) fullPort(ctx context.Context, f Fabric, guid fabric.GUID, used, of int) error {
+	ports, err := tx.portsWhere(ctx, `p.guid = $1`, guid.String())
+	if err != nil {
+		return err
+	}
+	whose := "port " + guid.String()
+	if len(ports) > 0 && ports[0].Machine != "" {
+		whose = "machine " + ports[0].Machine
+	}
+	return &TableFull{f.Name, whose, used, of}
 }
 
 // RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more. ErrNotFound.

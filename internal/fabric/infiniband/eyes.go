@@ -46,7 +46,7 @@ func (d Diags) Snapshot(ctx context.Context) ([]byte, error) {
 func (d Diags) Master(ctx context.Context) (fabric.GUID, error) {
 	text, err := d.run(ctx, "sminfo")
 	if err != nil {
-		return 0, fmt.Errorf("asking who manages the fabric: %w", err)
+		return 0, fmt.Errorf("nobody says who manages the fabric; does opensm run? %w", err)
 	}
 	return parseMaster(text)
 }

@@ -214,7 +214,7 @@ func (c *change) look(ctx context.Context) (err error) {
 func (c *change) room() error {
 	for port, entries := range c.intent.Tables() {
 		if p, seen := c.before[port]; seen && len(entries)+c.Reserve > p.Capacity {
-			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; fewer clusters can use it at once",
+			return fmt.Errorf("%w: port %s would be in %d partitions, and its table has room for %d; end partitions of the site's own that are not needed, or clusters that share the port",
 				fabric.ErrRefused, port, len(entries), p.Capacity-c.Reserve)
 		}
 	}

@@ -1,0 +1,120 @@
+package api_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"muster/internal/admission"
+	"muster/internal/api"
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/inventory"
+	"muster/internal/store"
+	"muster/internal/store/storetest"
+	"muster/internal/telemetry"
+)
+
+// fabricServer is an API whose drivers of fabrics take whatever they are told, and that keeps fabric ib0 of four ports.
+func fabricServer(t *testing.T) (*httptest.Server, *store.Store) {
+	t.Helper()
+	catalogue, err := inventory.ReadCatalogue("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storetest.Open(t, t.TempDir()+"/db")
+	a := &api.API{
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
+		CheckFabric: func(store.Fabric) error { return nil },
+	}
+	handler, err := a.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	if got := call(t, s, "POST", "/v1/fabrics", `{"name": "ib0", "driver": "opensm", "managers": ["`+fabrictest.HostPort(0).String()+`"]}`); got.status != 201 {
+		t.Fatalf("%d %s", got.status, got.text)
+	}
+	err = db.Update(t.Context(), func(tx *store.Tx) error {
+		f, err := tx.Fabric(t.Context(), "ib0")
+		var ports []store.FabricPort
+		for i := range 4 {
+			ports = append(ports, store.FabricPort{GUID: fabrictest.HostPort(i), Adapter: fabrictest.HostNode(i)})
+		}
+		seen := store.PortSeen{GUID: fabrictest.HostPort(1), Capacity: 4, Answered: true}
+		return errors.Join(err, tx.PutPorts(t.Context(), f.ID, ports, ""), tx.SaveSeen(t.Context(), f.ID, 1, []store.PortSeen{seen}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, db
+}
+
+// member is a partition's body with one port.
+func member(port fabric.GUID) string {
+	return `{"members": [{"port": "` + port.String() + `", "membership": "full"}]}`
+}
+
+func TestWhatNoFabricCanBeIsRefusedInWords(t *testing.T) {
+	s, _ := fabricServer(t)
+	port := fabrictest.HostPort(1)
+	for i, name := range []string{"one", "two"} { // its table has four entries: the default one, one that stays free, and these
+		if got := call(t, s, "PUT", "/v1/fabrics/ib0/partitions/"+name, member(port)); got.status != 200 {
+			t.Fatalf("%d: %d %s", i, got.status, got.text)
+		}
+	}
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		"a name":            {"POST", "/v1/fabrics", `{"name": "IB", "driver": "opensm", "managers": ["0x0000000000000001"]}`, 422, `IB\" is no name; one has small letters`},
+		"a manager twice":   {"POST", "/v1/fabrics", `{"name": "ib1", "driver": "opensm", "managers": ["0x0000000000000001", "0x0000000000000001"]}`, 422, "manager 0x0000000000000001 is named twice"},
+		"a port of nowhere": {"PUT", "/v1/fabrics/ib0/partitions/three", member(0x12), 404, "port 0x0000000000000012 is not on fabric ib0 (`muster fabric get ib0` shows its ports"},
+		"a full table":      {"PUT", "/v1/fabrics/ib0/partitions/three", member(port), 409, "partition table of port " + port.String() + " is full (2 of 2) (end partitions"},
+		"a member":          {"DELETE", "/v1/fabrics/ib0/ports/" + port.String(), "", 409, "is in use by the site's own partition one; take it out of that first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, s, c.method, c.path, c.body)
+			if got.status != c.status || !strings.Contains(got.text, c.says) {
+				t.Errorf("%d %s", got.status, got.text)
+			}
+		})
+	}
+	if got := call(t, s, "GET", "/v1/fabrics/ib0", ""); strings.Contains(got.text, "three") {
+		t.Errorf("what was refused is there: %s", got.text)
+	}
+}
+
+func TestAPartitionThatEndsIsToldFromItsNextOne(t *testing.T) {
+	s, _ := fabricServer(t)
+	port := fabrictest.HostPort(2)
+	call(t, s, "PUT", "/v1/fabrics/ib0/partitions/storage", member(port))
+	if got := call(t, s, "DELETE", "/v1/fabrics/ib0/partitions/storage", ""); got.status >= 300 {
+		t.Fatalf("%d %s", got.status, got.text)
+	}
+	got := call(t, s, "PUT", "/v1/fabrics/ib0/partitions/storage", member(port))
+	if got.status != 200 || !strings.Contains(got.text, `"key":"0x7000","name":"storage","ending":true`) || !strings.Contains(got.text, `"key":"0x7001","name":"storage","members"`) {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}
+
+func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
+	s, db := fabricServer(t)
+	claims, err := db.Claim(t.Context(), store.FabricKind, "test", 1<<40, 1)
+	if err != nil || len(claims) != 1 {
+		t.Fatal(claims, err)
+	}
+	err = db.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Never: true})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := call(t, s, "GET", "/v1/fabrics/ib0/diff", ""); !strings.Contains(got.text, `"reason":"fabric ib0: its manager was not told: it is off"`) {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}
