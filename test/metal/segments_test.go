@@ -234,6 +234,9 @@ func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 	y.Run("delete", "red", "--wait", "--timeout", "5m")
 	y.Run("delete", "blue", "--wait", "--timeout", "5m")
 	y.allOff(4)
+	if wrong := heard.strays(clusters, macs); len(wrong) > 0 {
+		t.Errorf("while clusters end: %q", wrong)
+	}
 	for p, in := range y.segments() {
 		if slices.Contains(ports, p) && in != ethernet.Common {
 			t.Errorf("after its release port %s is in %s", p, in)
