@@ -12,23 +12,30 @@ import (
 // Tenants plays clusters that come, grow, shrink, replace a node and go, on ports that each one has for itself.
 type Tenants struct {
 	random *rand.Rand
-	most   int // clusters at once
+	most   int // clusters that come, in all
 	free   []fabric.GUID
 	ports  map[fabric.Key][]fabric.GUID
 	keys   fabric.Key // that were given out
 }
 
-// NewTenants has at most so many clusters at once on these ports.
+// NewTenants has so many clusters come and go on these ports.
 func NewTenants(ports []fabric.GUID, most int, random *rand.Rand) *Tenants {
 	return &Tenants{random: random, most: most, free: slices.Clone(ports), ports: map[fabric.Key][]fabric.GUID{}}
 }
 
 // Step changes one cluster, and says what it did and what the partitions are now. A port that is let go is the next one's
-// right away in every other step, since that is when a key that stays behind does harm.
+// right away in every other step, since that is when a key that stays behind does harm. It says nothing when all have gone.
 func (c *Tenants) Step() (what string, partitions []fabric.Partition) {
-	keys := slices.Sorted(maps.Keys(c.ports))
+	keys, all := slices.Sorted(maps.Keys(c.ports)), int(c.keys) == c.most
 	switch action := c.random.IntN(8); {
-	case len(keys) == 0, action < 3 && len(keys) < c.most && len(c.free) > 0:
+	case all && len(keys) == 0:
+		return "", nil
+	case len(keys) > 0 && (all && action < 3 || action == 7):
+		key := c.any(keys)
+		what = "deleted " + key.String()
+		c.shrink(key, len(c.ports[key]))
+		delete(c.ports, key)
+	case len(keys) == 0, action < 3 && len(c.free) > 0:
 		c.keys++
 		what = "created " + c.keys.String()
 		c.grow(c.keys, 1+c.random.IntN(max(1, len(c.free)/2)))
@@ -40,16 +47,11 @@ func (c *Tenants) Step() (what string, partitions []fabric.Partition) {
 		key := c.any(keys)
 		what = "shrunk " + key.String()
 		c.shrink(key, 1)
-	case action < 7:
+	default:
 		key := c.any(keys)
 		what = "replaced a node of " + key.String()
 		c.grow(key, 1)
 		c.shrink(key, 1)
-	default:
-		key := c.any(keys)
-		what = "deleted " + key.String()
-		c.shrink(key, len(c.ports[key]))
-		delete(c.ports, key)
 	}
 	return what, c.Partitions()
 }
@@ -88,11 +90,14 @@ func (c *Tenants) shrink(key fabric.Key, n int) {
 	}
 }
 
-// Churn has clusters come and go in so many steps. After each one the tables are the intent's.
+// Churn has clusters come and go, in so many steps at most. After each one the tables are the intent's.
 func Churn(t *testing.T, w World, clusters, steps int, random *rand.Rand) {
 	tenants := NewTenants(w.Ports, clusters, random)
 	for n := range steps {
 		what, partitions := tenants.Step()
+		if what == "" {
+			return
+		}
 		i := fabric.Intent{Partitions: partitions, Managers: []fabric.GUID{w.Manager}}
 		if err := w.Driver.Apply(t.Context(), i); err != nil {
 			t.Fatalf("step %d, %s: %v", n, what, err)
