@@ -209,7 +209,7 @@ func proves(proof, token string) bool {
 }
 
 // mark writes a step down, tells whoever watches, and wakes whoever waits for it. Steps that a machine repeats, such as
-// the addresses that firmware, iPXE and kernel each ask for, are told once.
+// the addresses that firmware, iPXE and kernel each ask for, are told once, and what a first stage says of its files is no event.
 func (b *Boots) mark(ctx context.Context, tx *store.Tx, machine string, boot store.Boot, p protocol.BootProgress) error {
 	words := inWords(p)
 	if words == boot.Detail && p.Step != protocol.StepScript || order[p.Step] < order[boot.Step] {
@@ -223,9 +223,12 @@ func (b *Boots) mark(ctx context.Context, tx *store.Tx, machine string, boot sto
 		return err
 	}
 	event := store.Event{Type: "machine.boot", Machine: m.Name, Text: words}
+	more := p.Step == protocol.StepInit && p.Step == boot.Step // how far its files are, every few seconds
 	if boot.Inspection() {
 		tx.Wake(store.MachineKind, machine)
-		tx.Log(event)
+		if !more {
+			tx.Log(event)
+		}
 		return nil
 	}
 	node, err := tx.Node(ctx, boot.Subject)
@@ -237,7 +240,9 @@ func (b *Boots) mark(ctx context.Context, tx *store.Tx, machine string, boot sto
 		return err
 	}
 	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID, cluster.Name, node.Name
-	tx.Log(event)
+	if !more {
+		tx.Log(event)
+	}
 	tx.Wake(store.NodeKind, node.ID)
 	return nil
 }
@@ -260,7 +265,10 @@ func inWords(p protocol.BootProgress) string {
 		detail = detail[:500]
 	}
 	if p.Took > 0 && p.Step != protocol.StepProblem {
-		detail = strings.TrimSpace(fmt.Sprintf("%s %.1f s after its kernel began", detail, p.Took.Seconds()))
+		if detail != "" {
+			detail += ", "
+		}
+		detail += fmt.Sprintf("%.1f s after its kernel began", p.Took.Seconds())
 	}
 	words := map[protocol.BootStep]string{
 		protocol.StepPower: "is switched on", protocol.StepAddress: "has its address", protocol.StepScript: "asked what to boot",

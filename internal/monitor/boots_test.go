@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,6 +241,43 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 		b, err := tx.BootOn(ctx, y.machine)
 		if b.Step != protocol.StepProblem || b.Detail != "cannot boot: root image arrived damaged [31m " {
 			t.Errorf("%q %q", b.Step, b.Detail)
+		}
+		return err
+	})
+}
+
+// TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began when it began.
+func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	_, token := y.begin()
+	sum := sha256.Sum256([]byte(token))
+	var boots []store.Boot
+	for _, detail := range []string{"", "root image: 10 of 232 MiB", "root image: 86 of 232 MiB"} {
+		said := protocol.BootProgress{MAC: known, Step: protocol.StepInit, Detail: detail, Took: 3 * time.Second}
+		if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
+			t.Fatal(err)
+		}
+		y.update(func(ctx context.Context, tx *store.Tx) error {
+			b, err := tx.BootOn(ctx, y.machine)
+			boots = append(boots, b)
+			return err
+		})
+		time.Sleep(5 * time.Millisecond)
+	}
+	first, last := boots[0], boots[2]
+	if last.Detail != "runs its first stage: root image: 86 of 232 MiB, 3.0 s after its kernel began" || !last.HeardAt.After(first.HeardAt) || !last.StepAt.Equal(first.StepAt) {
+		t.Errorf("%+v, then %+v", first, last)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		events, err := tx.Events(ctx, store.EventsOf{Limit: 100})
+		told := 0
+		for _, e := range events {
+			if strings.Contains(e.Text, "first stage") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%d events tell of its first stage", told)
 		}
 		return err
 	})

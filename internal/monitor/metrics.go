@@ -133,7 +133,7 @@ func strideTo(ctx context.Context, tx *store.Tx, boot store.Boot, to protocol.Bo
 		return stride{}, nil
 	}
 	now, err := tx.Now(ctx)
-	since := boot.HeardAt
+	since := boot.StepAt
 	if boot.PoweredAt.After(since) {
 		since = boot.PoweredAt
 	}

@@ -25,6 +25,7 @@ type Boot struct {
 	Step      protocol.BootStep
 	Detail    string
 	HeardAt   time.Time // last sign of life, or when one was asked for
+	StepAt    time.Time // when it came to this step, or began
 	Findings  *protocol.Findings
 }
 
@@ -34,17 +35,17 @@ const AskedAgain = "asked again what to boot"
 // Inspection says that the boot is one of the machine itself.
 func (b Boot) Inspection() bool { return b.Subject == b.MachineID }
 
-const bootColumns = `machine_id, subject, number, image, file, disk, erase, powered_at, scripts, joined_key, ending, step, detail, heard_at, findings`
+const bootColumns = `machine_id, subject, number, image, file, disk, erase, powered_at, scripts, joined_key, ending, step, detail, heard_at, step_at, findings`
 
 func scanBoot(r scanner) (Boot, error) {
 	var b Boot
 	var file, findings string
-	var powered, heard int64
-	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, &heard, &findings)
+	var powered, heard, reached int64
+	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, &heard, &reached, &findings)
 	if err != nil {
 		return b, err
 	}
-	b.HeardAt = instant(heard)
+	b.HeardAt, b.StepAt = instant(heard), instant(reached)
 	if powered > 0 {
 		b.PoweredAt = instant(powered)
 	}
@@ -91,8 +92,8 @@ func (tx *Tx) BeginBoot(ctx context.Context, b Boot) (bool, error) {
 	if _, err := tx.exec(ctx, `DELETE FROM boot WHERE machine_id = $1 OR subject = $2`, b.MachineID, b.Subject); err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
-	_, err = tx.exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms())`, b.MachineID, b.Subject, b.Number, b.Image, string(file), flag(b.Disk), flag(b.Erase))
+	_, err = tx.exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())`, b.MachineID, b.Subject, b.Number, b.Image, string(file), flag(b.Disk), flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
@@ -108,7 +109,7 @@ func flag(b bool) int {
 
 // MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the subject is at another boot.
 func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
-	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
+	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
 		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
 	if err != nil {
@@ -119,7 +120,7 @@ func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step p
 
 // PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
 func (tx *Tx) PowerBoot(ctx context.Context, subject string, number int64) error {
-	_, err := tx.exec(ctx, `UPDATE boot SET powered_at = now_ms(), step = CASE WHEN step = '' THEN 'power' ELSE step END,
+	_, err := tx.exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END, step = CASE WHEN step = '' THEN 'power' ELSE step END,
 		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
 	if err != nil {
 		return fmt.Errorf("note that the machine of %s is on: %w", subject, err)
@@ -129,7 +130,7 @@ func (tx *Tx) PowerBoot(ctx context.Context, subject string, number int64) error
 
 // UseInspectionToken is UseToken for the boot of an inspection.
 func (tx *Tx) UseInspectionToken(ctx context.Context, machine string, number int64, key string) (bool, error) {
-	n, err := tx.exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step = 'agent', detail = ''
+	n, err := tx.exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at ELSE now_ms() END, step = 'agent', detail = ''
 		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
 	if err != nil {
 		return false, fmt.Errorf("join the inspection of %s: %w", machine, err)

@@ -40,7 +40,12 @@ func (s *server) fetchOnce(ctx context.Context, what string, b protocol.Blob, w 
 	if _, err := w.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	t := transfer{w: w, sum: sha256.New(), size: b.Size, progress: progress{console: s.console, what: what, size: b.Size, start: time.Now(), news: often{every: 2 * time.Second, last: time.Now()}}}
+	now := time.Now()
+	t := transfer{w: w, sum: sha256.New(), size: b.Size, progress: progress{console: s.console, what: what, size: b.Size, start: now, news: often{every: 2 * time.Second, last: now}}}
+	if s.signs > 0 {
+		t.progress.signs = often{every: s.signs, last: now}
+		t.progress.tell = func(words string) { s.progress(ctx, protocol.StepInit, words) }
+	}
 	err := s.again(ctx, what, func() (bool, error) {
 		before := t.got
 		err := s.resume(ctx, b, &t)
@@ -145,18 +150,25 @@ func firstByte(contentRange string) int64 {
 	return n
 }
 
-// progress shows a transfer on the console, every two seconds and at its end.
+// progress shows a transfer on the console, every two seconds and at its end. The controller hears of it less often: for it that is a
+// sign of life of a boot whose files take long, since many boots at once share a network.
 type progress struct {
 	console console
 	what    string
 	size    int64
 	start   time.Time
 	news    often
+	signs   often
+	tell    func(words string) // nil: nobody waits for signs
 }
 
 func (p *progress) at(got int64) {
+	words := func() string { return fmt.Sprintf("%s: %d of %s", p.what, got>>20, size(p.size)) }
 	if p.news.now() {
-		p.console.say("%s: %d of %s", p.what, got>>20, size(p.size))
+		p.console.say("%s", words())
+	}
+	if p.tell != nil && p.signs.now() {
+		p.tell(words())
 	}
 }
 

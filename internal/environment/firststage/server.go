@@ -28,6 +28,8 @@ type server struct {
 	http    *http.Client
 	console console
 	pause   func(ctx context.Context, d time.Duration) error
+	// signs is how often the controller hears how far a transfer is; 0: never.
+	signs time.Duration
 	// patience is how long something is tried that gets no further; 0: as long as it takes.
 	patience time.Duration
 	// nothingFor is how long the answer "nothing to boot" is asked again: a controller may be late.
@@ -45,7 +47,7 @@ const (
 
 func newServer(a arguments, c console) *server {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	return &server{
+	s := &server{
 		base: a.server, mac: a.mac, token: a.token, started: kernelStart(), console: c, pause: pause, nothingFor: time.Minute,
 		http: &http.Client{
 			Transport: &http.Transport{
@@ -61,6 +63,10 @@ func newServer(a arguments, c console) *server {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+	if s.token != "" {
+		s.signs = sayEvery
+	}
+	return s
 }
 
 // pacedConn fails a read that brings nothing for too long, however long the whole transfer takes.

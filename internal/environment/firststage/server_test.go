@@ -126,6 +126,41 @@ func TestABlobArrivesWholeWhateverTheServerDoes(t *testing.T) {
 	}
 }
 
+func TestTheControllerHearsHowFarATransferIs(t *testing.T) {
+	whole, blob := content(3 << 20)
+	var told []protocol.BootProgress
+	s, _ := machineAt(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != protocol.ProgressPath {
+			_, _ = w.Write(whole)
+			return
+		}
+		var p protocol.BootProgress
+		if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+			t.Error(err)
+		}
+		told = append(told, p)
+	})
+	for signs, want := range map[time.Duration]bool{0: false, time.Hour: false, time.Nanosecond: true} {
+		s.signs, told = signs, nil
+		f, err := os.Create(filepath.Join(t.TempDir(), "blob"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := s.fetch(t.Context(), "root image", blob, f); err != nil {
+			t.Fatal(err)
+		}
+		if (len(told) > 0) != want {
+			t.Errorf("every %s: %+v", signs, told)
+		}
+		for _, p := range told {
+			if p.Step != protocol.StepInit || !strings.HasPrefix(p.Detail, "root image: ") || !strings.HasSuffix(p.Detail, " of 3 MiB") {
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+}
+
 func TestABlobThatIsWrongTwiceIsRefused(t *testing.T) {
 	whole, blob := content(1 << 20)
 	whole[7] ^= 1
