@@ -34,6 +34,7 @@ const (
 	halted  = "whole, and stands still"
 	alive   = "runs"
 	dead    = "has ended"
+	asleep  = "sleeps"
 )
 
 // papers are the hosts of one guest, which is on paper. All else is what a site has: rows, calls of agents, agents, and TLS between them.
@@ -280,7 +281,7 @@ func (j *journey) start(i int) {
 	go func() {
 		defer close(done)
 		if err := hosting.Run(ctx, hosting.Options{
-			Controller: j.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p, Keys: j.keys[i], Dir: j.dirs[i],
+			Controller: j.call[i], Refused: errors.New("refused"), Boot: 1, Guests: p, Networks: p, Images: p, Movers: p, Sleepers: p, Keys: j.keys[i], Dir: j.dirs[i],
 			Address: func() (netip.AddrPort, error) { return netip.ParseAddrPort("127.0.0.1:0") }, Console: io.Discard, Look: 5 * time.Millisecond,
 		}); err != nil {
 			j.Error(err)
