@@ -21,7 +21,7 @@ import (
 // are erased before the machine is anything else.
 
 // noDisk is why guests cannot sleep on a machine without such a disk.
-const noDisk = "it has no disk of its own but NVMe disks, which guests are given"
+const noDisk = "it has none of its own that can be written to and is no NVMe disk; guests are given those"
 
 // makeBed mounts the machine's disk for the memory of guests that sleep at a folder, unless that is mounted already: whoever was here
 // before us may have guests that sleep there. It says why it cannot; "" if it is there.
@@ -75,6 +75,7 @@ func layDisk(ctx context.Context, tools inspection.Tools, device, at string) err
 	if _, err := tools.Run(ctx, "mkfs.ext4", "-q", "-F", "-m", "0", "-L", "muster-sleep", device); err != nil {
 		return err
 	}
+	_, _ = tools.Run(ctx, "modprobe", "-b", "-q", "ext4") // it may be built in: the mount tells
 	if err := unix.Mount(device, at, "ext4", unix.MS_NOATIME|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", device, err)
 	}
