@@ -8,6 +8,8 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/inventory"
 	"muster/internal/store"
 )
 
@@ -139,4 +141,30 @@ func nodeOf(t *testing.T, tx *store.Tx, c store.Cluster, name string) store.Node
 	}
 	t.Fatalf("cluster %s has no node %s", c.Name, name)
 	return store.Node{}
+}
+
+// TestAMachineLiesWhereAnOperatorSaysThatItsPortIs has machines in which no inspection finds an adapter.
+func TestAMachineLiesWhereAnOperatorSaysThatItsPortIs(t *testing.T) {
+	d := newLeafDesk(t, 1)
+	var ports []store.FabricPort
+	for i, name := range []string{"a0", "a1", "a2", "a3"} {
+		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Facts: inventory.Facts{CPUs: 64, Arch: "amd64"}})
+		ports = append(ports, store.FabricPort{GUID: fabrictest.HostPort(i), Adapter: fabrictest.HostNode(i)})
+	}
+	d.snapshot("ib0", fabrictest.FatTree(4, 2, 1))
+	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
+		ctx := d.Context()
+		err := errors.Join(tx.AddFabric(ctx, store.Fabric{ID: "ib0", Name: "ib0", Driver: "fake", Managers: []fabric.GUID{99}}), tx.PutPorts(ctx, "ib0", ports, ""))
+		for i, name := range []string{"a0", "a3", "a1", "a2"} { // a0 and a3 are on one leaf
+			err = errors.Join(err, tx.GivePort(ctx, fabrictest.HostPort(i), name, true))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.plan(cluster("cfd", "nodes: 2, placement: same-switch"))
+	if err != nil || machinesOf(plan) != "a0 a3" {
+		t.Errorf("%v: %v", plan, err)
+	}
 }

@@ -197,7 +197,7 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 		}
 	}
 	from, ok := c.First(b)
-	if !ok {
+	if !ok || !from.After(b.From) { // it is not for what others have that they are missing
 		return
 	}
 	start := from.Add(plan.Term.Lead)

@@ -26,7 +26,7 @@ type Lay struct {
 // String is "cpu: 16 nodes on 2 leaves (leaf01 9, leaf02 7), at most 2 hops apart", and how many nodes share the cables of
 // a leaf where that is fewer cables than nodes.
 func (l Lay) String() string {
-	nodes := l.Unknown
+	nodes := 0
 	var parts, narrow []string
 	for _, p := range l.Places {
 		nodes += p.Nodes
@@ -54,7 +54,7 @@ func (l Lay) strangers() string {
 	if l.Unknown == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %s the leaf is not known", count(l.Unknown, "node"))
+	return fmt.Sprintf("; of %d more the leaf is not known", l.Unknown)
 }
 
 // land is what is known of where machines are: a map a fabric, and for guests their hosts.
@@ -70,19 +70,27 @@ func survey(ctx context.Context, tx *store.Tx, machines []store.Machine) (land, 
 	if err != nil || len(cablings) == 0 {
 		return land{}, err
 	}
-	return chart(cablings, machines), nil
+	ports, err := tx.FabricPorts(ctx, "")
+	return chart(cablings, machines, ports), err
 }
 
-// chart puts machines on the maps of fabrics.
-func chart(cablings []store.Cabling, machines []store.Machine) land {
+// chart puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an operator says
+// are theirs.
+func chart(cablings []store.Cabling, machines []store.Machine, ports []store.FabricPort) land {
 	l := land{of: map[string]string{}}
+	assigned := map[string][]fabric.GUID{}
+	for _, p := range ports {
+		if p.Assigned {
+			assigned[p.MachineID] = append(assigned[p.MachineID], p.Adapter)
+		}
+	}
 	var stands []topology.Stand
 	for _, m := range machines {
 		if m.Host != "" {
 			l.of[m.ID] = m.Host
 			continue
 		}
-		stands = append(stands, topology.Stand{ID: m.ID, Name: m.Name, Adapters: adapters(m.Facts)})
+		stands = append(stands, topology.Stand{ID: m.ID, Name: m.Name, Adapters: append(adapters(m.Facts), assigned[m.ID]...)})
 	}
 	for _, c := range cablings {
 		l.maps = append(l.maps, c.Graph.Map(c.Fabric, stands))
@@ -107,7 +115,11 @@ func Terrains(ctx context.Context, tx *store.Tx) ([]Terrain, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := chart(cablings, machines)
+	ports, err := tx.FabricPorts(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	l := chart(cablings, machines, ports)
 	var all []Terrain
 	for i, m := range l.maps {
 		t := Terrain{Cabling: cablings[i], Map: m, Machines: make([][]string, len(m.Places))}

@@ -308,7 +308,7 @@ func (a *API) importFabric(ctx context.Context, in *struct {
 		Snapshot string `json:"snapshot" doc:"what ibnetdiscover prints" maxLength:"67108864"`
 	}
 }) (*fabricOutput, error) {
-	graph, err := topology.Read(in.Body.Snapshot)
+	graph, err := topology.Parse(in.Body.Snapshot)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "it is what `ibnetdiscover` prints, unchanged")
 	}

@@ -118,3 +118,21 @@ func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 }
+
+func TestAFabricThatIsKeptIsNotImportedFromLLDP(t *testing.T) {
+	s, _ := fabricServer(t)
+	got := call(t, s, "PUT", "/v1/fabrics/ib0/snapshot", `{"snapshot": "machine=m1\nlldp.eth0.chassis.mac=00:11:22:33:44:01\n"}`)
+	if got.status != 422 || !strings.Contains(got.text, "is nothing that ibnetdiscover prints") {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}
+
+func TestCablesThatAreNotKnownCannotBeForgotten(t *testing.T) {
+	s, _ := fabricServer(t)
+	call(t, s, "PUT", "/v1/topologies/eth0", `{"snapshot": "machine=m1\nlldp.eth0.chassis.mac=00:11:22:33:44:01\n"}`)
+	for _, want := range []int{204, 404} {
+		if got := call(t, s, "DELETE", "/v1/topologies/eth0", ""); got.status != want {
+			t.Errorf("%d, not %d: %s", got.status, want, got.text)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +39,7 @@ func (a *API) registerTopologies(api huma.API) {
 	put := op("put-topology", http.MethodPut, "/v1/topologies/{fabric}", "Import how a fabric is cabled, for placement alone", 422)
 	put.MaxBodyBytes = longestSnapshot
 	huma.Register(api, put, a.putTopology)
-	huma.Register(api, op("remove-topology", http.MethodDelete, "/v1/topologies/{fabric}", "Forget how a fabric is cabled"), a.removeTopology)
+	huma.Register(api, op("remove-topology", http.MethodDelete, "/v1/topologies/{fabric}", "Forget how a fabric is cabled", 404), a.removeTopology)
 }
 
 func (a *API) listTopologies(ctx context.Context, in *Page) (*listOutput[Topology], error) {
@@ -94,6 +95,15 @@ func (a *API) putTopology(ctx context.Context, in *struct {
 func (a *API) removeTopology(ctx context.Context, in *struct {
 	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
 }) (*struct{}, error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DropTopology(ctx, in.Fabric) })
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		known, err := tx.Topology(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(known, func(c store.Cabling) bool { return c.Fabric == in.Fabric }) {
+			return problem(http.StatusNotFound, "not-found", "of fabric "+in.Fabric+" no cables are known", "`muster fabric cables list` shows of which they are")
+		}
+		return tx.DropTopology(ctx, in.Fabric)
+	})
 	return nil, a.tell(err, nil)
 }

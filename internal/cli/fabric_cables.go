@@ -84,8 +84,15 @@ func (a *app) cablesList() *cobra.Command {
 			return err
 		}
 		return output.print(a.out, raw, func() {
+			if len(known) == 0 {
+				a.say("of no fabric is known how it is cabled; `muster fabric cables import` tells it")
+				return
+			}
 			t := newTable("FABRIC", "LEAF", "CABLES", "MACHINES", "NAMES")
 			for _, f := range known {
+				if len(f.Leaves) == 0 {
+					t.row(f.Fabric, "", "", "0", "("+f.Summary+"; none is a machine of the inventory)")
+				}
 				for _, l := range f.Leaves {
 					t.row(f.Fabric, l.Name, strconv.Itoa(l.Cables), strconv.Itoa(len(l.Machines)), strings.Join(l.Machines, ","))
 				}

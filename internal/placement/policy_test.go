@@ -55,6 +55,8 @@ func without(machines []inventory.Machine, numbers ...int) []inventory.Machine {
 func TestAPolicyDecidesWhichMachinesAreTaken(t *testing.T) {
 	m, all := fatTree(t, 20, 5) // leaf0: 0-4 … leaf3: 15-19
 	any := class(t, "any", "cpus >= 1")
+	stranger := all[0] // of which nobody knows where it is
+	stranger.ID, stranger.Name = "stranger", "stranger"
 	for name, c := range map[string]struct {
 		free   []inventory.Machine
 		nodes  int
@@ -69,6 +71,7 @@ func TestAPolicyDecidesWhichMachinesAreTaken(t *testing.T) {
 		"compact around what is left of it":     {without(all, 10, 11, 12, 13), 2, Compact, []string{"10", "11"}, "leaf0 1, leaf2 1"},
 		"spread on all leaves":                  {all, 4, Spread, nil, "leaf0 1, leaf1 1, leaf2 1, leaf3 1"},
 		"spread evenly":                         {all, 6, Spread, nil, "leaf0 2, leaf1 2, leaf2 1, leaf3 1"},
+		"spread on leaves that are known":       {append(without(all[:6]), stranger), 3, Spread, nil, "leaf0 2, leaf1 1"},
 		"spread away from those that are there": {without(all, 0, 5), 2, Spread, []string{"0", "5"}, "leaf2 1, leaf3 1"},
 		"one switch, the tightest":              {without(all, 0, 6, 7), 3, SameSwitch, nil, "leaf1 3"},
 		"one switch, that of the others":        {without(all, 15, 16), 2, SameSwitch, []string{"15", "16"}, "leaf3 2"},
