@@ -36,7 +36,7 @@ const heardFactor = 10
 type hostView struct {
 	seen     *store.HostSeen // nil: its agent is not there
 	heard    bool            // some guest on it was heard lately
-	sleeps   bool            // some guest on it sleeps
+	sleeps   bool            // some guest on it sleeps, or is about to, or wakes
 	left     time.Time       // when its last guest left; zero: none ever has
 	listened time.Time       // since then agents of its network are heard without a gap
 	alarmed  bool            // too much is, or was, silent there at once to believe it of each

@@ -50,9 +50,9 @@ func (tx *Tx) Rouse(ctx context.Context, id string) error {
 	return nil
 }
 
-// SleepsOn says whether a node sleeps on a hypervisor.
+// SleepsOn says whether a node sleeps on a hypervisor, or falls asleep there or wakes: of none of these anything is heard.
 func (tx *Tx) SleepsOn(ctx context.Context, host string) (sleeps bool, err error) {
-	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending', 'booting'))`, host).Scan(&sleeps)
+	err = tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM node WHERE host_id = $1 AND sleeps = 1 AND phase IN ('pending', 'booting', 'ready'))`, host).Scan(&sleeps)
 	if err != nil {
 		return false, fmt.Errorf("look whether nodes sleep on hypervisor %s: %w", host, err)
 	}

@@ -15,7 +15,9 @@ func TestAHostIsKnownForTheNodesThatSleepThere(t *testing.T) {
 		addHost(t, s, "hv")
 		addHost(t, s, "other")
 		addCluster(t, s, "c1", "hello")
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3) })
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3)
+		})
 		sleeps := func(host string, want bool) {
 			t.Helper()
 			view(t, s, func(ctx context.Context, tx *store.Tx) error {
