@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,10 +79,14 @@ func (o *fabrics) check(f store.Fabric) error {
 
 // told reads what a driver is told, and refuses what it does not know.
 func told(config map[string]string, known map[string]*string) error {
+	paths := map[string]bool{"partitions": true, "log": true, "password_file": true, "token_file": true, "ca_file": true}
 	for name, value := range config {
 		to, is := known[name]
 		if !is {
 			return fmt.Errorf("it knows no %q; it is told %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		if paths[name] && !strings.HasPrefix(value, "/") {
+			return fmt.Errorf("%s %q is not a whole path; say where the file is from / on, on the host that has it", name, value)
 		}
 		*to = value
 	}
@@ -103,11 +108,24 @@ func openOpenSM(scratch string, f store.Fabric) (fabric.Driver, error) {
 // openUFM is a fabric whose subnet manager is NVIDIA's UFM.
 func openUFM(_ string, f store.Fabric) (fabric.Driver, error) {
 	var c ufm.Config
+	var reader, options string
 	err := told(f.Config, map[string]*string{
 		"url": &c.URL, "user": &c.User, "password_file": &c.PasswordFile, "token_file": &c.TokenFile, "ca_file": &c.CAFile,
+		"reader": &reader, "options": &options,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.URL == "" {
+		return nil, errors.New("it is to be told url, which is where UFM is: https://ufm.example.org")
+	}
+	if options != "" && reader == "" {
+		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the fabric, or here")
+	}
+	if reader != "" {
+		if c.Ports, err = infiniband.Reader(reader, options); err != nil {
+			return nil, err
+		}
 	}
 	return ufm.New(c)
 }

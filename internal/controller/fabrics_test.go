@@ -19,7 +19,10 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		"all":            {"opensm", map[string]string{"hosts": "here,root@sm2", "partitions": "/p", "log": "/l", "signal": "true", "options": "-C mlx5_1"}, ""},
 		"too much":       {"opensm", map[string]string{"shell": "sh -s"}, `knows no "shell"; it is told hosts, log, options`},
 		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "/nowhere"}, "no such file"},
-		"ufm without":    {"ufm", nil, "UFM"},
+		"ufm's reader":   {"ufm", map[string]string{"url": "https://ufm.example.org", "reader": "two words"}, `"two words" is no host`},
+		"no reader":      {"ufm", map[string]string{"url": "https://ufm.example.org", "options": "-C mlx5_1"}, "no reader is named"},
+		"ufm without":    {"ufm", nil, "told url, which is where UFM is"},
+		"half a path":    {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "secret"}, `token_file "secret" is not a whole path`},
 		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package infiniband
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -36,6 +37,23 @@ func Open(scratch string, managers []fabric.GUID, s Site) (*OpenSM, error) {
 		}
 	}
 	return New(c)
+}
+
+// Reader reads every port's table from the port itself, as fabric.Driver.Observe does, for drivers whose manager is no opensm: from a
+// host on the fabric, "here" or whatever ssh takes, with options for the diagnostic programs. It asks nobody yet.
+func Reader(host, options string) (func(context.Context) (fabric.Tables, error), error) {
+	shell, err := shellOf(host)
+	if err != nil {
+		return nil, err
+	}
+	eyes := Diags{Shell: shell, Options: strings.Fields(options)}
+	return func(ctx context.Context) (fabric.Tables, error) {
+		snapshot, err := eyes.Snapshot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return eyes.Tables(ctx, snapshot)
+	}, nil
 }
 
 // shellOf is the shell of a host: ssh must get in with a key, and without a question.
