@@ -191,23 +191,49 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 			}
 		}
 	}
+	var placed []ethernet.Placed
 	for _, m := range machines {
 		if m.Network == n.Name && m.Host == "" {
-			err = errors.Join(err, s.compare(ctx, m.Machine, n, ports))
+			right, failed := s.compare(ctx, m.Machine, n, ports)
+			placed, err = append(placed, right...), errors.Join(err, failed)
+		}
+	}
+	return errors.Join(err, s.remind(ctx, n, driver, placed))
+}
+
+// remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was started anew.
+func (s *segments) remind(ctx context.Context, n inventory.Network, driver ethernet.Switch, placed []ethernet.Placed) error {
+	forgetful, can := driver.(ethernet.Forgetful)
+	if !can || len(placed) == 0 {
+		return nil
+	}
+	forgotten, err := forgetful.Forgotten(ctx, placed)
+	if err != nil || len(forgotten) == 0 {
+		return err
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	ports, err := driver.Ports(ctx) // one may have been put elsewhere meanwhile
+	for _, p := range forgotten {
+		if in, there := ports[p.Name]; err == nil && there && in == p.In {
+			if err = forgetful.Remind(ctx, p); err == nil {
+				s.log.Info("a switch is told again which port a machine has", "network", n.Name, "port", p.Name, "segment", p.In.String())
+			}
 		}
 	}
 	return err
 }
 
 // compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common
-// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there.
-func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]ethernet.Segment) error {
+// segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It returns those
+// that are where they belong.
+func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]ethernet.Segment) (right []ethernet.Placed, err error) {
 	want, free, err := s.wanted(ctx, m)
 	if err != nil || want == ethernet.Nowhere {
-		return err
+		return nil, err
 	}
 	stray := false
-	for _, p := range m.Ports {
+	for i, p := range m.Ports {
 		in, there := ports[p]
 		text := ""
 		if !there {
@@ -215,20 +241,24 @@ func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory
 		} else if in != want {
 			text = fmt.Sprintf("port %s was in %s, and belongs in %s", p, in, want)
 			stray = true
+		} else if i < len(m.MACs) {
+			if mac, err := net.ParseMAC(m.MACs[i]); err == nil {
+				right = append(right, ethernet.Placed{Port: ethernet.Port{Name: p, MACs: []net.HardwareAddr{mac}}, In: want})
+			}
 		}
 		if err := s.tell(ctx, m, p, text); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if !free || !stray {
-		return nil
+		return right, nil
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if _, free, err := s.wanted(ctx, m); err != nil || !free { // a boot may have begun
-		return err
+		return nil, err
 	}
-	return s.put(ctx, m, n, ethernet.Common)
+	return nil, s.put(ctx, m, n, ethernet.Common)
 }
 
 // tell notes what is wrong with a port, once.

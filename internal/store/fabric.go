@@ -153,7 +153,8 @@ func (tx *Tx) WantFabricDeleted(ctx context.Context, f Fabric) error {
 	}
 	for _, p := range partitions {
 		if p.ClusterID != "" {
-			return fmt.Errorf("fabric %s is %w by %s; delete the clusters on it first", f.Name, ErrInUse, p.Words())
+			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, and try again when `muster fabric get %s` has the key no more",
+				f.Name, ErrInUse, p.Key, p.Words(), f.Name)
 		}
 	}
 	for _, statement := range []string{

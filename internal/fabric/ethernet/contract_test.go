@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -417,6 +418,59 @@ func TestPortsAndSegmentsComeAndGo(t *testing.T) {
 			t.Errorf("%v, %v", all, err)
 		}
 	})
+}
+
+// TestASwitchThatWasStartedAnewIsReminded has Open vSwitch's daemon die and come back: the segments stay, the pins do not.
+func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
+	y := newYard(t, "a1", "c1")
+	database := startOVS(t, y)
+	s := opened(t, inventory.Network{Switch: inventory.SwitchOVS, SwitchBridge: "machines", SwitchDatabase: database, Namespace: y.namespace, Interface: commonBridge})
+	in := subject{Switch: s, yard: y}
+	placed := []Placed{{in.port("a1"), 5}, {in.port("c1"), Common}}
+	for _, p := range placed {
+		check(t, s.Put(t.Context(), p.Port, p.In))
+	}
+	forgetful := s.(Forgetful)
+	forgotten := func(want int) {
+		t.Helper()
+		if all, err := forgetful.Forgotten(t.Context(), placed); err != nil || len(all) != want {
+			t.Fatalf("of %+v is not known where they are, %v", all, err)
+		}
+	}
+	forgotten(0)
+	dir := filepath.Dir(strings.TrimPrefix(database, "unix:"))
+	text, err := os.ReadFile(filepath.Join(dir, "ovs-vswitchd.pid"))
+	check(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	check(t, err)
+	check(t, syscall.Kill(pid, syscall.SIGKILL))
+	c := exec.Command("ovs-vswitchd", database, "--pidfile", "--log-file="+filepath.Join(dir, "ovs.log"), "-vconsole:off")
+	c.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
+	check(t, netns.Do(y.namespace, c.Start))
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	})
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := forgetful.Forgotten(t.Context(), placed); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("ovs-vswitchd does not answer again:", err)
+		}
+	}
+	forgotten(2)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) { // it answers before it has its ports
+		if err := errors.Join(forgetful.Remind(t.Context(), placed[0]), forgetful.Remind(t.Context(), placed[1])); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	forgotten(0)
+	ports, err := s.Ports(t.Context())
+	if err != nil || ports[placed[0].Name] != 5 || ports[placed[1].Name] != Common {
+		t.Errorf("the ports are elsewhere: %v, %v", ports, err)
+	}
 }
 
 func TestANetworkWithoutASwitchSaysSoAloud(t *testing.T) {

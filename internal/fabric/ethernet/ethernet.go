@@ -65,6 +65,20 @@ type Switch interface {
 	Opened(ctx context.Context) ([]Segment, error)
 }
 
+// Placed is a port that is in a segment.
+type Placed struct {
+	Port
+	In Segment
+}
+
+// Forgetful is a Switch that forgets, where it is started anew, to which ports the controller's answers go. Segments it keeps.
+type Forgetful interface {
+	// Forgotten are those of the ports that it does not know that of.
+	Forgotten(ctx context.Context, placed []Placed) ([]Placed, error)
+	// Remind tells it of a port again. Nobody may put the port elsewhere meanwhile. It may be called again.
+	Remind(ctx context.Context, p Placed) error
+}
+
 var (
 	// ErrNoPort is returned for a port that the switch does not have.
 	ErrNoPort = errors.New("the switch has no such port")
@@ -92,7 +106,7 @@ func Warning(n inventory.Network) string {
 		return ""
 	}
 	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there; "+
-		"name a switch that Muster may set with `muster networks add %s --switch bridge` or ovs, or give machines to one tenant only", n.Name, inventory.SwitchNone, n.Name)
+		"declare it anew by `muster networks add`, with --switch bridge or ovs, or give machines to one tenant only", n.Name, inventory.SwitchNone)
 }
 
 // none is the switch that nobody may touch: all ports are in one segment.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +81,11 @@ func (o ovs) run(ctx context.Context, program string, args ...string) ([]byte, e
 		return nil, fmt.Errorf("%s is not installed; on Debian: apt-get install openvswitch-switch", program)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(said.String()))
+		hint := ""
+		if strings.Contains(said.String(), "database connection failed") {
+			hint = "; does Open vSwitch run there? `muster networks add` takes its place with --switch-database"
+		}
+		return nil, fmt.Errorf("%s: %w: %s%s", program, err, strings.TrimSpace(said.String()), hint)
 	}
 	return out, nil
 }
@@ -187,6 +193,32 @@ func (o ovs) settle(ctx context.Context, p Port, s Segment, number int) error {
 		way = o.name(kindFar, s)
 	}
 	return o.do(func(links *netlink.Handle) error { return pin(links, way, p.MACs) })
+}
+
+// Forgotten reads what the daemon has, which it keeps in memory alone.
+func (o ovs) Forgotten(ctx context.Context, placed []Placed) ([]Placed, error) {
+	text, err := o.daemon(ctx, "fdb/show", o.bridge)
+	if err != nil {
+		return nil, err
+	}
+	known := parsePins(text)
+	var all []Placed
+	for _, p := range placed {
+		number, err := vlan(p.In)
+		if err == nil && slices.ContainsFunc(p.MACs, func(mac net.HardwareAddr) bool { return !known[pinned{number, mac.String()}] }) {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Remind does what follows when a port was put.
+func (o ovs) Remind(ctx context.Context, p Placed) error {
+	number, err := vlan(p.In)
+	if err != nil {
+		return err
+	}
+	return o.settle(ctx, p.Port, p.In, number)
 }
 
 // Ports reads the switch's database, which says what the switch has, and which of it works.

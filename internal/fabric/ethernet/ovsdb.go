@@ -3,6 +3,9 @@ package ethernet
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"strconv"
+	"strings"
 )
 
 // ovsPort is a row of Open vSwitch's table of ports.
@@ -66,4 +69,27 @@ func optional(text json.RawMessage, into any) error {
 		return nil
 	}
 	return json.Unmarshal(members[0], into)
+}
+
+// pinned is a MAC that a switch does not learn, in a VLAN.
+type pinned struct {
+	vlan int
+	mac  string // as net.HardwareAddr writes it
+}
+
+// parsePins reads what `ovs-appctl fdb/show` prints of entries that somebody made: port, VLAN, MAC, "static". Others are left out.
+func parsePins(text []byte) map[pinned]bool {
+	all := map[pinned]bool{}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) != 4 || words[3] != "static" {
+			continue
+		}
+		number, err1 := strconv.Atoi(words[1])
+		mac, err2 := net.ParseMAC(words[2])
+		if err1 == nil && err2 == nil {
+			all[pinned{number, mac.String()}] = true
+		}
+	}
+	return all
 }

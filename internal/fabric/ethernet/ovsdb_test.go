@@ -1,6 +1,7 @@
 package ethernet
 
 import (
+	"net"
 	"reflect"
 	"testing"
 )
@@ -59,6 +60,32 @@ func FuzzParsePorts(f *testing.F) {
 				if n, err := vlan(s); err != nil || n != p.tag {
 					t.Errorf("port with tag %d is in %s, whose VLAN is %d (%v)", p.tag, s, n, err)
 				}
+			}
+		}
+	})
+}
+
+const ovsPins = ` port  VLAN  MAC                Age
+    2  4094  0a:bf:9d:91:88:fc    3
+    1  4094  52:54:00:12:34:60  static
+LOCAL     5  52:54:00:AA:00:01  static
+`
+
+func TestPinsOfOpenVSwitchAreRead(t *testing.T) {
+	want := map[pinned]bool{{4094, "52:54:00:12:34:60"}: true, {5, "52:54:00:aa:00:01"}: true}
+	if got := parsePins([]byte(ovsPins)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzParsePins(f *testing.F) {
+	for _, seed := range []string{ovsPins, "1 5 static static", "1 x 52:54:00:12:34:60 static", ""} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for p := range parsePins(text) {
+			if mac, err := net.ParseMAC(p.mac); err != nil || mac.String() != p.mac {
+				t.Errorf("%q: %+v", text, p)
 			}
 		}
 	})
