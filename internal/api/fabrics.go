@@ -74,7 +74,7 @@ type FabricDiff struct {
 	Revision int64              `json:"revision" doc:"of what is wanted"`
 	Applied  int64              `json:"applied" doc:"the revision that the manager took last"`
 	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were read last"`
-	Reason   string             `json:"reason,omitempty" doc:"why the fabric is degraded: where its manager cannot be told or asked, its ports are not read either"`
+	Reason   string             `json:"reason,omitempty" doc:"why its manager cannot be told or asked; its ports are not read then"`
 	Ports    []FabricDifference `json:"ports" doc:"those that differ"`
 }
 
@@ -291,7 +291,7 @@ func (a *API) diffFabric(ctx context.Context, in *fabricRef) (*struct{ Body Fabr
 			}
 		}
 		out.Body.Revision, out.Body.Applied, out.Body.SeenAt = f.Revision, f.Applied, f.SeenAt
-		if f.Phase == store.Degraded {
+		if f.Phase == store.Degraded && f.Attempts > 0 {
 			out.Body.Reason = f.Reason
 		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {

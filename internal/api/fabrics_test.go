@@ -109,7 +109,7 @@ func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 		t.Fatal(claims, err)
 	}
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Never: true})
+		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Failures: 1, Never: true})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/fabric/infiniband/ibsim"
+	"muster/internal/fabric/infiniband/opensmtest"
 )
 
 func TestASiteNamesAHostForEachManager(t *testing.T) {
@@ -29,5 +32,35 @@ func TestAScriptThatIsCutOffDoesNothingFromThereOn(t *testing.T) {
 	}
 	if _, err := (Shell{}).Run(t.Context(), "echo why >&2; exit 3\n"); err == nil || err.Error() != "/bin/sh: exit status 3: why" {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestAReaderReadsWhatPortsHoldAndTellsNoManager(t *testing.T) {
+	r := newRig(t, 4, 2, 1, 1)
+	environment, err := r.Environment(node(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	t.Setenv("PATH", opensmtest.Programs(t, folder, environment))
+	read, err := Reader("here", "-t 500")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := read(t.Context())
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("%v, %v", tables, err)
+	}
+	for port, table := range tables {
+		want := fabric.DefaultKey.In(fabric.Limited)
+		if port == fabrictest.HostPort(0) {
+			want = fabric.DefaultKey.In(fabric.Full)
+		}
+		if !reflect.DeepEqual(table, fabric.Port{Entries: []fabric.Entry{want}, Capacity: ibsim.TableSize}) {
+			t.Errorf("port %s: %+v", port, table)
+		}
+	}
+	if _, err := Reader("two words", ""); err == nil {
+		t.Error("a host that is none is taken")
 	}
 }
