@@ -74,7 +74,7 @@ type FabricDiff struct {
 	Revision int64              `json:"revision" doc:"of what is wanted"`
 	Applied  int64              `json:"applied" doc:"the revision that the manager took last"`
 	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were read last"`
-	Reason   string             `json:"reason,omitempty" doc:"why its manager cannot be told or asked; its ports are not read then"`
+	Reason   string             `json:"reason,omitempty" doc:"why its manager was not told, or its ports cannot be read"`
 	Ports    []FabricDifference `json:"ports" doc:"those that differ"`
 }
 

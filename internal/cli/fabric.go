@@ -260,7 +260,7 @@ members that do not answer.`,
 
 func (a *app) printDiff(name string, d api.FabricDiff) {
 	if d.Reason != "" {
-		a.say("WARNING: of fabric %s nothing new is known: %s", name, fabricReason(name, d.Reason))
+		a.say("WARNING: fabric %s: %s", name, fabricReason(name, d.Reason))
 	}
 	switch {
 	case d.SeenAt.IsZero():

@@ -132,7 +132,7 @@ func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	intent, told := v.Intent(v.partitions), false
 	if v.Applied < v.Revision || v.odd() || v.now.Sub(v.AppliedAt) >= w.pace().Apply {
 		if err := driver.Apply(ctx, intent); err != nil && !errors.Is(err, fabric.ErrResisted) {
-			return v.trouble("its manager was not told", err).with(v.giveHomes)
+			return v.trouble("its manager was not told", err).with(v.giveHomes).with(v.glance(ctx, driver))
 		}
 		told = true
 	}
@@ -147,6 +147,32 @@ func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
 		return v.trouble("its ports cannot be read", err).with(applied).with(v.giveHomes)
 	}
 	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).with(applied).with(v.giveHomes)
+}
+
+// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Nothing follows from it: which of
+// that is wrong is not known while nobody knows what the manager has.
+func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *store.Tx) error {
+	tables, err := driver.Observe(ctx)
+	var changed []store.PortSeen
+	for guid, before := range v.before {
+		if _, answered := tables[guid]; !answered && before.Answered {
+			before.Answered = false
+			changed = append(changed, before)
+		}
+	}
+	for guid, p := range tables {
+		now := v.before[guid]
+		now.GUID, now.Entries, now.Capacity, now.Answered = guid, slices.Sorted(slices.Values(p.Entries)), p.Capacity, true
+		if !sameSeen(now, v.before[guid]) {
+			changed = append(changed, now)
+		}
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		if err != nil {
+			return nil // they hold what they held, as far as anybody knows
+		}
+		return tx.SaveSeen(ctx, v.ID, v.Seen, changed)
+	}
 }
 
 // odd says that some port held what it must not when it was read last.

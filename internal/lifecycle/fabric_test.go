@@ -187,6 +187,16 @@ func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
 		f, err := tx.Fabric(ctx, "ib0")
 		return f.Phase == store.Degraded && strings.Contains(f.Reason, "it rains"), err
 	})
+	w.fabric.Rogue(1, 0x8009)
+	w.wait("what ports hold is read all the same", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		seen, err := tx.PortsSeen(ctx, fabric0)
+		return slices.Contains(seen[1].Entries, 0x8009) && len(seen[1].Surplus) == 0, err
+	})
+	w.fabric.Rogue(1)
+	w.wait("that it is gone, too", func(ctx context.Context, tx *store.Tx) (bool, error) {
+		seen, err := tx.PortsSeen(ctx, fabric0)
+		return !slices.Contains(seen[1].Entries, 0x8009), err
+	})
 	w.fabric.Refuse(nil)
 	w.untilReady(id, 1)
 }

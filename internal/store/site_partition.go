@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"muster/internal/fabric"
+)
+
+// PutSitePartition makes a partition of the site's own, or changes who is in it. A *TableFull says whose port has no room for it.
+func (tx *Tx) PutSitePartition(ctx context.Context, f Fabric, name string, open bool, members map[fabric.GUID]fabric.Membership) error {
+	revision, err := tx.changeFabric(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	var id string
+	scan := func(r scanner) (string, error) { return id, r.Scan(&id) }
+	_, err = one(ctx, tx, scan, `SELECT id FROM partition WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	if errors.Is(err, ErrNotFound) {
+		var key fabric.Key
+		if key, err = tx.freeKey(ctx, f, 0, FirstSiteKey, fabric.LastKey); err != nil {
+			return err
+		}
+		id = f.ID + "-" + key.String() + "-" + name
+		_, err = tx.exec(ctx, `INSERT INTO partition (id, fabric_id, pkey, name) VALUES ($1, $2, $3, $4)`, id, f.ID, int(key), name)
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition SET open = $2 WHERE id = $1`, id, flag(open))
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition_member SET wanted = 0, since = $2 WHERE partition_id = $1 AND wanted = 1`, id, revision)
+	}
+	for guid, as := range members {
+		if err == nil {
+			_, err = tx.exec(ctx, `INSERT INTO partition_member (partition_id, fabric_id, guid, kind, full_member, since) VALUES ($1, $2, $3, 'site', $4, $5)
+				ON CONFLICT (partition_id, guid, COALESCE(node_id, '')) DO UPDATE SET full_member = excluded.full_member, wanted = 1, since = excluded.since`,
+				id, f.ID, guid.String(), flag(as == fabric.Full), revision)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put partition %s of fabric %s: %w", name, f.Name, err)
+	}
+	return tx.room(ctx, f, id)
+}
+
+// room says whether the ports that are to be in a partition, tenants' ports in open ones included, have an entry for it.
+func (tx *Tx) room(ctx context.Context, f Fabric, partition string) error {
+	partitions, err := tx.Partitions(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	seen, err := tx.PortsSeen(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	intent := f.Intent(partitions)
+	tables := intent.Tables()
+	key := partitions[slices.IndexFunc(partitions, func(p Partition) bool { return p.ID == partition })].Key
+	for _, p := range intent.Partitions {
+		for guid := range p.Members {
+			of := seen[guid].Capacity - spare
+			used := len(tables[guid]) - 2 // beside the default partition and this one
+			if p.Key == key && of > -spare && used >= of {
+				return tx.fullPort(ctx, f, guid, used, of)
+			}
+		}
+	}
+	return nil
+}
+
+// fullPort is a *TableFull in the words of who knows machines.
+func (tx *Tx) fullPort(ctx context.Context, f Fabric, guid fabric.GUID, used, of int) error {
+	ports, err := tx.portsWhere(ctx, `p.guid = $1`, guid.String())
+	if err != nil {
+		return err
+	}
+	whose := "port " + guid.String()
+	if len(ports) > 0 && ports[0].Machine != "" {
+		whose = "machine " + ports[0].Machine
+	}
+	return &TableFull{f.Name, whose, used, of}
+}
+
+// RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more. ErrNotFound.
+func (tx *Tx) RemoveSitePartition(ctx context.Context, f Fabric, name string) error {
+	revision, err := tx.changeFabric(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	n, err := tx.exec(ctx, `UPDATE partition SET wanted = 0, open = 0 WHERE fabric_id = $1 AND name = $2 AND wanted = 1`, f.ID, name)
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	if err == nil {
+		_, err = tx.exec(ctx, `UPDATE partition_member SET wanted = 0, since = $3 WHERE wanted = 1
+			AND partition_id IN (SELECT id FROM partition WHERE fabric_id = $1 AND name = $2)`, f.ID, name, revision)
+	}
+	if err != nil {
+		return fmt.Errorf("partition %s of fabric %s: %w", name, f.Name, err)
+	}
+	return nil
+}
