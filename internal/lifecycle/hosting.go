@@ -222,7 +222,7 @@ func (m machineView) endIdle(format string, args ...any) Outcome {
 // machine was seen off.
 func (m machineView) suspectHost(why string) Outcome {
 	return m.endHost("%s; is switched off", why).because(CauseInspection).with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.QuarantineMachine(ctx, m.Machine, "as a hypervisor it "+why)
+		return tx.QuarantineMachine(ctx, m.Machine, "as a hypervisor: "+why)
 	})
 }
 

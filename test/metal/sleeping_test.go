@@ -1,0 +1,70 @@
+package metal_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+// TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its memory goes to that
+// machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on when the cluster is back.
+func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
+	slow(t)
+	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
+	if err != nil {
+		t.Skip("sleep is not tested: image debian12-hypervisor is not there; `make image` builds it")
+	}
+	y := yardWith(t, func(r *rig.Rig) {
+		r.Site = r.File("site.yaml", strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1))
+		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
+	}, 1, "--power", "ipmi", "--memory", "3GiB")
+	y.inspected(1)
+	began := time.Now()
+	tell := func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }
+	counted := func() (string, int) {
+		t.Helper()
+		boot, n, err := counts(slurm("cat counted 2>/dev/null || true"))
+		if err != nil {
+			t.Fatal("the job has not counted on: ", err)
+		}
+		return boot, n
+	}
+
+	y.Run("create", "-f", y.File("sleeping.yaml", "name: sleeping\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"), "--wait", "--timeout", "30m")
+	tell("ready")
+	job := strings.TrimSpace(slurm(witness))
+	y.Eventually(5*time.Minute, "the job counts", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= 3 })
+
+	t.Log(y.Run("pause", "sleeping", "--on-jobs", "keep", "--wait", "--timeout", "15m"))
+	tell("asleep")
+	if out := y.Run("describe", "sleeping"); !strings.Contains(out, "sleeps: what it has in memory takes") {
+		t.Errorf("its node does not sleep:\n%s", out)
+	}
+	time.Sleep(30 * time.Second) // three times what an idle hypervisor has
+	if m := y.machine("rack-1"); m.Phase != "in-use" || y.power("rack-1") != "on" {
+		t.Errorf("while a guest sleeps there its machine is %s, and %s", m.Phase, y.power("rack-1"))
+	}
+
+	t.Log(y.Run("resume", "sleeping", "--wait", "--timeout", "15m"))
+	boot, before := counted()
+	tell("awake")
+	y.Eventually(5*time.Minute, "the job counts on", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= before+5 })
+	if got := strings.TrimSpace(y.Run("ssh", "sleeping:cpu1", "--", "cat /proc/sys/kernel/random/boot_id")); got != boot {
+		t.Errorf("cpu1 had boot %s, and has boot %s", boot, got)
+	}
+	if got := strings.Fields(slurm("squeue -h -o '%A %T'; scontrol show job " + job + " | grep -o 'Restarts=[0-9]*'")); strings.Join(got, " ") != job+" RUNNING Restarts=0" {
+		t.Errorf("of job %s Slurm says %v", job, got)
+	}
+	t.Log("\n" + y.Run("events"))
+
+	y.Run("delete", "sleeping", "--wait", "--timeout", "10m")
+	y.allOff(1)
+	tell("its cluster is gone, and the machine off")
+	if m := y.machine("rack-1"); m.Release == nil || !m.Release.Clean {
+		t.Errorf("after its release: %+v", m)
+	}
+}
