@@ -219,3 +219,43 @@ func TestSizesInTheirUnit(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEventSaysWhatItIsAbout(t *testing.T) {
+	for want, e := range map[string]store.Event{
+		"n1":      {Type: "node.phase", Cluster: "cfd", Node: "n1", Machine: "r1"},
+		"r1":      {Type: "machine.phase", Machine: "r1"},
+		"cluster": {Type: "cluster.phase", Cluster: "cfd"},
+		"fabric":  {Type: "fabric.phase"},
+		"project": {Type: "project.requested"},
+	} {
+		if got := who(e); got != want {
+			t.Errorf("%+v is about %s, not %s", e, got, want)
+		}
+	}
+}
+
+func TestAFabricsTableTellsWhatEnds(t *testing.T) {
+	s := newSite(t)
+	s.answers("GET /v1/fabrics/ib0", 200, api.Fabric{
+		FabricSpec: api.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: store.Pending, Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
+		Partitions: []api.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true, Members: []api.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
+		Ports:      []api.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
+	})
+	r := musterWith(t, brisk(), "", "fabric", "get", "ib0")
+	r.wants(t, 0)
+	reads(t, r.out, `
+name      ib0
+driver    opensm
+managers
+phase     pending for 5s
+reason    nobody has read it
+read      never
+
+KEY     OF                               PORTS  LEAVING
+0x7000  site: storage, ending            0      1
+0x7001  site: storage, open to clusters  0      0
+
+PORT                NAME
+0x0000000000000001  node0001
+`)
+}
