@@ -34,13 +34,23 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 		return boot, n
 	}
 
-	y.Run("create", "-f", y.File("sleeping.yaml", "name: sleeping\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"), "--wait", "--timeout", "30m")
-	tell("ready")
+	until := func(phase string) {
+		t.Helper()
+		y.Eventually(30*time.Minute, "the cluster is "+phase, func() bool {
+			time.Sleep(2 * time.Second)
+			var c cluster
+			y.Get(&c, "get", "sleeping")
+			return c.Phase == phase
+		})
+		tell(phase)
+	}
+	y.Run("create", "-f", y.File("sleeping.yaml", "name: sleeping\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"))
+	until("ready")
 	job := strings.TrimSpace(slurm(witness))
 	y.Eventually(5*time.Minute, "the job counts", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= 3 })
 
-	t.Log(y.Run("pause", "sleeping", "--on-jobs", "keep", "--wait", "--timeout", "15m"))
-	tell("asleep")
+	t.Log(y.Run("pause", "sleeping", "--on-jobs", "keep"))
+	until("paused")
 	if out := y.Run("describe", "sleeping"); !strings.Contains(out, "sleeps: what it has in memory takes") {
 		t.Errorf("its node does not sleep:\n%s", out)
 	}
@@ -49,9 +59,9 @@ func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
 		t.Errorf("while a guest sleeps there its machine is %s, and %s", m.Phase, y.power("rack-1"))
 	}
 
-	t.Log(y.Run("resume", "sleeping", "--wait", "--timeout", "15m"))
+	t.Log(y.Run("resume", "sleeping"))
+	until("ready")
 	boot, before := counted()
-	tell("awake")
 	y.Eventually(5*time.Minute, "the job counts on", func() bool { time.Sleep(time.Second); _, n := counted(); return n >= before+5 })
 	if got := strings.TrimSpace(y.Run("ssh", "sleeping:cpu1", "--", "cat /proc/sys/kernel/random/boot_id")); got != boot {
 		t.Errorf("cpu1 had boot %s, and has boot %s", boot, got)
