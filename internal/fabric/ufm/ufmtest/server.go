@@ -124,7 +124,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case fault == Slow:
 		<-r.Context().Done()
-		return
+		panic(http.ErrAbortHandler) // an answer that has no words could still reach a client that is about to go
 	}
 	code, answer := http.StatusNotFound, any(map[string]string{"error": "no such resource"})
 	s.locked(func() { code, answer = s.answer(r, path, fault == Half || fault == HalfBroken) })
