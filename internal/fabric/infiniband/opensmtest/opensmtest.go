@@ -19,8 +19,9 @@ import (
 	"muster/internal/fabric/infiniband/ibsim"
 )
 
-// soon makes a manager on standby take over a second after the one in charge has gone, instead of forty (opensm's man page).
-const soon = "sminfo_polling_timeout 250\npolling_retry_number 4\n"
+// Soon are options with which a manager on standby takes over five seconds after the one in charge has gone, instead of forty (opensm's
+// man page). On a busy machine it may do so without a reason.
+const Soon = "sminfo_polling_timeout 1000\npolling_retry_number 5\n"
 
 // Manager is a real opensm on a host of a simulated fabrictest.FatTree.
 type Manager struct {
@@ -36,9 +37,9 @@ type Manager struct {
 	process  *exec.Cmd // nil: it does not run
 }
 
-// New prepares an opensm in a folder of its own, with a file of partitions. It ends with the test. Of several that run the one with
+// New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of several that run the one with
 // the highest priority, 0 to 15, is in charge.
-func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, partitions []byte) *Manager {
+func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, partitions []byte, options ...string) *Manager {
 	t.Helper()
 	if _, err := exec.LookPath("opensm"); err != nil {
 		t.Fatalf("opensm is not there; scripts/setup.sh installs it: %v", err)
@@ -52,7 +53,7 @@ func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, pa
 		Signal: "kill -HUP $(cat " + filepath.Join(folder, "pid") + ")", Environment: environment, folder: folder, priority: priority,
 	}
 	m.write(t, m.File, partitions)
-	m.write(t, filepath.Join(folder, "opensm.conf"), []byte("force_log_flush TRUE\n"+soon))
+	m.write(t, filepath.Join(folder, "opensm.conf"), []byte("force_log_flush TRUE\n"+strings.Join(options, "")))
 	t.Cleanup(m.Kill)
 	return m
 }
