@@ -149,30 +149,31 @@ func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).with(applied).with(v.giveHomes)
 }
 
-// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Nothing follows from it: which of
-// that is wrong is not known while nobody knows what the manager has.
+// glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not known while
+// nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is told again.
 func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *store.Tx) error {
 	tables, err := driver.Observe(ctx)
+	if err != nil {
+		return func(context.Context, *store.Tx) error { return nil } // they hold what they held, as far as anybody knows
+	}
 	var changed []store.PortSeen
-	for guid, before := range v.before {
-		if _, answered := tables[guid]; !answered && before.Answered {
-			before.Answered = false
-			changed = append(changed, before)
+	note := func(now store.PortSeen) {
+		if !sameSeen(now, v.before[now.GUID]) {
+			changed = append(changed, now)
+		}
+	}
+	for guid, now := range v.before {
+		if _, answered := tables[guid]; !answered {
+			now.Answered = false
+			note(now)
 		}
 	}
 	for guid, p := range tables {
 		now := v.before[guid]
 		now.GUID, now.Entries, now.Capacity, now.Answered = guid, slices.Sorted(slices.Values(p.Entries)), p.Capacity, true
-		if !sameSeen(now, v.before[guid]) {
-			changed = append(changed, now)
-		}
+		note(now)
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		if err != nil {
-			return nil // they hold what they held, as far as anybody knows
-		}
-		return tx.SaveSeen(ctx, v.ID, v.Seen, changed)
-	}
+	return func(ctx context.Context, tx *store.Tx) error { return tx.SaveSeen(ctx, v.ID, 0, changed) }
 }
 
 // odd says that some port held what it must not when it was read last.

@@ -192,6 +192,13 @@ func TestANodeBootsOnlyWhenItsPortWasSeenWithItsKey(t *testing.T) {
 		seen, err := tx.PortsSeen(ctx, fabric0)
 		return slices.Contains(seen[1].Entries, 0x8009) && len(seen[1].Surplus) == 0, err
 	})
+	w.view(func(ctx context.Context, tx *store.Tx) error {
+		f, err := tx.Fabric(ctx, fabric0)
+		if f.Seen != 0 {
+			t.Errorf("what is read while the manager cannot be told counts as revision %d", f.Seen)
+		}
+		return err
+	})
 	w.fabric.Rogue(1)
 	w.wait("that it is gone, too", func(ctx context.Context, tx *store.Tx) (bool, error) {
 		seen, err := tx.PortsSeen(ctx, fabric0)

@@ -267,7 +267,7 @@ func (tx *Tx) fits(ctx context.Context, fabricName, machine, partition string, j
 	if err != nil {
 		return fmt.Errorf("count the keys of port %s: %w", j.GUID, err)
 	}
-	if full := (table{capacity, used}).full(fabricName, machine); full != nil {
+	if full := (table{capacity, used}).full(fabricName, "machine "+machine); full != nil {
 		return full
 	}
 	return nil
@@ -281,9 +281,9 @@ type table struct{ capacity, used int }
 const spare = 2
 
 // full is nil if the table has room for another key.
-func (t table) full(fabricName, machine string) *TableFull {
+func (t table) full(fabricName, whose string) *TableFull {
 	if of := t.capacity - spare; t.capacity > 0 && t.used >= of {
-		return &TableFull{fabricName, "machine " + machine, t.used, of}
+		return &TableFull{fabricName, whose, t.used, of}
 	}
 	return nil
 }
@@ -345,7 +345,7 @@ func (tx *Tx) Unfit(ctx context.Context, machines []Machine) (map[string]string,
 		}
 		if held[p.GUID] {
 			unfit[m.ID] = fmt.Sprintf("fabric %s: port %s of machine %s was not yet seen without the key of its last cluster", names[p.Fabric], p.GUID, m.Name)
-		} else if full := tables[p.GUID].full(names[p.Fabric], m.Name); full != nil {
+		} else if full := tables[p.GUID].full(names[p.Fabric], "machine "+m.Name); full != nil {
 			unfit[m.ID] = full.Error()
 		}
 	}

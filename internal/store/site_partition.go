@@ -56,31 +56,23 @@ func (tx *Tx) room(ctx context.Context, f Fabric, partition string) error {
 		return err
 	}
 	intent := f.Intent(partitions)
-	tables := intent.Tables()
+	entries := intent.Tables()
 	key := partitions[slices.IndexFunc(partitions, func(p Partition) bool { return p.ID == partition })].Key
-	for _, p := range intent.Partitions {
-		for guid := range p.Members {
-			of := seen[guid].Capacity - spare
-			used := len(tables[guid]) - 2 // beside the default partition and this one
-			if p.Key == key && of > -spare && used >= of {
-				return tx.fullPort(ctx, f, guid, used, of)
+	at := slices.IndexFunc(intent.Partitions, func(p fabric.Partition) bool { return p.Key == key })
+	if at < 0 {
+		return nil // it has no members
+	}
+	for guid := range intent.Partitions[at].Members {
+		without := table{seen[guid].Capacity, len(entries[guid]) - 2} // the default partition and this one
+		if full := without.full(f.Name, "port "+guid.String()); full != nil {
+			ports, err := tx.portsWhere(ctx, `p.guid = $1`, guid.String())
+			if err == nil && len(ports) > 0 && ports[0].Machine != "" {
+				full.Whose = "machine " + ports[0].Machine
 			}
+			return errors.Join(err, full)
 		}
 	}
 	return nil
-}
-
-// fullPort is a *TableFull in the words of who knows machines.
-func (tx *Tx) fullPort(ctx context.Context, f Fabric, guid fabric.GUID, used, of int) error {
-	ports, err := tx.portsWhere(ctx, `p.guid = $1`, guid.String())
-	if err != nil {
-		return err
-	}
-	whose := "port " + guid.String()
-	if len(ports) > 0 && ports[0].Machine != "" {
-		whose = "machine " + ports[0].Machine
-	}
-	return &TableFull{f.Name, whose, used, of}
 }
 
 // RemoveSitePartition ends a partition of the site's own. Its key is free when no port was seen with it any more. ErrNotFound.

@@ -21,22 +21,28 @@ classes:
   - {name: parts, select: ["substrate = metal"], hypervisor: true, vm: {cpus: 1, memory: 768MiB}}
 `
 
-// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent is
-// heard over the cluster's network, and takes it away again.
-func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
+// hypervisors is a yard of inspected machines that can hold a guest or two each, and what tells the time since they are there.
+func hypervisors(t *testing.T, site string, machines int) (y *yard, tell func(what string)) {
+	t.Helper()
 	slow(t)
 	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
 	if err != nil {
-		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make image` builds it")
+		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make rack-test` builds it")
 	}
-	y := yardWith(t, func(r *rig.Rig) {
-		r.Site = r.File("site.yaml", onePool)
+	y = yardWith(t, func(r *rig.Rig) {
+		r.Site = r.File("site.yaml", site)
 		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
-	}, 1, "--power", "ipmi", "--memory", "3GiB")
-	y.inspected(1)
-	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
+	}, machines, "--power", "ipmi", "--memory", "3GiB")
+	y.inspected(machines)
 	began := time.Now()
-	tell := func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+	return y, func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+}
+
+// TestAMachineOfTheRackTurnsIntoAHypervisorAndBack places a guest on a machine, which boots for it, waits until the guest's agent is
+// heard over the cluster's network, and takes it away again.
+func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
+	y, tell := hypervisors(t, onePool, 1)
+	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
 
 	y.Run("create", "-f", y.File("parts.yaml", "name: parts\nqueues: [{name: cpu, class: parts, nodes: 1}]\n"))
 	y.Eventually(10*time.Minute, "rack-1 is a hypervisor", func() bool { return y.machine("rack-1").Phase == "in-use" })

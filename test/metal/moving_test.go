@@ -2,12 +2,9 @@ package metal_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"muster/test/rig"
 )
 
 // twoHosts has machines that hold one guest each: two do not fit, since the host keeps 512 MiB of its 3 GiB. An idle hypervisor
@@ -43,6 +40,16 @@ func counts(text string) (boot string, n int, err error) {
 	return boot, n, nil
 }
 
+// counted is what the witness of a cluster has written so far.
+func (y *yard) counted(cluster string) (boot string, n int) {
+	y.Helper()
+	boot, n, err := counts(y.Run("ssh", cluster, "--", "cat counted 2>/dev/null || true"))
+	if err != nil {
+		y.Fatal("the job has not counted on: ", err)
+	}
+	return boot, n
+}
+
 // guest is what the API says of the host of a guest.
 type guest struct {
 	Phase string
@@ -55,32 +62,14 @@ type guest struct {
 // TestADrainedMachinesGuestMovesAndItsJobGoesOn has two machines of the rack as hypervisors and a guest on one, in which a job counts.
 // The host is drained, and its guest goes to the other, which is another machine with another kernel, while the job counts on.
 func TestADrainedMachinesGuestMovesAndItsJobGoesOn(t *testing.T) {
-	slow(t)
-	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
-	if err != nil {
-		t.Skip("moves are not tested: image debian12-hypervisor is not there; `make image` builds it")
-	}
-	y := yardWith(t, func(r *rig.Rig) {
-		r.Site = r.File("site.yaml", twoHosts)
-		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
-	}, 2, "--power", "ipmi", "--memory", "3GiB")
-	y.inspected(2)
-	began := time.Now()
-	tell := func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+	y, tell := hypervisors(t, twoHosts, 2)
 	slurm := func(command string) string { return y.Run("ssh", "moving", "--", command) }
 	// Who looks all the time takes from the machines what they compute with.
 	eventually := func(limit time.Duration, what string, ok func() bool) {
 		t.Helper()
 		y.Eventually(limit, what, func() bool { time.Sleep(2 * time.Second); return ok() })
 	}
-	counted := func() (string, int) {
-		t.Helper()
-		boot, n, err := counts(slurm("cat counted 2>/dev/null || true"))
-		if err != nil {
-			t.Fatal("the job has not counted on: ", err)
-		}
-		return boot, n
-	}
+	counted := func() (string, int) { return y.counted("moving") }
 
 	// A second guest makes the second machine a hypervisor, and goes before it has booted.
 	y.Run("create", "-f", y.File("moving.yaml", "name: moving\nqueues: [{name: cpu, class: parts, nodes: 2}]\n"))

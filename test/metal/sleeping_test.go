@@ -1,39 +1,17 @@
 package metal_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"muster/test/rig"
 )
 
 // TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn pauses a cluster whose node is a guest of a machine of the rack. Its memory goes to that
 // machine's disk, the machine stays a hypervisor for longer than an idle one does, and the job counts on when the cluster is back.
 func TestAGuestOfAMachineOfTheRackSleepsAndItsJobGoesOn(t *testing.T) {
-	slow(t)
-	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
-	if err != nil {
-		t.Skip("sleep is not tested: image debian12-hypervisor is not there; `make image` builds it")
-	}
-	y := yardWith(t, func(r *rig.Rig) {
-		r.Site = r.File("site.yaml", strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1))
-		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
-	}, 1, "--power", "ipmi", "--memory", "3GiB")
-	y.inspected(1)
-	began := time.Now()
-	tell := func(what string) { t.Logf("%6.1f s: %s", time.Since(began).Seconds(), what) }
+	y, tell := hypervisors(t, strings.Replace(twoHosts, "hypervisor_idle: 2h", "hypervisor_idle: 10s", 1), 1)
 	slurm := func(command string) string { return y.Run("ssh", "sleeping", "--", command) }
-	counted := func() (string, int) {
-		t.Helper()
-		boot, n, err := counts(slurm("cat counted 2>/dev/null || true"))
-		if err != nil {
-			t.Fatal("the job has not counted on: ", err)
-		}
-		return boot, n
-	}
-
+	counted := func() (string, int) { return y.counted("sleeping") }
 	until := func(phase string) {
 		t.Helper()
 		y.Eventually(30*time.Minute, "the cluster is "+phase, func() bool {
