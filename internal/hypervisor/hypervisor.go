@@ -126,6 +126,9 @@ func New(config Config) (*Driver, error) {
 	if err := d.findCgroups(); err != nil {
 		return nil, err
 	}
+	if err := onhost.Sweep(d.lockPath("")); err != nil {
+		return nil, err
+	}
 	d.kvm = sync.OnceValue(d.probe)
 	return d, nil
 }

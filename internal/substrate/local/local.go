@@ -97,6 +97,9 @@ func New(config Config) (*Driver, error) {
 	if err := config.makeDirs(); err != nil {
 		return nil, err
 	}
+	if err := onhost.Sweep(filepath.Join(config.Dir, "locks")); err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256([]byte(config.Dir))
 	held, err := onhost.Exclusive(context.Background(), filepath.Join(config.Dir, "locks", "probe"))
 	if err != nil {

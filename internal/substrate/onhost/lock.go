@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,26 @@ func Shared(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { file.Close() }, nil
+}
+
+// Sweep removes the files in dir of locks that nobody holds: processes that were killed leave them. Locks may be taken and
+// given back meanwhile.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look for locks that were left: %w", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		file, err := tryLock(path, unix.LOCK_EX)
+		if err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		if file != nil {
+			(&Hold{file, path}).Release()
+		}
+	}
+	return nil
 }
 
 // patience is how long a lock's holders may be stopped before it is taken from them.

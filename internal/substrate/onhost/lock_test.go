@@ -77,3 +77,28 @@ func TestHoldersAreReadFromTheKernelsTable(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestLocksThatAKilledProcessLeftAreSwept(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	held, err := Exclusive(t.Context(), at("held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	unlock, err := Shared(t.Context(), at("shared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if err := os.WriteFile(at("left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(dir); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(at("*"))
+	if err != nil || len(names) != 2 || held.Lost() != nil {
+		t.Errorf("%v are there: %v, %v", names, err, held.Lost())
+	}
+}
