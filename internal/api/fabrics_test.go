@@ -125,6 +125,14 @@ func TestAFabricThatIsKeptIsNotImportedFromLLDP(t *testing.T) {
 	if got.status != 422 || !strings.Contains(got.text, "is nothing that ibnetdiscover prints") {
 		t.Errorf("%d %s", got.status, got.text)
 	}
+	for _, got := range []reply{
+		call(t, s, "PUT", "/v1/topologies/ib0", `{"snapshot": "machine=m1\nlldp.eth0.chassis.mac=00:11:22:33:44:01\n"}`),
+		call(t, s, "DELETE", "/v1/topologies/ib0", ""),
+	} {
+		if got.status != 409 || !strings.Contains(got.text, "`muster fabric import ib0 FILE`") {
+			t.Errorf("%d %s", got.status, got.text)
+		}
+	}
 }
 
 func TestCablesThatAreNotKnownCannotBeForgotten(t *testing.T) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,10 +37,10 @@ func (a *API) registerTopologies(api huma.API) {
 		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"fabrics"}, Errors: errors}
 	}
 	huma.Register(api, op("list-topologies", http.MethodGet, "/v1/topologies", "List how fabrics are cabled and where machines are in them"), a.listTopologies)
-	put := op("put-topology", http.MethodPut, "/v1/topologies/{fabric}", "Import how a fabric is cabled, for placement alone", 422)
+	put := op("put-topology", http.MethodPut, "/v1/topologies/{fabric}", "Import how a fabric is cabled, for placement alone", 409, 422)
 	put.MaxBodyBytes = longestSnapshot
 	huma.Register(api, put, a.putTopology)
-	huma.Register(api, op("remove-topology", http.MethodDelete, "/v1/topologies/{fabric}", "Forget how a fabric is cabled", 404), a.removeTopology)
+	huma.Register(api, op("remove-topology", http.MethodDelete, "/v1/topologies/{fabric}", "Forget how a fabric is cabled", 404, 409), a.removeTopology)
 }
 
 func (a *API) listTopologies(ctx context.Context, in *Page) (*listOutput[Topology], error) {
@@ -66,7 +67,7 @@ func topologies(ctx context.Context, tx *store.Tx) ([]Topology, error) {
 }
 
 func (a *API) putTopology(ctx context.Context, in *struct {
-	Fabric string `path:"fabric" doc:"name; of a fabric whose partitions are kept, or another" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+	Fabric string `path:"fabric" doc:"name; of none whose partitions are kept" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
 	Body   struct {
 		Snapshot string `json:"snapshot" doc:"what ibnetdiscover prints, or lldpctl -f keyvalue on machines, each after a line machine=NAME" maxLength:"67108864"`
 	}
@@ -77,6 +78,9 @@ func (a *API) putTopology(ctx context.Context, in *struct {
 	}
 	out := &topologyOutput{}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := notKept(ctx, tx, in.Fabric); err != nil {
+			return err
+		}
 		if err := tx.SetTopology(ctx, in.Fabric, graph); err != nil {
 			return err
 		}
@@ -92,10 +96,25 @@ func (a *API) putTopology(ctx context.Context, in *struct {
 	return out, a.tell(err, nil)
 }
 
+// notKept refuses a fabric whose partitions are kept: its ports and its cables come from the same snapshot.
+func notKept(ctx context.Context, tx *store.Tx, name string) error {
+	f, err := tx.Fabric(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return problem(http.StatusConflict, "conflict", "the partitions of fabric "+f.Name+" are kept, and its cables are known from the same snapshot", "`muster fabric import "+f.Name+" FILE` imports both")
+}
+
 func (a *API) removeTopology(ctx context.Context, in *struct {
 	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
 }) (*struct{}, error) {
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := notKept(ctx, tx, in.Fabric); err != nil {
+			return err
+		}
 		known, err := tx.Topology(ctx)
 		if err != nil {
 			return err

@@ -32,7 +32,8 @@ func (a *app) cablesImport() *cobra.Command {
 		Use:   "import NAME FILE",
 		Short: "Import how a fabric is cabled",
 		Long: `Import what ibnetdiscover prints, or, of Ethernet, what "lldpctl -f keyvalue" prints on machines, each after a line
-"machine=NAME" with its name in the inventory. The last import of a fabric counts whole.`,
+"machine=NAME" with its name in the inventory. The last import of a fabric counts whole. A fabric whose partitions are kept is
+imported by "muster fabric import".`,
 		Example: `  muster fabric cables import ib0 ib0.txt
   for m in n01 n02; do echo machine=$m; ssh $m lldpctl -f keyvalue; done > eth0.txt; muster fabric cables import eth0 eth0.txt`,
 		Args: cobra.ExactArgs(2),
