@@ -49,11 +49,11 @@ func listeners(family uint8) ([][]byte, error) {
 	return request.Execute(unix.NETLINK_SOCK_DIAG, 0)
 }
 
-// listeningByTable reads each file twice before it says no: the kernel hands a table out a few rows at a time and goes on
-// by counting, so a socket that is closed meanwhile can hide the one behind it (tcp_seek_last_pos in net/ipv4/tcp_ipv4.c).
+// listeningByTable asks for the table of the thread's own network: /proc/net is that of the process's first thread, which may be
+// elsewhere for a while (internal/netns).
 func listeningByTable(port int) bool {
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6", "/proc/net/tcp", "/proc/net/tcp6"} {
-		text, err := os.ReadFile(file)
+	for _, file := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile("/proc/thread-self/net/" + file)
 		if err == nil && listensIn(string(text), port) {
 			return true
 		}

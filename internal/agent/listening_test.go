@@ -2,7 +2,10 @@ package agent
 
 import (
 	"net"
+	"sync"
 	"testing"
+
+	"muster/internal/netns"
 )
 
 func TestAListeningPortIsSeenBothWays(t *testing.T) {
@@ -31,4 +34,34 @@ func TestAListeningPortIsSeenBothWays(t *testing.T) {
 	if listening(port) || listeningByTable(port) {
 		t.Error("a closed listener is seen")
 	}
+}
+
+// TestWhoAsksInANetworkHearsOfItsListeners asks from two threads at once, of which one at most is the process's first.
+func TestWhoAsksInANetworkHearsOfItsListeners(t *testing.T) {
+	one, other := machine(t)
+	var there, done sync.WaitGroup
+	there.Add(2)
+	for _, path := range []string{one, other} {
+		l, err := netns.Listen(path, "tcp4", ":0")
+		must(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		port := l.Addr().(*net.TCPAddr).Port
+		done.Go(func() {
+			err := netns.Do(path, func() error {
+				there.Done()
+				there.Wait()
+				for name, see := range map[string]func(int) bool{"sock_diag": listening, "table": listeningByTable} {
+					if !see(port) {
+						t.Errorf("%s: the listener is not seen", name)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+				there.Done() // it was not there
+			}
+		})
+	}
+	done.Wait()
 }

@@ -3,19 +3,17 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/netns"
 )
 
 // imageVariable names the squashfs of a real image, for the tests that boot nodes.
@@ -210,7 +208,7 @@ func (r *rack) cost(t testing.TB, p protocol.Peer) string {
 // ssh runs a command on a node as alice, from the network's gateway; the host key must be signed by the authority.
 func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 	t.Helper()
-	conn, err := r.dial(p.Address + ":22")
+	conn, err := netns.Dial(t.Context(), "/run/netns/"+r.net, "tcp", p.Address+":22")
 	must(t, err)
 	defer conn.Close()
 	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool {
@@ -227,30 +225,6 @@ func (r *rack) ssh(t testing.TB, p protocol.Peer, command string) string {
 		t.Fatalf("%s: %v: %s", command, err, out)
 	}
 	return string(out)
-}
-
-func (r *rack) dial(address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine, and with it its network
-		ns, err := netns.GetFromName(r.net)
-		if err == nil {
-			err = netns.Set(ns)
-			_ = ns.Close()
-		}
-		if err != nil {
-			done <- result{nil, err}
-			return
-		}
-		conn, err := net.DialTimeout("tcp", address, 5*time.Second)
-		done <- result{conn, err}
-	}()
-	d := <-done
-	return d.conn, d.err
 }
 
 func testPeer(name string, number int, role protocol.Role) protocol.Peer {
