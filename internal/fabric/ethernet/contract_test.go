@@ -444,6 +444,7 @@ func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	check(t, err)
 	check(t, syscall.Kill(pid, syscall.SIGKILL))
+	check(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)) // until then it holds the lock on its pidfile
 	c := exec.Command("ovs-vswitchd", database, "--pidfile", "--log-file="+filepath.Join(dir, "ovs.log"), "-vconsole:off")
 	c.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
 	check(t, netns.Do(y.namespace, c.Start))
