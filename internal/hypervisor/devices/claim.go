@@ -86,7 +86,7 @@ func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err
 		return false, fmt.Errorf("guest %s has it: %w", r.Guest, ErrTaken)
 	case *r != wanted:
 		return false, fmt.Errorf("guest %s has it with another address (MAC %q, VLAN %d, GUID %q, partitions %q): release it first", r.Guest, r.MAC, r.VLAN, r.GUID, r.Keys)
-	case len(holders) > 0:
+	case len(holders) > 0 && f.driver == vfio: // what is not VFIO's is not open: then the guest has another of its group
 		return true, nil
 	}
 	if err := d.relatives(f); err != nil {

@@ -207,6 +207,19 @@ func TestADeviceIsOneGuestsOnly(t *testing.T) {
 	f.must(f.Prepare(ctx, devices.Want{Guest: "g2", PCI: gpu}))
 }
 
+// TestADeviceWhoseNeighbourIsOpenIsPreparedAllTheSame: the group is open, and the device is not VFIO's yet.
+func TestADeviceWhoseNeighbourIsOpenIsPreparedAllTheSame(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: pairA}))
+	f.kernel.Fault = func(string) error { return errInjected }
+	f.fails(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: pairB}), errInjected.Error())
+	f.kernel.Fault = nil
+	f.must(f.kernel.Open(1, pairA))
+	f.must(f.Prepare(ctx, devices.Want{Guest: "g1", PCI: pairB}))
+	f.driver(pairB, "vfio-pci")
+}
+
 func TestAGuestGetsAllItsDevicesAndLosesThemTogether(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
