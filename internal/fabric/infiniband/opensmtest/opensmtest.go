@@ -37,8 +37,8 @@ type Manager struct {
 	process  *exec.Cmd // nil: it does not run
 }
 
-// New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of several that run the one with
-// the highest priority, 0 to 15, is in charge.
+// New prepares an opensm in a folder of its own, with a file of partitions, and further options. It ends with the test. Of several
+// that run the one with the highest priority, 0 to 15, is in charge.
 func New(t *testing.T, s *ibsim.Simulator, folder string, host, priority int, partitions []byte, options ...string) *Manager {
 	t.Helper()
 	if _, err := exec.LookPath("opensm"); err != nil {
