@@ -12,7 +12,7 @@ RACE   := -race -gcflags=modernc.org/sqlite/lib=-race=false
 export MUSTER_TEST_IMAGES := $(CURDIR)/build/images
 export MUSTER_TEST_IMAGE  := $(CURDIR)/build/images/$(IMAGE)/latest/root.squashfs
 
-.PHONY: help setup build image demo demo-stop test rack-test spark-test lint unit crash walk compare fuzz openapi clean
+.PHONY: help setup build image demo demo-stop test attack rack-test spark-test lint unit crash walk compare fuzz openapi clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 24
@@ -33,10 +33,12 @@ demo: image ## a real cluster with a real MPI job on this machine
 demo-stop: ## end the demo and leave the host as it was
 	@scripts/demo-stop.sh
 
-lint: ## gofmt, go vet, staticcheck, shell syntax
+lint: ## gofmt, go vet, staticcheck, modules' checksums, known vulnerabilities, shell syntax
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	@$(GO) vet ./...
 	@$(GO) tool staticcheck ./...
+	@$(GO) mod verify >/dev/null
+	@GO=$(GO) scripts/vulnerabilities.sh
 	@for f in $$(git ls-files --cached --others --exclude-standard '*.sh'); do bash -n "$$f" || exit 1; done
 	@echo "lint: clean"
 
@@ -54,6 +56,10 @@ rack-test: image ## all tests of whole machines: every firmware, every fault, on
 	@scripts/setup.sh test
 	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 2h -p 1 -count 1 ./test/metal ./internal/environment/... ./internal/agent/... ./internal/hardware ./internal/hypervisor/... ./internal/rack
 	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 30m -run HasSlept -count 1 ./test/e2e
+
+attack: image ## the attacks that docs/security.md lists, on a real site in namespaces (root)
+	@scripts/setup.sh test
+	@GO=$(GO) $(GO) tool gotestsum --format testname --raw-command -- scripts/attack.sh
 
 spark-test: image ## Spark on a plain cluster, which downloads 480 MB into build/spark once (root, minutes)
 	@scripts/setup.sh test

@@ -7,6 +7,7 @@ declare -A programs=( # package → a file that shows it is there
     [runc]=/usr/sbin/runc
     [mmdebstrap]=/usr/bin/mmdebstrap
     [squashfs-tools]=/usr/bin/mksquashfs
+    [xfsprogs]=/usr/sbin/mkfs.xfs
     [zstd]=/usr/bin/zstd
     [iproute2]=/usr/bin/ip
     [openssh-client]=/usr/bin/ssh

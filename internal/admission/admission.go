@@ -45,6 +45,8 @@ type Images interface {
 type Admission struct {
 	Catalogue inventory.Catalogue
 	Images    Images
+	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: nobody knows.
+	Short func() string
 }
 
 // Kind is what a refusal is about; the command line's exit codes and HTTP's statuses follow from it.
@@ -122,6 +124,7 @@ type Placed struct {
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
 		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
+		HomeSize: a.Catalogue.Home,
 	})
 	if err != nil {
 		var ds spec.Diagnostics
@@ -172,6 +175,11 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	if a.Short != nil {
+		if why := a.Short(); why != "" {
+			return nil, refuse(NoCapacity, "disk-full", "", why, "delete what is not needed, snapshots too, or ask the site's operators")
+		}
+	}
 	image, err := a.newest(resolved.Image)
 	if err != nil {
 		return nil, err
@@ -190,6 +198,7 @@ func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Clus
 
 func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster, image pick) (*Plan, error) {
 	c.Lease = kept(current.Spec.Lease, c.Lease)
+	c.Storage = keptSizes(current.Spec, c.Storage)
 	resolved, err := a.Resolve(c)
 	if err != nil {
 		return nil, err
@@ -254,6 +263,25 @@ func (a *Admission) admits(ctx context.Context, tx *store.Tx, c spec.Cluster) er
 		return &Refusal{Kind: Invalid, Diagnostics: ds}
 	}
 	return nil
+}
+
+// keptSizes are those of file systems whose size a changed file does not say: what they have, whatever the site's default
+// is by now.
+func keptSizes(current spec.Cluster, written []spec.Storage) []spec.Storage {
+	has := current.Home()
+	if has.Size == "" {
+		return written
+	}
+	if len(written) == 0 {
+		return []spec.Storage{has}
+	}
+	written = slices.Clone(written)
+	for i, s := range written {
+		if s.Mount == has.Mount && s.Size == "" {
+			written[i].Size = has.Size
+		}
+	}
+	return written
 }
 
 // possible refuses changes that a running cluster cannot take.
@@ -409,7 +437,7 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 		id = NewID("c")
 		key := make([]byte, 128) // as long as mungekey(8) makes it
 		_, _ = rand.Read(key)
-		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: key, CreatedBy: by, HomeTerms: a.HomeTerms()}
+		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: store.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
 		if err := tx.AddCluster(ctx, c); err != nil {
 			return c, err
 		}

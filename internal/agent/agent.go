@@ -8,8 +8,8 @@
 //	                        ↑__________________________________________________________________________|
 //
 // On a machine of the node's own it is that machine's init before all this, and switches the machine off at its end. A
-// machine that has booted to be inspected or enrolled is given to package inspection instead, one that has booted to hold guests to
-// package hosting, in a process of its own.
+// machine that has booted to be inspected or enrolled is given to package inspection instead, one that has booted to hold
+// guests to package hosting, in a process of its own.
 package agent
 
 import (
@@ -19,10 +19,12 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"muster/internal/agent/inspection"
+	"muster/internal/agent/jail"
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
 	"muster/internal/slurm"
@@ -56,6 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.BootFile == "" {
 		o.BootFile = protocol.BootFile
 	}
+	jail.Shed()
 	reaper := NewReaper()
 	collecting, stop := context.WithCancel(context.WithoutCancel(ctx)) // children end after ctx has
 	var collector sync.WaitGroup
@@ -65,6 +68,7 @@ func Run(ctx context.Context, o Options) error {
 
 	err := run(ctx, o, world{
 		processes:   reaper,
+		jails:       newJails(reaper),
 		machine:     kernelMachine{reaper},
 		openConsole: openConsole,
 		neighbours:  kernelNeighbours{},
@@ -115,6 +119,7 @@ type controller interface {
 // world is all that the agent touches outside of itself.
 type world struct {
 	processes   processes
+	jails       jailer // of the head's NFS server
 	machine     ownMachine
 	openConsole func() (io.Writer, error) // of a machine
 	neighbours  interface {
@@ -141,7 +146,7 @@ type node struct {
 	world      world
 	console    *console
 	system     system
-	addresses  *addresses
+	local      *localPart
 	boot       protocol.Boot
 	identity   *identity
 	hostKey    string // public
@@ -156,24 +161,29 @@ type node struct {
 	head     *headDuty // of Slurm; nil unless this is the head of a cluster with Slurm
 	plain    bool      // the cluster has no scheduler
 
-	served    bool // the daemons have been started
-	pausing   pausing
-	exports   bool          // /home is served by NFS
-	driven    chan struct{} // closed when the machine's drivers are loaded
-	homeThere chan struct{} // closed when /home is mounted
+	leavers    *leavers
+	served     bool // the daemons have been started
+	pausing    pausing
+	homeServer *homeServer
+	exports    bool          // /home is served by NFS
+	driven     chan struct{} // closed when the machine's drivers are loaded
+	homeThere  chan struct{} // closed when /home is mounted
 
 	mu     sync.Mutex
 	checks []check
 
 	refuse context.CancelCauseFunc // ends the node
-	slept  chan struct{}           // holds one token when this node has slept, and its certificates are to be renewed
+	slept  chan struct{}           // holds one token when this node has slept, or the site has changed its keys: certificates are to be renewed
+	lives  atomic.Pointer[life]    // set by whoever joins
+	stamp  atomic.Pointer[string]  // what the configuration says that the last join should have been answered with; nil: nothing yet
 
 	poll  longpoll.Poll
 	tasks sync.WaitGroup
 }
 
 func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk}, addresses: &addresses{disk: w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{})}
+	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk, map[string]int{}}, local: &localPart{disk: w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
+	n.leavers = newLeavers(n.console)
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
 	defer func() {
@@ -193,6 +203,9 @@ func run(ctx context.Context, o Options, w world) error {
 	return err
 }
 
+// life is what the node lives by: from its boot file, and then from the last answer to a join.
+type life struct{ token, authority, stamp string }
+
 // live returns when the node is to end, with all its services stopped.
 func (n *node) live(ctx context.Context, bootFile string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -206,6 +219,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	if n.boot, err = takeBoot(bootFile); err != nil {
 		return err
 	}
+	n.lives.Store(&life{token: n.boot.Token, authority: n.boot.Authority})
 	if whole(n.boot) && n.world.cut != nil {
 		limit := sync.OnceFunc(func() { time.AfterFunc(endLimit, n.world.cut) })
 		context.AfterFunc(ctx, limit)
@@ -228,6 +242,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	}
 	n.console.printf("joined")
 	n.tasks.Go(func() { n.renew(ctx, renewAt, cancel) })
+	n.tasks.Go(func() { n.leavers.follow(ctx) })
 	if guest(n.boot) {
 		n.tasks.Go(func() { n.keepTime(ctx) })
 	}

@@ -35,9 +35,9 @@ const (
 // client is the controller as seen over the network. It speaks to one replica until that fails, then to the next.
 type client struct {
 	endpoints []string // of the Boot
-	tls       *tls.Config
 
 	mu      sync.Mutex
+	tls     *tls.Config
 	current *replica // nil: none has worked yet, or the last one failed
 }
 
@@ -199,10 +199,10 @@ func (r *replica) do(ctx context.Context, timeout time.Duration, method, path st
 func (c *client) candidates() []*replica {
 	var all []*replica
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.current != nil {
 		all = append(all, c.current)
 	}
-	c.mu.Unlock()
 	for _, endpoint := range c.endpoints {
 		u, err := url.Parse(endpoint)
 		if err != nil {
@@ -220,6 +220,7 @@ func (c *client) candidates() []*replica {
 	return all
 }
 
+// replica is called under the lock.
 func (c *client) replica(network, address string) *replica {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -265,6 +266,14 @@ func (c *client) renew() {
 		c.current = c.replica(old.network, old.address)
 		old.http.CloseIdleConnections()
 	}
+}
+
+// believe makes new connections be by another authority.
+func (c *client) believe(config *tls.Config) {
+	c.mu.Lock()
+	c.tls = config
+	c.mu.Unlock()
+	c.renew()
 }
 
 // Close ends all calls and connections.

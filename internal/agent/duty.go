@@ -39,6 +39,9 @@ func (n *node) wake(ctx context.Context) error {
 	if err := n.world.machine.attach(*n.boot.Attachment); err != nil {
 		return err
 	}
+	if err := n.world.machine.mountCPUSets(); err != nil {
+		n.console.printf("%v; Slurm binds tasks to CPUs, but keeps no program from binding itself to others", err)
+	}
 	if n.boot.Attachment.Home != "" {
 		return nil // see provideHome
 	}

@@ -138,7 +138,7 @@ const (
 	topologyFile  = "/etc/slurm/topology.conf"
 	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
 	clientFile    = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
-	addressFile   = "/run/muster/addresses.conf" // that slurm.conf includes
+	localFile     = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
 	mungeSocket   = "/run/munge/munge.socket.2"
 	slurmStateDir = protocol.StateDir + "/slurmctld"
 	keptKeyFile   = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
@@ -181,7 +181,11 @@ Subsystem sftp internal-sftp
 
 // knownHosts trusts every host that the cluster's authority has signed, so that nobody is asked about a fingerprint.
 func knownHosts(hostCA string) string {
-	return "@cert-authority * " + strings.TrimSpace(hostCA) + "\n"
+	var text strings.Builder
+	for key := range strings.Lines(strings.TrimSpace(hostCA)) { // two while the site changes it
+		text.WriteString("@cert-authority * " + strings.TrimSpace(key) + "\n")
+	}
+	return text.String()
 }
 
 const (

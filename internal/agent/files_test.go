@@ -20,12 +20,12 @@ var debianAccounts = accountFiles{
 
 func TestAccountsComeAndAreLockedWhenTheirUserGoes(t *testing.T) {
 	alice, bob := protocol.User{Name: "alice", UID: 5000}, protocol.User{Name: "bob", UID: 5001}
-	first, err := debianAccounts.withUsers([]protocol.User{bob, alice})
+	first, _, err := debianAccounts.withUsers([]protocol.User{bob, alice}, accountFiles{})
 	must(t, err)
 	if want := debianAccounts.passwd + "alice:x:5000:5000:Muster:/home/alice:/bin/bash\nbob:x:5001:5001:Muster:/home/bob:/bin/bash\n"; first.passwd != want {
 		t.Error(cmp.Diff(want, first.passwd))
 	}
-	second, err := first.withUsers([]protocol.User{bob})
+	second, left, err := first.withUsers([]protocol.User{bob}, accountFiles{})
 	must(t, err)
 	if second.passwd != first.passwd {
 		t.Error("alice's files have lost their owner")
@@ -33,7 +33,10 @@ func TestAccountsComeAndAreLockedWhenTheirUserGoes(t *testing.T) {
 	if !strings.Contains(second.shadow, "\nalice:!:") || !strings.Contains(second.shadow, "\nbob:*:") {
 		t.Errorf("shadow: %s", second.shadow)
 	}
-	third, err := second.withUsers([]protocol.User{alice, bob})
+	if left[5000] != "alice" || len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+	third, _, err := second.withUsers([]protocol.User{alice, bob}, accountFiles{})
 	must(t, err)
 	if diff := cmp.Diff(first, third, cmp.AllowUnexported(accountFiles{})); diff != "" {
 		t.Error(diff)
@@ -42,9 +45,53 @@ func TestAccountsComeAndAreLockedWhenTheirUserGoes(t *testing.T) {
 
 func TestSystemAccountsCannotBeTaken(t *testing.T) {
 	for _, u := range []protocol.User{{Name: "root", UID: 5000}, {Name: "slurm", UID: 5000}, {Name: "eve", UID: 0}, {Name: "eve", UID: 999}, {Name: "e:0:0", UID: 5000}, {Name: "e\nroot", UID: 5000}, {Name: "", UID: 5000}} {
-		got, err := debianAccounts.withUsers([]protocol.User{u})
+		got, _, err := debianAccounts.withUsers([]protocol.User{u}, accountFiles{})
 		if err == nil || got != debianAccounts {
 			t.Errorf("%+v: accepted: %v", u, err)
+		}
+	}
+}
+
+// TestNobodyGetsAGroupOfTheImage has people by the names of Debian's groups, as an identity provider may call them.
+func TestNobodyGetsAGroupOfTheImage(t *testing.T) {
+	image := debianAccounts
+	image.group += "shadow:x:42:\ndocker:x:999:eve\nhpc:x:5007:\n"
+	users := []protocol.User{{Name: "shadow", UID: 5005}, {Name: "docker", UID: 5006}, {Name: "alice", UID: 5000}, {Name: "joe", UID: 5007}, {Name: "ldap", UID: 5008}}
+	others := accountFiles{passwd: "ldap:x:7001:7001::/home/ldap:/bin/sh\n"}
+	got, _, told := image.withUsers(users, others)
+	if want := image.group + "alice:x:5000:\n_muster_5006:x:5006:\n_muster_5005:x:5005:\n"; got.group != want {
+		t.Error(cmp.Diff(want, got.group))
+	}
+	for _, line := range []string{"shadow:x:5005:5005:", "docker:x:5006:5006:"} {
+		if !strings.Contains(got.passwd, "\n"+line) {
+			t.Errorf("no account %s in %s", line, got.passwd)
+		}
+	}
+	for _, name := range []string{"joe", "ldap"} { // whose primary group would be hpc, and who is somebody else
+		if strings.Contains(got.passwd, name) {
+			t.Errorf("%s has an account", name)
+		}
+	}
+	if told == nil || !strings.Contains(told.Error(), "shadow has _muster_5005") || !strings.Contains(told.Error(), `"joe" (5007)`) {
+		t.Error(told)
+	}
+	again, _, _ := got.withUsers(users, others)
+	if diff := cmp.Diff(got, again, cmp.AllowUnexported(accountFiles{})); diff != "" {
+		t.Error(diff)
+	}
+	gone, left, _ := got.withUsers(nil, others)
+	if len(left) != 3 || gone.group != got.group {
+		t.Error(left, cmp.Diff(got.group, gone.group))
+	}
+}
+
+func TestUsersAreLookedUpWhereTheImageLooks(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "passwd: files systemd\ngroup: files [SUCCESS=merge] systemd\n": false, "# passwd: sss\nhosts: files dns\n": false,
+		"passwd: files sss\n": true, "group:\tcompat ldap # ours\n": true,
+	} {
+		if got := asksElsewhere(text); got != want {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }
@@ -54,10 +101,10 @@ func TestApplyingAccountsTwiceIsApplyingThemOnce(t *testing.T) {
 		return protocol.User{Name: rapid.StringMatching(`[a-c]{1,2}`).Draw(t, "name"), UID: rapid.IntRange(900, 1100).Draw(t, "uid")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		before, _ := debianAccounts.withUsers(rapid.SliceOf(user).Draw(t, "before"))
+		before, _, _ := debianAccounts.withUsers(rapid.SliceOf(user).Draw(t, "before"), accountFiles{})
 		users := rapid.SliceOf(user).Draw(t, "users")
-		once, _ := before.withUsers(users)
-		twice, _ := once.withUsers(users)
+		once, _, _ := before.withUsers(users, accountFiles{})
+		twice, _, _ := once.withUsers(users, accountFiles{})
 		if once != twice {
 			t.Fatal(cmp.Diff(once, twice, cmp.AllowUnexported(accountFiles{})))
 		}
@@ -174,7 +221,7 @@ func TestAHeadKeepsItsHostKeyAndOtherNodesMakeNewOnes(t *testing.T) {
 	for name, keeps := range map[string]bool{"a head": true, "another node": false} {
 		kept, keys := t.TempDir(), map[string]bool{}
 		for range 2 {
-			s := system{disk{root: t.TempDir(), chown: os.Chown}} // each boot has files of its own
+			s := system{disk: disk{root: t.TempDir(), chown: os.Chown}} // each boot has files of its own
 			if keeps {
 				must(t, os.MkdirAll(s.disk.path("/var/lib"), 0o755))
 				must(t, os.Symlink(kept, s.disk.path(protocol.StateDir)))

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,10 +38,10 @@ func (n *node) join(ctx context.Context) (renewAt time.Time, err error) {
 	for first := true; ; first = false {
 		token := ""
 		if n.identity.shown() == nil { // or no more: for the key that used it first it is good as long as the boot
-			token = n.boot.Token
+			token = n.lives.Load().token
 		}
 		reply, err := n.controller.Join(ctx, protocol.JoinRequest{
-			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey,
+			Node: n.boot.Node, Boot: n.boot.Boot, Token: token, CSR: request, HostKey: n.hostKey, Takes: true,
 		})
 		if err == nil {
 			return n.accept(reply)
@@ -64,6 +65,9 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 	if err := n.identity.accept(reply.Certificate); err != nil {
 		return time.Time{}, err
 	}
+	if err := n.liveBy(reply); err != nil {
+		return time.Time{}, err
+	}
 	if n.boot.Duty == protocol.Host {
 		if err := n.entrust(reply.Certificate); err != nil {
 			return time.Time{}, err
@@ -77,7 +81,46 @@ func (n *node) accept(reply protocol.JoinReply) (renewAt time.Time, err error) {
 		n.supervisor.signal(sshd, syscall.SIGHUP)
 	}
 	// With a third of its life left there is time for a controller that is away for long.
-	return time.Now().Add(time.Until(reply.NotAfter) * 2 / 3), nil
+	renewAt = time.Now().Add(time.Until(reply.NotAfter) * 2 / 3)
+	if soon := time.Now().Add(hostRenews); n.boot.Duty == protocol.Host && soon.Before(renewAt) {
+		renewAt = soon
+	}
+	if want := n.stamp.Load(); want != nil && *want != "" && *want != reply.Stamp { // a replica that has not heard of the change yet
+		renewAt = time.Now().Add(retryMost)
+	}
+	return renewAt, nil
+}
+
+// hostRenews is how often a hypervisor renews its certificate: its configuration says nothing of the site's keys.
+const hostRenews = 5 * time.Minute
+
+// liveBy takes over what the site signs with now. A controller of an older version says nothing of it.
+func (n *node) liveBy(reply protocol.JoinReply) error {
+	if reply.Authority == "" {
+		return nil
+	}
+	if reply.Authority != n.lives.Load().authority {
+		config, err := n.identity.client(reply.Authority)
+		if err != nil {
+			return fmt.Errorf("the controllers' new authority: %w", err)
+		}
+		if c, ok := n.controller.(interface{ believe(*tls.Config) }); ok {
+			c.believe(config)
+		}
+	}
+	n.lives.Store(&life{reply.Token, reply.Authority, reply.Stamp})
+	return nil
+}
+
+// renewFor has the certificates renewed if the site signs with something else than at the last join.
+func (n *node) renewFor(stamp string) {
+	if n.stamp.Store(&stamp); stamp == "" || stamp == n.lives.Load().stamp {
+		return
+	}
+	select {
+	case n.slept <- struct{}{}:
+	default:
+	}
 }
 
 // renew joins again over the old certificate before it ends, for as long as the node lives, and when it has slept.
@@ -139,6 +182,29 @@ func (n *node) follow(ctx context.Context) error {
 	}
 }
 
+// elsewhereLimit is how long an image's own directory of users may take to say whose names are taken.
+const elsewhereLimit = 5 * time.Second
+
+// users makes the accounts, and has what those who left have running ended.
+func (n *node) users(ctx context.Context, users []protocol.User) {
+	var others accountFiles
+	fresh, err := n.system.fresh(users)
+	if len(fresh) > 0 {
+		asking, cancel := context.WithTimeout(ctx, elsewhereLimit)
+		passwd, _ := n.world.processes.Run(asking, append([]string{"getent", "passwd"}, fresh...)...) // fails if it lacks one of them
+		group, _ := n.world.processes.Run(asking, append([]string{"getent", "group"}, fresh...)...)
+		cancel()
+		others = accountFiles{passwd: string(passwd), group: string(group)}
+	}
+	left, told, failed := n.system.users(users, others)
+	if err := errors.Join(err, failed, told); err != nil {
+		n.console.printf("%v", err)
+	}
+	if failed == nil {
+		n.leavers.want(left)
+	}
+}
+
 // apply makes the node be as the configuration says. An error means that it is to be applied again; what only one user
 // suffers from is told on the console instead.
 func (n *node) apply(ctx context.Context, config *protocol.Config) error {
@@ -151,18 +217,17 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 			return fmt.Errorf("configuration %d: %w", config.Revision, err)
 		}
 	}
-	if err := n.system.users(config.Users); err != nil {
-		n.console.printf("%v", err)
-	}
+	n.users(ctx, config.Users)
 	changed, err := n.system.apply(config, n.accounts, n.listenOn(config.Self))
 	if err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
 	if config.Self.Role == protocol.Compute && !config.Plain {
-		if err := n.addresses.want(config.Peers); err != nil {
+		if err := n.local.want(config); err != nil {
 			return fmt.Errorf("configuration %d: %w", config.Revision, err)
 		}
 	}
+	n.renewFor(config.Stamp)
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
 	n.tester.want(config)
 	if config.Self.Role == protocol.Head {

@@ -40,7 +40,7 @@ func (n *node) entrust(certificate string) error {
 		return fmt.Errorf("entrust the key: %w", err)
 	}
 	t := trust{n.boot, key, certificate}
-	t.Boot.Token = ""
+	t.Boot.Token, t.Boot.Authority = "", n.lives.Load().authority
 	text, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("entrust the key: %w", err)
@@ -106,7 +106,8 @@ func Host(ctx context.Context, o HostOptions) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	options := m.Options(ctx)
-	options.Controller, options.Refused, options.Boot = &freshClient{client: c, identity: i, file: o.TrustFile}, ErrRefused, t.Boot.Boot
+	fresh := &freshClient{client: c, identity: i, file: o.TrustFile, authority: t.Boot.Authority, again: stop}
+	options.Controller, options.Refused, options.Boot = fresh, ErrRefused, t.Boot.Boot
 	options.Keys = hosting.Keys{Certificate: i.shown, Roots: config.RootCAs}
 	return hosting.Run(ctx, options)
 }
@@ -148,11 +149,14 @@ func takeTrust(file string) (t trust, i *identity, err error) {
 	return t, i, i.accept(t.Certificate)
 }
 
-// freshClient shows the newest certificate: before each report it looks whether there is one.
+// freshClient shows the newest certificate: before each report it looks whether there is one. When the site's authority has
+// changed, it ends this process: the next one believes the new one, in all that it does.
 type freshClient struct {
 	*client
-	identity *identity
-	file     string
+	identity  *identity
+	file      string
+	authority string
+	again     context.CancelFunc
 }
 
 // Hosted delivers a hypervisor's report.
@@ -160,6 +164,9 @@ func (c *freshClient) Hosted(ctx context.Context, r protocol.HostReport) (protoc
 	if t, i, err := takeTrust(c.file); err == nil && !sameCertificate(t.Certificate, c.identity.certificate.Load()) {
 		c.identity.certificate.Store(i.certificate.Load())
 		c.renew()
+		if t.Boot.Authority != c.authority {
+			c.again()
+		}
 	}
 	return c.client.Hosted(ctx, r)
 }

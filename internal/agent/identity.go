@@ -5,9 +5,11 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -88,14 +90,29 @@ func (i *identity) shown() *tls.Certificate {
 
 // client is the TLS side of it: the controller must be of the authority that the boot named.
 func (i *identity) client(authority string) (*tls.Config, error) {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(authority)) {
+	roots, name, n := x509.NewCertPool(), controllerName, 0
+	for rest := []byte(authority); ; n++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		ca, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("boot file: authority: %w", err)
+		}
+		roots.AddCert(ca)
+		if n > 0 { // the last one is the newest: the controller is to be by that
+			sum := sha256.Sum256(ca.Raw)
+			name = hex.EncodeToString(sum[:8]) + "." + controllerName
+		}
+	}
+	if n == 0 {
 		return nil, fmt.Errorf("boot file: no certificate in authority")
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		RootCAs:    roots,
-		ServerName: controllerName,
+		ServerName: name,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if c := i.shown(); c != nil {
 				return c, nil

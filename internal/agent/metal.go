@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
+	"muster/internal/slurm"
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
@@ -35,6 +36,8 @@ type ownMachine interface {
 	keepLease(ctx context.Context, say func(format string, args ...any))
 	// catchUp sets the clock by the machine's own if it is behind that by more than slack, and says by how much it was.
 	catchUp(slack time.Duration) (behind time.Duration, err error)
+	// mountCPUSets mounts what Slurm confines jobs by, where the kernel has it.
+	mountCPUSets() error
 	// mountHome mounts /home: from the head if there is a source, else from the machine's own memory or disk.
 	mountHome(source string) error
 }
@@ -98,6 +101,18 @@ func mountSystem() error {
 	return failed
 }
 
+// mountCPUSets gives Slurm the hierarchy by which it confines jobs to their CPUs: of cgroup v1, as cgroup.conf says for all
+// nodes of a cluster. Both versions can be there, each with controllers of its own.
+func (kernelMachine) mountCPUSets() error {
+	if err := os.MkdirAll(slurm.CPUSets, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("cpuset", slurm.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "cpuset"); err != nil {
+		return fmt.Errorf("mount %s: %w", slurm.CPUSets, err)
+	}
+	return nil
+}
+
 func nameHost(name string) error {
 	return errors.Join(unix.Sethostname([]byte(name)), os.WriteFile("/etc/hostname", []byte(name+"\n"), 0o644))
 }
@@ -123,7 +138,19 @@ var settings = []struct{ name, value string }{
 	{"net/ipv4/tcp_rmem", "4096 131072 16777216"},
 	{"net/ipv4/tcp_wmem", "4096 65536 16777216"},
 	{"net/core/somaxconn", "4096"},
-	// MPI's ranks of one user read each other's memory instead of copying twice.
+	// Nobody leads another user, or root, by a link, pipe or file of theirs in a folder like /tmp. Debian's systemd sets these
+	// (/usr/lib/sysctl.d/50-default.conf), and its kernel has the first two from the start; others have not.
+	{"fs/protected_symlinks", "1"},
+	{"fs/protected_hardlinks", "1"},
+	{"fs/protected_fifos", "2"},
+	{"fs/protected_regular", "2"},
+	{"fs/suid_dumpable", "0"}, // no memory of root's programs in users' files
+	// What only root needs: addresses in the kernel, its messages, and programs in it. Once it is 2, root may allow the last again.
+	{"kernel/kptr_restrict", "1"},
+	{"kernel/dmesg_restrict", "1"},
+	{"kernel/unprivileged_bpf_disabled", "2"},
+	// MPI's ranks of one user read each other's memory (CMA, xpmem's stand-in) instead of copying twice. 1 would allow that to
+	// parents only, and ranks are siblings. Other users' processes are closed with 0, too.
 	{"kernel/yama/ptrace_scope", "0"},
 }
 

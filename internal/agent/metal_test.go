@@ -53,6 +53,7 @@ func (m *fakeMachine) catchUp(time.Duration) (time.Duration, error) {
 
 func (m *fakeMachine) bridge() error { m.note("bridge"); return nil }
 
+func (m *fakeMachine) mountCPUSets() error                                   { return nil }
 func (m *fakeMachine) keepLease(ctx context.Context, _ func(string, ...any)) { <-ctx.Done() }
 
 func (m *fakeMachine) served(context.Context, string) error {
@@ -220,6 +221,23 @@ func TestSettingsThatAKernelDoesNotHaveAreLeftOut(t *testing.T) {
 	must(t, writeSettings(dir))
 	if text, err := os.ReadFile(filepath.Join(dir, "kernel/panic")); err != nil || string(text) != "10" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestNobodyLeadsAnotherByALinkOnAMachine: kernels that are not Debian's come without these.
+func TestNobodyLeadsAnotherByALinkOnAMachine(t *testing.T) {
+	dir := t.TempDir()
+	for _, folder := range []string{"fs", "kernel/yama"} {
+		must(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
+	}
+	must(t, writeSettings(dir))
+	for name, want := range map[string]string{
+		"fs/protected_symlinks": "1", "fs/protected_hardlinks": "1", "fs/protected_fifos": "2", "fs/protected_regular": "2",
+		"kernel/yama/ptrace_scope": "0", // MPI
+	} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
+			t.Errorf("%s is %q, %v", name, text, err)
+		}
 	}
 }
 

@@ -7,29 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"muster/internal/agent/protocol"
 )
 
 // The head serves /home by NFSv4 from a user's process, nfs-ganesha: a head in a container has no kernel of its own to
 // serve from. One port, no port mapper, no locks to give back after a restart.
 
-const (
-	nfsPort = 2049
-	nfsFile = "/etc/ganesha/muster.conf"
-	mtab    = "/etc/mtab"
-)
+const nfsPort = 2049
 
-// nfsConfig is the server's configuration on a head with this address. Root of another node is nobody here, and users
-// are who their numbers say.
-func nfsConfig(address string) string {
+// nfsConfig is the server's configuration on a head with this address. It serves the nodes that mount /home, from ports
+// that only root may use: without that, any process of any user that reaches the head could say that it is another user.
+// Root of another node is nobody here; the cluster's users are who their numbers say, and nobody else is anybody. The head
+// itself may only look whether /home is served.
+func nfsConfig(address string, mounts []string) string {
+	clients := ""
+	if len(mounts) > 0 {
+		clients = `
+	CLIENT { Clients = ` + strings.Join(mounts, ", ") + `; Access_Type = RW; }`
+	}
 	return `# Written by muster; changes are overwritten.
 NFS_CORE_PARAM {
 	Protocols = 4;
@@ -37,10 +39,13 @@ NFS_CORE_PARAM {
 	Bind_addr = ` + address + `;
 	Enable_NLM = false;
 	Enable_RQUOTA = false;
+	Enable_UDP = false;
+	Manage_Gids_Expiration = 10; # s that who is no user any more is still taken for one
 }
 NFS_KRB5 { Active_krb5 = false; }
 NFSV4 {
-	Minor_Versions = 0, 1, 2; # 0 is for the health check
+	Minor_Versions = 0, 2;    # 0 is for the health check
+	Delegations = false;
 	Graceless = true;         # a restart keeps nobody waiting
 	RecoveryBackend = fs;
 	Only_Numeric_Owners = true;
@@ -51,9 +56,12 @@ EXPORT {
 	Pseudo = /home;
 	Protocols = 4;
 	Transports = TCP;
-	Access_Type = RW;
+	Access_Type = None;
+	PrivilegedPort = true;
 	Squash = Root_Squash;
-	SecType = sys;
+	Manage_Gids = true; # users and their groups are those of /etc/passwd and /etc/group; others are refused
+	SecType = sys;` + clients + `
+	CLIENT { Clients = ` + address + `; Access_Type = MDONLY_RO; } # the head's own look
 	FSAL { Name = VFS; }
 }
 LOG {
@@ -75,53 +83,35 @@ LOG {
 `
 }
 
-// export makes the head serve /home from now on, and check that it does. Once started it goes on until the node ends.
-func (n *node) export(ctx context.Context, config *protocol.Config) error {
-	if n.exports || !config.ExportHome {
-		return nil
-	}
-	address := config.Self.Address
-	if err := n.system.nfs(address); err != nil {
-		return fmt.Errorf("serve /home: %w", err)
-	}
-	n.exports = true
-	n.supervisor.start(context.WithoutCancel(ctx), service{
-		name:    ganesha,
-		command: Command{Argv: []string{"/usr/bin/ganesha.nfsd", "-F", "-L", "STDERR", "-N", "NIV_WARN", "-f", nfsFile, "-p", "/run/ganesha.pid"}},
-		noise:   []string{"Missing RADOS", "RPC_Debug_Flags", "Cannot register NFS V4", "gssd_refresh", "log level", "Log_Level"},
-	})
-	n.reporter.expect("nfs")
-	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
-		if held, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_DAC_READ_SEARCH, 0, 0, 0); err == nil && held == 0 {
-			return errors.New("this head was started without the right to serve /home (CAP_DAC_READ_SEARCH); it gets it at its next start")
-		}
-		if !n.supervisor.running(ganesha) {
-			return errors.New("nfs-ganesha does not run")
-		}
-		return n.world.served(ctx, address)
-	}})
-	return nil
-}
+// Ports of ours to ask the server from: below those that kernels take for their mounts (665 to 1023).
+const (
+	askFirst = 512
+	askLast  = 664
+)
 
-// nfs writes what nfs-ganesha needs.
-func (s system) nfs(address string) error {
-	if _, err := s.disk.write(nfsFile, []byte(nfsConfig(address)), 0o644, nil); err != nil {
-		return err
+// dialPrivileged connects to the NFS server at the address from a port that only root may use.
+func dialPrivileged(ctx context.Context, address string) (net.Conn, error) {
+	server := net.JoinHostPort(address, strconv.Itoa(nfsPort))
+	for n, port := 0, askFirst+rand.N(askLast-askFirst+1); ; n++ {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}).DialContext(ctx, "tcp", server)
+		taken := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
+		if taken && n < askLast-askFirst {
+			if port++; port > askLast {
+				port = askFirst
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return conn, conn.(*net.TCPConn).SetLinger(0) // or the port would be taken for a minute after each question
 	}
-	if err := errors.Join(s.disk.directory("/var/lib/nfs/ganesha", 0o700, nil), s.disk.directory("/run/ganesha", 0o755, nil)); err != nil {
-		return err
-	}
-	// By this old name it finds out what is mounted.
-	if _, err := os.Lstat(s.disk.path(mtab)); err == nil {
-		return nil
-	}
-	return os.Symlink("/proc/self/mounts", s.disk.path(mtab))
 }
 
 // served says why the server at the address does not serve /home. That it listens would not be enough: without its
 // export it goes on listening.
 func served(ctx context.Context, address string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(nfsPort)))
+	conn, err := dialPrivileged(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -137,7 +127,7 @@ func served(ctx context.Context, address string) error {
 	case err != nil:
 		return fmt.Errorf("ask the NFS server: %w", err)
 	case status == nfsNoEntry:
-		return errors.New("the NFS server does not serve /home")
+		return errors.New("the NFS server does not serve /home to this node")
 	case status != 0:
 		return fmt.Errorf("the NFS server answers with error %d", status)
 	}

@@ -87,7 +87,7 @@ func TestWhoListensButServesNoHomeIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	err = netns.Do(path, func() error { return served(ctx, "127.0.0.1") })
-	if err == nil || !strings.Contains(err.Error(), "does not serve /home") {
+	if err == nil || !strings.Contains(err.Error(), "does not serve /home to this node") {
 		t.Error(err)
 	}
 }
@@ -104,9 +104,9 @@ func TestAMachineMountsHome(t *testing.T) {
 		t.Skip("skipped: nfs-ganesha is not installed")
 	}
 	dir := t.TempDir()
-	s := system{disk{root: dir, chown: os.Chown}}
-	must(t, s.nfs("127.0.0.1"))
-	process := exec.Command(server, "-F", "-L", "STDERR", "-f", filepath.Join(dir, nfsFile), "-p", filepath.Join(dir, "pid"))
+	file := filepath.Join(dir, "muster.conf")
+	must(t, os.WriteFile(file, []byte(nfsConfig("127.0.0.1", []string{"127.0.0.1"})), 0o644))
+	process := exec.Command(server, "-F", "-L", "STDERR", "-f", file, "-p", filepath.Join(dir, "pid"))
 	must(t, process.Start())
 	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
 	at := filepath.Join(dir, "mounted")

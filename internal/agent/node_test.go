@@ -55,8 +55,9 @@ func TestARealClusterLives(t *testing.T) {
 		t.Errorf("ssh from node to node: %q", got)
 	}
 
-	if err := netns.Do("/run/netns/"+r.net, func() error { return served(t.Context(), head.Address) }); err != nil {
-		t.Errorf("the head does not serve /home: %v", err)
+	err := netns.Do("/run/netns/"+r.net, func() error { return served(t.Context(), head.Address) })
+	if err == nil || !strings.Contains(err.Error(), "does not serve /home to this node") {
+		t.Errorf("the head serves /home to who is no node: %v", err)
 	}
 	// Bit 2, which is missing in b, is DAC_READ_SEARCH: capability.h.
 	if got := r.ssh(t, head, "grep CapBnd /proc/self/status"); !strings.HasSuffix(strings.TrimSpace(got), "b") {

@@ -17,7 +17,7 @@ func TestTheHostFileHasTheNodesThatMayBeUsed(t *testing.T) {
 		{Name: "n3", Role: protocol.Compute, Ready: true},
 	}}
 	for range 2 { // the second time on top of the first
-		_, err := system{d}.apply(config, daemonAccounts{}, "")
+		_, err := system{disk: d}.apply(config, daemonAccounts{}, "")
 		must(t, err)
 	}
 	text, err := d.read(sharedHostFile)
@@ -43,7 +43,7 @@ func TestTheHostFileHasTheNodesThatMayBeUsed(t *testing.T) {
 func TestAClusterWithSlurmHasNoHostFileByWhichMPIWouldPassTheQueueBy(t *testing.T) {
 	d := testDisk(t)
 	config := &protocol.Config{Self: protocol.Peer{Name: "n1", Role: protocol.Compute}, Peers: []protocol.Peer{{Name: "head", Role: protocol.Head, Address: "10.77.0.2"}}}
-	_, err := system{d}.apply(config, daemonAccounts{}, "")
+	_, err := system{disk: d}.apply(config, daemonAccounts{}, "")
 	must(t, err)
 	mpi, err := d.read(mpiFile)
 	must(t, err)

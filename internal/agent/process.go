@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"os"
 	"syscall"
 )
 
@@ -10,6 +11,8 @@ type Command struct {
 	Argv    []string // the program is looked up in PATH
 	Account *Account // nil: the agent's own
 	Output  func(line string)
+	Input   *os.File // nil: nothing
+	Mounts  bool     // it begins with mounts of its own, a copy of ours
 }
 
 // Account is who a program runs as, or a file belongs to.

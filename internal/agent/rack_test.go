@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
+	"muster/internal/agent/jail"
 	"muster/internal/agent/protocol"
 	"muster/internal/netns"
+	"muster/internal/slurm"
 )
 
 // imageVariable names the squashfs of a real image, for the tests that boot nodes.
@@ -28,6 +31,12 @@ func TestMain(m *testing.M) {
 		os.Exit(hostMain())
 	case len(os.Args) == 2 && os.Args[1] == "agent":
 		os.Exit(agentMain())
+	case len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == jail.Argument:
+		if err := jail.Main(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case os.Getenv(orphanVariable) != "":
 		os.Exit(orphanMain())
 	}
@@ -41,6 +50,8 @@ type rack struct {
 	binary          string
 	key             ssh.Signer // alice's
 	pretends        map[string]pretence
+	cpusets         string // a hierarchy of CPU sets for nodes with CPUs of their own; "": they have none
+	closed          bool   // nodes may not make user namespaces
 }
 
 // pretence is hardware that the kernel seems to show to a node.
@@ -71,6 +82,8 @@ func newRack(t testing.TB) *rack {
 	}
 	r.sh(t, "mount -o loop,ro '%s' '%s'", image, r.image)
 	t.Cleanup(func() { r.sh(t, "umount '%s'", r.image) })
+	r.sh(t, "mount -t tmpfs -o mode=755,nosuid,nodev home '%s/home'", r.dir) // a file system of its own
+	t.Cleanup(func() { r.sh(t, "umount '%s/home'", r.dir) })
 	r.sh(t, "ip netns add %s && ip -n %s link set lo up && ip -n %s link add br0 type bridge && ip -n %s addr add 10.99.0.254/16 dev br0 && ip -n %s link set br0 up", r.net, r.net, r.net, r.net, r.net)
 	t.Cleanup(func() { r.sh(t, "ip netns del %s", r.net) })
 	r.controller.listen(t, filepath.Join(r.dir, "sockets", "one.sock"))
@@ -115,13 +128,19 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 	type object = map[string]any
 	caps := strings.Split("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_SETFCAP CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_SYS_CHROOT CAP_AUDIT_WRITE CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE", " ")
 	if p.Role == protocol.Head {
-		caps = append(caps, "CAP_DAC_READ_SEARCH") // it serves /home
+		caps = append(caps, "CAP_SYS_ADMIN", "CAP_DAC_READ_SEARCH") // it serves /home
 	}
 	bind := func(to, from string, options ...string) object {
 		return object{"destination": to, "type": "bind", "source": from, "options": append([]string{"bind"}, options...)}
 	}
 	args, sys := []string{"/usr/sbin/muster", "agent"}, object{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro"}}
 	var seeming []object
+	if p.OwnCPUs {
+		caps = append(caps, "CAP_SYS_NICE") // Slurm binds tasks that are users' by then
+		if r.cpusets != "" {
+			seeming = append(seeming, bind(slurm.CPUSets, r.cpusets))
+		}
+	}
 	if p, ok := r.pretends[p.Name]; ok {
 		caps = append(caps, "CAP_SYS_ADMIN")
 		sys = bind("/sys", p.tree+"/sys", "ro")
@@ -130,6 +149,18 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 		for _, device := range p.devices {
 			seeming = append(seeming, bind(device, "/dev/null"))
 		}
+	}
+	var filter object // as the driver's: no user namespaces, but whatever building a jail takes
+	if r.closed {
+		user := object{"index": 0, "value": unix.CLONE_NEWUSER, "valueTwo": unix.CLONE_NEWUSER, "op": "SCMP_CMP_MASKED_EQ"}
+		filter = object{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": []object{
+			{"names": []string{"clone"}, "action": "SCMP_ACT_ERRNO", "args": []object{user}},
+			{"names": []string{"clone3"}, "action": "SCMP_ACT_ERRNO", "errnoRet": int(unix.ENOSYS)},
+		}}
+	}
+	linux := object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network", "path": "/run/netns/" + r.net + p.Name}}}
+	if filter != nil {
+		linux["seccomp"] = filter
 	}
 	text, err := json.Marshal(object{
 		"ociVersion": "1.0.2", "hostname": p.Name, "root": object{"path": dir + "/root"},
@@ -147,7 +178,7 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 			bind("/run", dir+"/run"), bind(protocol.SocketDir, r.dir+"/sockets", "ro"),
 			bind("/usr/sbin/muster", r.binary, "ro"), bind("/home", r.dir+"/home"),
 		}, seeming...),
-		"linux": object{"namespaces": []object{{"type": "pid"}, {"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network", "path": "/run/netns/" + r.net + p.Name}}},
+		"linux": linux,
 	})
 	must(t, err)
 	return text

@@ -133,6 +133,24 @@ func (r *Reaper) Start(c Command) (Process, error) {
 	return p, nil
 }
 
+// Adopt takes a child over that this process had before it began anew; its output is read from there. It is to be called once.
+func (r *Reaper) Adopt(pid int, from *os.File, output func(line string)) Process {
+	p := &child{reaper: r, pid: pid, done: make(chan struct{})}
+	r.mu.Lock()
+	if syscall.Kill(pid, 0) == nil {
+		r.children[pid] = p
+	} else { // it has ended, and was collected
+		p.status = 1 << 8
+		close(p.done)
+	}
+	r.mu.Unlock()
+	go func() {
+		defer from.Close()
+		forEachLine(from, output)
+	}()
+	return p
+}
+
 // Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the
 // error's text. When ctx ends, the program and what it has started are killed, and whatever else holds its output is not
 // waited for.
@@ -189,6 +207,12 @@ func (r *Reaper) start(c Command, stdout, stderr *os.File) (*child, error) {
 		Env:   os.Environ(),
 		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if c.Input != nil {
+		attributes.Files[0] = c.Input.Fd()
+	}
+	if c.Mounts {
+		attributes.Sys.Unshareflags = syscall.CLONE_NEWNS
 	}
 	if c.Account != nil {
 		attributes.Sys.Credential = &syscall.Credential{Uid: uint32(c.Account.UID), Gid: uint32(c.Account.GID)}

@@ -27,12 +27,7 @@ const knock = 20 * time.Millisecond
 
 // services are the daemons of a role in order of start. They start side by side; only who needs another waits for it.
 func (n *node) services(config *protocol.Config, accounts daemonAccounts) []service {
-	sshServer := []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}
-	if config.Self.Role == protocol.Head && !whole(n.boot) {
-		// Nobody who logs in shall have, whatever he becomes, what a head on a shared host may have for its NFS server.
-		sshServer = append([]string{"setpriv", "--bounding-set=-dac_read_search"}, sshServer...)
-	}
-	secureShell := service{name: sshd, command: Command{Argv: sshServer},
+	secureShell := service{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
 		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}} // our probe
 	if n.plain {
 		return []service{secureShell}
@@ -54,7 +49,7 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 	}
 	self := config.Self
 	if whole(n.boot) {
-		self.CPUs, self.MemoryMiB = 0, 0 // slurmd finds all that there is by itself, sockets and cores included
+		self.CPUs = 0 // slurmd finds all that there is by itself: sockets, cores and their threads
 	}
 	gpus := slurmGPUs(n.gpus(config.Self), hardware.Read(n.tree()).Layout)
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
@@ -66,9 +61,9 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 }
 
 // beforeSlurmd waits for munged, for the node's acceptance, and for slurmctld, as slurmd that finds none tries again after
-// 5 s only. At the first start of a boot it then declares this node's earlier boot dead: a node that comes back within seconds looks to Slurm
-// as if it had never been away, and jobs that died with it would run for ever. Registering makes it alive again. Later
-// starts leave the jobs alone, which outlive slurmd.
+// 5 s only. At the first start of a boot it then declares this node's earlier boot dead: a node that comes back within
+// seconds looks to Slurm as if it had never been away, and jobs that died with it would run for ever. Registering makes it
+// alive again. Later starts leave the jobs alone, which outlive slurmd.
 func (n *node) beforeSlurmd(config *protocol.Config, head string, gpus []slurm.GPU) func(context.Context) error {
 	authentic, reachable := n.until("unix", mungeSocket), n.until("tcp", head)
 	buried := false
@@ -90,7 +85,7 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string, gpus []slurm.G
 		if err := n.tester.cleared(ctx); err != nil { // no job may start while the node is tested
 			return err
 		}
-		if err := n.addresses.withhold(); err != nil {
+		if err := n.local.withhold(); err != nil {
 			return err
 		}
 		n.tasks.Go(func() {
@@ -99,7 +94,7 @@ func (n *node) beforeSlurmd(config *protocol.Config, head string, gpus []slurm.G
 					return
 				}
 			}
-			if err := n.addresses.give(); err != nil {
+			if err := n.local.give(); err != nil {
 				n.console.printf("%v", err)
 			}
 		})

@@ -19,6 +19,8 @@ const (
 type service struct {
 	name    string
 	command Command
+	// start starts it where that takes more than the command; nil: it does not.
+	start func(Command) (Process, error)
 	// wait blocks until the service may be started; nil: at once. An error means that ctx has ended.
 	wait func(context.Context) error
 	// grace is how long it may take to end, if that is more than stopGrace.
@@ -108,7 +110,11 @@ func (s *supervisor) once(ctx context.Context, one *supervised) {
 			s.console.from(one.name, line)
 		}
 	}
-	p, err := s.processes.Start(command)
+	start := s.processes.Start
+	if one.start != nil {
+		start = one.start
+	}
+	p, err := start(command)
 	if err != nil {
 		s.console.printf("%s did not start: %v", one.name, err)
 		return

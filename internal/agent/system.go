@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"muster/internal/agent/protocol"
@@ -14,7 +16,8 @@ import (
 
 // system brings the node's files in line with a configuration. Every method may be called again.
 type system struct {
-	disk disk
+	disk   disk
+	shares map[string]int // what the last configuration gave for memory by queue; nil: it is not kept
 }
 
 // daemonAccounts are those of the image that daemons run as.
@@ -120,14 +123,20 @@ func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn
 	if config.Self.Role == protocol.Compute {
 		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
 	} else {
-		put(addressFile, slurm.Addresses(nil), 0o644, nil) // slurmctld must find it, and knows itself where its nodes are
+		// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
+		put(localFile, slurm.RenderLocal(slurm.Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, nil)
 		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
 		put(slurm.NodeGresFile, slurm.NodeGres(nil), 0o644, nil)
 		if text := slurm.RenderTopology(config.Peers); text != "" {
 			put(topologyFile, text, 0o644, nil)
 		}
 		gres := put(gresFile, slurm.Gres(), 0o644, nil)
-		c.slurm = put(slurmFile, slurm.Render(slurmCluster(config)), 0o644, nil) || cgroup || gres
+		cluster := slurmCluster(config)
+		cluster.Memory = slurm.MemoryShares(config.Queues, config.Peers, s.shares)
+		if s.shares != nil {
+			maps.Copy(s.shares, cluster.Memory)
+		}
+		c.slurm = put(slurmFile, slurm.Render(cluster), 0o644, nil) || cgroup || gres
 	}
 	return c, failed
 }
@@ -159,29 +168,55 @@ func (s system) adopt(config *protocol.Config) error {
 	return os.Remove(s.disk.path(name))
 }
 
+// binds says that Slurm is to bind the tasks of a node's jobs to CPUs.
+func binds(p protocol.Peer) bool { return p.Role == protocol.Compute && p.OwnCPUs }
+
 func slurmCluster(config *protocol.Config) slurm.Cluster {
 	head := headOf(config)
 	return slurm.Cluster{
 		Name: config.Cluster, Head: head.Name, HeadAddress: head.Address,
-		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Addresses: addressFile, Queues: config.Queues,
+		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Local: localFile, Queues: config.Queues,
 	}
 }
 
-// users makes the accounts. Users who can't have one are an error that says so; the others have theirs all the same.
-func (s system) users(users []protocol.User) error {
+// users makes the accounts, and returns who has left, by number. Users who can't have one are told of; the others have theirs
+// all the same. Others are accounts that the image knows from elsewhere than its files.
+func (s system) users(users []protocol.User, others accountFiles) (left map[int]string, told, err error) {
 	var old accountFiles
 	var err1, err2, err3 error
 	old.passwd, err1 = s.disk.read("/etc/passwd")
 	old.group, err2 = s.disk.read("/etc/group")
 	old.shadow, err3 = s.disk.read("/etc/shadow")
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return err
+		return nil, nil, err
 	}
-	files, refused := old.withUsers(users)
+	files, left, told := old.withUsers(users, others)
 	_, err1 = s.disk.write("/etc/group", []byte(files.group), 0o644, nil)
 	_, err2 = s.disk.write("/etc/shadow", []byte(files.shadow), 0o600, nil)
 	_, err3 = s.disk.write("/etc/passwd", []byte(files.passwd), 0o644, nil)
-	return errors.Join(err1, err2, err3, refused)
+	return left, told, errors.Join(err1, err2, err3)
+}
+
+// fresh are the users without an account, if the image asks for accounts elsewhere than in files; else none.
+func (s system) fresh(users []protocol.User) ([]string, error) {
+	text, err := s.disk.read("/etc/nsswitch.conf")
+	if err != nil || !asksElsewhere(text) {
+		return nil, err
+	}
+	passwd, err := s.disk.read("/etc/passwd")
+	if err != nil {
+		return nil, err
+	}
+	foreign, ours := accounts(passwd)
+	var fresh []string
+	for _, u := range users {
+		_, is1 := foreign[u.Name]
+		_, is2 := ours[u.Name]
+		if !is1 && !is2 && accountName.MatchString(u.Name) {
+			fresh = append(fresh, u.Name)
+		}
+	}
+	return fresh, nil
 }
 
 // homes makes the home directories; only the head's agent calls it. One user's trouble is not the others'.

@@ -28,6 +28,9 @@ const certificateLife = 5 * time.Minute
 // TunnelProtocol is what a client asks to upgrade to for a tunnel.
 const TunnelProtocol = "muster-tunnel"
 
+// mostKeys is how many keys one person may register.
+const mostKeys = 100
+
 // Key is an SSH public key of the caller.
 type Key struct {
 	Fingerprint string    `json:"fingerprint"`
@@ -86,6 +89,14 @@ func (a *API) addKey(ctx context.Context, in *struct {
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
+		}
+		keys, err := tx.Keys(ctx, identityOf(ctx))
+		if err != nil {
+			return err
+		}
+		if len(keys) >= mostKeys { // every node of every cluster of theirs is told of each
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, which is all that one may have", len(keys)),
+				"`muster keys list` shows them, `muster keys delete` forgets one")
 		}
 		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})

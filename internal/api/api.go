@@ -49,14 +49,23 @@ type API struct {
 	SSH       string         // host:port of this controller's SSH gateway; empty: none
 	Web       *webdoor.Place // where the door for web apps is; nil: there is none
 
+	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
+	HomeUsage func(cluster string) (size, used int64, err error)
+
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
 	CheckFabric func(store.Fabric) error
 
-	tries tries
+	// Shares is how much may go on at once; nil: as with a thousand connections.
+	Shares *Shares
+
+	probe probe
 }
 
 // Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
 func (a *API) Handler() (http.Handler, error) {
+	if a.Shares == nil {
+		a.Shares = NewShares(1000, a.Telemetry)
+	}
 	mux := http.NewServeMux()
 	document := a.register(mux)
 	text, err := render(document)
@@ -127,6 +136,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerLogin(api)
 	a.registerAudit(api)
 	a.registerSessions(api)
+	a.registerSecrets(api)
 	a.registerEvents(api)
 	a.registerMachines(api)
 	a.registerPasses(api)

@@ -46,7 +46,11 @@ func (a *API) webView() *Web {
 	if a.Web == nil {
 		return nil
 	}
-	return &Web{a.Web.Domain, a.Web.CA}
+	view := &Web{Domain: a.Web.Domain}
+	if a.Web.CA != nil {
+		view.CA = a.Web.CA()
+	}
+	return view
 }
 
 // appsView lists a cluster's web apps.

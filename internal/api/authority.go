@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/limit"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/telemetry"
@@ -28,7 +29,7 @@ func actions() map[string]access.Action {
 		access.Survey: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people", "get-centre-authority",
 			"list-fabrics", "get-fabric", "diff-fabric", "list-topologies"},
 		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine",
-			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
+			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets", "rekey-secrets",
 			"add-centre", "change-centre", "remove-centre",
 			"add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition", "assign-fabric-port", "forget-fabric-port", "put-topology", "remove-topology"},
 		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},
@@ -74,6 +75,13 @@ func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
 			refuse(p)
 			return
 		}
+		limit.Known(ctx.Context())
+		leave, over := a.Shares.of(ctx).Enter(caller.Name, limit.IsReserved(ctx.Context()))
+		if over != nil {
+			refuse(overLimit(ctx, over))
+			return
+		}
+		defer leave()
 		asked := askedOf(ctx.Context())
 		asked.identity, asked.action, asked.summary = caller.Name, table[ctx.Operation().OperationID], ctx.Operation().Summary
 		if rule := access.Rules()[asked.action]; len(rule.Roles) == 0 && !caller.May(asked.action, "") {

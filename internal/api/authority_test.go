@@ -88,7 +88,7 @@ var wanted = map[answers][]string{
 		"list-centres", "get-centre"},
 	{"----y", "----y"}: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people",
 		"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine", "put-network", "remove-network",
-		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key",
+		"add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets", "rekey-secrets",
 		"add-centre", "change-centre", "remove-centre", "get-centre-authority",
 		"list-fabrics", "get-fabric", "diff-fabric", "list-topologies", "put-topology", "remove-topology", "add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
 		"assign-fabric-port", "forget-fabric-port"},

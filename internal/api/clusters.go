@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -412,20 +413,23 @@ func request(parts ...string) string {
 }
 
 // once runs f in a transaction. With a key, the answer is recorded in that transaction, and a request that comes again is
-// answered from the record.
+// answered from the record, if who asks may still do what was done. A key belongs to a person, and for tokens that are for
+// one project to that, too: so the same words mean the same thing.
 func (a *API) once(ctx context.Context, key, request string, out *answerOutput, f func(*store.Tx) error) error {
+	owner := keyOwner(callerOf(ctx))
 	update := func() error {
 		return a.DB.Update(ctx, func(tx *store.Tx) error {
 			if key == "" {
 				return f(tx)
 			}
-			answer, err := tx.FindAnswer(ctx, identityOf(ctx), key)
-			if err == nil {
-				if answer.Request != request {
-					return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request", "use a new key for each request")
+			answer, err := tx.FindAnswer(ctx, owner, key)
+			if isNotFound(err) && owner != identityOf(ctx) { // recorded before tokens' projects were a part of it
+				if answer, err = tx.FindAnswer(ctx, identityOf(ctx), key); err == nil && answer.Project != "" {
+					err = store.ErrNotFound
 				}
-				out.Status = answer.Status
-				return json.Unmarshal([]byte(answer.Body), &out.Body)
+			}
+			if err == nil {
+				return again(ctx, answer, request, out)
 			}
 			if !isNotFound(err) {
 				return err
@@ -437,7 +441,7 @@ func (a *API) once(ctx context.Context, key, request string, out *answerOutput, 
 			if err != nil {
 				return err
 			}
-			return tx.SaveAnswer(ctx, identityOf(ctx), key, store.Answer{Request: request, Status: out.Status, Body: string(body)})
+			return tx.SaveAnswer(ctx, owner, key, store.Answer{Request: request, Project: askedOf(ctx).project, Status: out.Status, Body: string(body)})
 		})
 	}
 	err := update()
@@ -452,4 +456,33 @@ func (a *API) once(ctx context.Context, key, request string, out *answerOutput, 
 		}
 	}
 	return err
+}
+
+// keyOwner is who an idempotency key belongs to. No name holds a slash.
+func keyOwner(c access.Caller) string {
+	if c.Project != "" {
+		return c.Name + "/" + c.Project
+	}
+	return c.Name
+}
+
+// again gives a recorded answer to who may still do what was done then; else it says what it would say about a new request.
+func again(ctx context.Context, answer store.Answer, request string, out *answerOutput) error {
+	var body Answer
+	if err := json.Unmarshal([]byte(answer.Body), &body); err != nil {
+		return fmt.Errorf("read a recorded answer: %w", err)
+	}
+	what := "what was asked for"
+	if body.Cluster != nil {
+		what = "cluster " + body.Cluster.Name
+		answer.Project = cmp.Or(answer.Project, body.Cluster.Project)
+	}
+	if err := permit(ctx, answer.Project, what); err != nil {
+		return err
+	}
+	if answer.Request != request {
+		return problem(http.StatusUnprocessableEntity, "invalid", "this Idempotency-Key was used for another request", "use a new key for each request")
+	}
+	out.Status, out.Body = answer.Status, body
+	return nil
 }

@@ -21,7 +21,7 @@ type NewMachine struct {
 	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
 	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
 	Power       string   `json:"power" maxLength:"1000" doc:"how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM"`
-	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: file:/PATH or env:NAME"`
+	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
 }
 
 type enrolment struct {

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/limit"
 	"muster/internal/login"
 	"muster/internal/store"
 )
@@ -196,7 +197,7 @@ func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, si
 	if !site.Create {
 		return p, false, refused("nobody here has this identity, and a login makes no new people at this site", "muster users add NAME")
 	}
-	if !accountName.MatchString(who.Name) || taken[who.Name] {
+	if !canBeAccount(who.Name) {
 		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name), "muster users add NAME")
 	}
 	switch _, err := tx.Person(ctx, who.Name); {
@@ -213,49 +214,48 @@ func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, si
 	return p, true, err
 }
 
-// How often an address, and all of them together, may try to log in within a minute. Each try costs a signature's check,
-// and may cost the provider an answer.
-const (
-	triesOfOne = 30
-	triesOfAll = 600
-)
-
-// tries counts them.
-type tries struct {
-	mu    sync.Mutex
-	since time.Time
-	all   int
-	of    map[string]int
-}
-
-// more counts one more, and says how long to wait if it is one too many.
-func (t *tries) more(remote string, now time.Time) (wait time.Duration) {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
+// cameFrom is the address that tries to log in are counted by: what a proxy on this host says last, as that is its own word.
+// Programs of this host could say that too, and would count as who they name.
+func cameFrom(ctx huma.Context) string {
+	remote := ctx.RemoteAddr()
+	if !limit.AddressOf(remote).Here {
+		return remote
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Sub(t.since) >= time.Minute {
-		t.since, t.all, t.of = now, 0, map[string]int{}
+	r, _ := humago.Unwrap(ctx)
+	lines := r.Header.Values("X-Forwarded-For")
+	if len(lines) == 0 {
+		return remote
 	}
-	if t.all >= triesOfAll || t.of[host] >= triesOfOne {
-		return time.Minute - now.Sub(t.since)
+	words := strings.Split(lines[len(lines)-1], ",")
+	if said := strings.TrimSpace(words[len(words)-1]); !limit.AddressOf(said).Here {
+		return said
 	}
-	t.all++
-	t.of[host]++
-	return 0
+	return remote
 }
 
 // openly answers an operation that needs no token.
 func (a *API) openly(ctx huma.Context, refuse func(*Problem), next func(huma.Context)) {
-	if wait := a.tries.more(ctx.RemoteAddr(), time.Now()); wait > 0 {
+	logsIn := ctx.Operation().OperationID == opLogIn
+	remote := cameFrom(ctx)
+	if wait := a.Shares.tries.More(remote, time.Now()); wait > 0 {
 		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
-		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins at once", fmt.Sprintf("try again in %s", wait.Round(time.Second))))
+		refuse(problem(http.StatusTooManyRequests, "unavailable", "too many logins from your address", fmt.Sprintf("try again in %s", max(wait, time.Second).Round(time.Second))))
 		return
 	}
+	if logsIn {
+		who, share := limit.AddressOf(remote), &a.Shares.checked
+		if who.Here {
+			who.Key, share = "this host", &a.Shares.checkedHere
+		}
+		leave, over := share.Enter(who.Key, false)
+		if over != nil {
+			refuse(overLimit(ctx, over))
+			return
+		}
+		defer leave()
+	}
 	next(ctx)
-	if ctx.Operation().OperationID == opLogIn {
+	if logsIn {
 		a.audit(ctx, access.Caller{Name: askedOf(ctx.Context()).identity})
 	}
 }

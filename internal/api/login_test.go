@@ -184,19 +184,53 @@ func TestALoginThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestWhoTriesToLogInTooOftenWaits(t *testing.T) {
-	s, _, _, _ := loginServer(t, true)
-	refused := 0
-	for range 40 {
-		got := call(t, s, "POST", "/v1/login", `{"id_token": "x"}`, nobody...)
-		if got.status == 429 && strings.Contains(got.text, "try again in") {
-			refused++
-		} else if got.status != 401 {
-			t.Fatal(got)
+func TestStrangersDoNotKeepOthersFromLoggingIn(t *testing.T) {
+	s, _, issuer, a := loginServer(t, true)
+	handler := must(a.Handler())
+	try := func(remote, forwarded, given string) *httptest.ResponseRecorder {
+		request := httptest.NewRequest("POST", "/v1/login", strings.NewReader(given))
+		request.Header.Set("Content-Type", "application/json")
+		if forwarded != "" {
+			request.Header.Add("X-Forwarded-For", "198.51.100.1, 198.51.100.2") // a stranger's own words
+			request.Header.Add("X-Forwarded-For", forwarded)
 		}
+		request.RemoteAddr = remote
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		return answer
 	}
-	if refused == 0 {
-		t.Error("nobody is told to wait")
+	flood := func(n int, remote, forwarded func(int) string) (refused int) {
+		for i := range n {
+			answer := try(remote(i), forwarded(i), `{"id_token": "x"}`)
+			if answer.Code == 429 && strings.Contains(answer.Body.String(), "try again in") && answer.Header().Get("Retry-After") != "" {
+				refused++
+			} else if answer.Code != 401 {
+				t.Fatal(answer)
+			}
+		}
+		return refused
+	}
+	always := func(text string) func(int) string { return func(int) string { return text } }
+	if refused := flood(40, always("192.0.2.1:9"), always("")); refused != 10 {
+		t.Error("one address:", refused, "are told to wait")
+	}
+	if refused := flood(60, func(i int) string { return fmt.Sprintf("[2001:db8:1:1::%x]:9", i) }, always("")); refused != 30 {
+		t.Error("a /64:", refused, "are told to wait")
+	}
+	if refused := flood(40, always("127.0.0.1:9"), always("192.0.2.77")); refused != 10 {
+		t.Error("behind a proxy:", refused, "are told to wait")
+	}
+	if refused := flood(800, func(i int) string { return fmt.Sprintf("10.1.%d.%d:9", i/200, i%200) }, always("")); refused != 0 {
+		t.Error("a first try waits", refused, "times")
+	}
+	if refused := flood(100, func(i int) string { return fmt.Sprintf("[2001:db8:2:%x::1]:9", i) }, always("")); refused < 90 {
+		t.Error("while many try, a /48 has", 100-refused, "tries")
+	}
+	for i, from := range []struct{ remote, forwarded string }{{"192.0.2.200:9", ""}, {"[2001:db8:99::1]:9", ""}, {"127.0.0.1:9", "192.0.2.201"}, {"127.0.0.1:9", ""}} {
+		given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(map[string]any{"jti": fmt.Sprint("late", i)}))})
+		if answer := try(from.remote, from.forwarded, given); answer.Code != 201 {
+			t.Error(from, "cannot log in:", answer.Code, answer.Body)
+		}
 	}
 	if got := call(t, s, "GET", "/v1/site", ""); got.status != 200 {
 		t.Error("those who have a token wait too:", got)
@@ -236,4 +270,22 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// TestNoPersonHasTheNameOfASystemsGroup tries names that are no users of the image but groups, both ways a person comes to be.
+func TestNoPersonHasTheNameOfASystemsGroup(t *testing.T) {
+	s, _, issuer, _ := loginServer(t, true)
+	for _, name := range []string{"root", "shadow", "sudo", "adm", "wheel", "docker", "kvm", "disk", "slurm", "munge", "systemd-new"} {
+		if got := call(t, s, "POST", "/v1/people", body(t, map[string]string{"name": name})); got.status != 422 || !strings.Contains(got.text, "cannot be an account") {
+			t.Errorf("%s was added: %v", name, got)
+		}
+		claims := map[string]any{"preferred_username": name, "sub": "s-" + name}
+		given := body(t, map[string]string{"id_token": issuer.Token(issuer.Claims(claims))})
+		if got := call(t, s, "POST", "/v1/login", given, nobody...); got.status != 403 || !strings.Contains(got.text, "cannot be an account") {
+			t.Errorf("%s has logged in: %v", name, got)
+		}
+	}
+	if got := call(t, s, "POST", "/v1/people", `{"name": "shadowfax"}`); got.status != 201 {
+		t.Error(got)
+	}
 }

@@ -18,16 +18,17 @@ import (
 
 // Network is where machines boot.
 type Network struct {
-	Name      string `json:"name,omitempty" maxLength:"63" doc:"as in the path"`
-	Namespace string `json:"namespace,omitempty" maxLength:"4000" pattern:"^(/[ -~]*)?$" doc:"path of the network namespace that the interface is in; empty: the host's own"`
-	Interface string `json:"interface" pattern:"^[A-Za-z0-9@._-]+$" maxLength:"15" doc:"of the controller's host; a bridge, if clusters with nodes on that host shall span the network"`
-	Address   string `json:"address" maxLength:"18" doc:"the controller's own there, with prefix length" example:"10.78.0.1/16"`
-	Mode      string `json:"mode" enum:"own,proxy,off" doc:"own: Muster is the DHCP server; proxy: the site has one, and Muster adds what to boot; off: the site's server does all"`
-	First     string `json:"first,omitempty" maxLength:"15" doc:"address given to machines, in mode own"`
-	Last      string `json:"last,omitempty" maxLength:"15"`
-	Gateway   string `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
-	Unknown   string `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
-	Switch    string `json:"switch,omitempty" enum:"none,bridge,ovs" doc:"what keeps clusters apart on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
+	Name      string   `json:"name,omitempty" maxLength:"63" doc:"as in the path"`
+	Namespace string   `json:"namespace,omitempty" maxLength:"4000" pattern:"^(/[ -~]*)?$" doc:"path of the network namespace that the interface is in; empty: the host's own"`
+	Interface string   `json:"interface" pattern:"^[A-Za-z0-9@._-]+$" maxLength:"15" doc:"of the controller's host; a bridge, if clusters with nodes on that host shall span the network"`
+	Address   string   `json:"address" maxLength:"18" doc:"the controller's own there, with prefix length" example:"10.78.0.1/16"`
+	Mode      string   `json:"mode" enum:"own,proxy,off" doc:"own: Muster is the DHCP server; proxy: the site has one, and Muster adds what to boot; off: the site's server does all"`
+	First     string   `json:"first,omitempty" maxLength:"15" doc:"address given to machines, in mode own"`
+	Last      string   `json:"last,omitempty" maxLength:"15"`
+	Gateway   string   `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
+	Unknown   string   `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
+	Relays    []string `json:"relays,omitempty" maxItems:"16" doc:"MACs, on the network, of routers and DHCP relays that machines are behind: what comes from there is believed without the machine's own frames"`
+	Switch    string   `json:"switch,omitempty" enum:"none,bridge,ovs" doc:"what keeps clusters apart on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
 	// Of Open vSwitch.
 	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"of switch ovs: its bridge of the machines' ports"`
 	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"of switch ovs: where its database is reached" example:"unix:/run/openvswitch/db.sock"`
@@ -63,7 +64,7 @@ func (a *API) registerNetworks(api huma.API) {
 func networkView(n inventory.Network) Network {
 	return Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
-		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown),
+		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown), Relays: n.RelayMACs(),
 		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: ethernet.Warning(n),
 	}
 }
@@ -99,7 +100,7 @@ func (a *API) putNetwork(ctx context.Context, in *struct {
 }) (*struct{ Body Network }, error) {
 	n := inventory.Network{
 		Name: in.Network, Namespace: in.Body.Namespace, Interface: in.Body.Interface,
-		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown),
+		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown), Relays: strings.ToLower(strings.Join(in.Body.Relays, ",")),
 		Switch: in.Body.Switch, SwitchBridge: in.Body.SwitchBridge, SwitchDatabase: in.Body.SwitchDatabase,
 	}
 	bad := func(text, hint string) error { return problem(http.StatusUnprocessableEntity, "invalid", text, hint) }

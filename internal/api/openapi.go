@@ -48,7 +48,8 @@ func declareCommon(document *huma.OpenAPI) {
 			if op == nil {
 				continue
 			}
-			statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusInternalServerError}
+			statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+				http.StatusInternalServerError, http.StatusServiceUnavailable}
 			if op.RequestBody != nil {
 				statuses = append(statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 			}

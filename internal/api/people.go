@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -42,15 +41,6 @@ type Member struct {
 	Disabled bool        `json:"disabled,omitempty" doc:"the person is let in nowhere"`
 	Since    time.Time   `json:"since"`
 }
-
-// accounts are what people may be called: names of accounts (useradd(8)), but for those that images have already.
-var (
-	accountName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-	taken       = map[string]bool{
-		"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "lp": true, "mail": true, "news": true, "uucp": true, "proxy": true,
-		"www-data": true, "backup": true, "list": true, "irc": true, "nobody": true, "munge": true, "slurm": true, "sshd": true, "messagebus": true, "systemd-network": true,
-	}
-)
 
 // PersonRef is a person in a path.
 type PersonRef struct {
@@ -107,9 +97,9 @@ func (a *API) addPerson(ctx context.Context, in *struct {
 	}
 }) (*personOutput, error) {
 	b := in.Body
-	if !accountName.MatchString(b.Name) || taken[b.Name] {
+	if !canBeAccount(b.Name) {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("name: %q cannot be an account", b.Name),
-			"a letter, then letters, digits, - and _, 32 in all; and no name of a system account")
+			"a letter, then letters, digits, - and _, 32 in all; and no name of a system's user or group, as root, sudo or docker")
 	}
 	out := &personOutput{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {

@@ -158,7 +158,7 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *struct {
 		if n := len(out.Body.Keys); n > 1 {
 			return problem(http.StatusConflict, "conflict", "there is a next key already: it takes over at "+out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
 		}
-		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: private}, after); err != nil {
+		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, after); err != nil {
 			return err
 		}
 		tx.Log(store.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after, identityOf(ctx))})

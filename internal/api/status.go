@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -36,6 +37,7 @@ type Status struct {
 	Clusters   map[string]int `json:"clusters" doc:"how many, by phase"`
 	Nodes      map[string]int `json:"nodes" doc:"how many, by phase"`
 	Machines   map[string]int `json:"machines" doc:"how many, by phase"`
+	LocalRoot  string         `json:"local_root" doc:"who root of a node on the controller's host is for that host"`
 	Due        int            `json:"due" doc:"clusters, nodes and machines that wait for a controller to take their next step"`
 	Lag        float64        `json:"lag" doc:"seconds that the first of them has waited"`
 	Alarms     []Alarm        `json:"alarms"`
@@ -49,6 +51,8 @@ type About struct {
 	Checks func(context.Context) []protocol.Check
 	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
 	Alarms func() []Alarm
+	// LocalRoot says who root of a node on this host is for the host.
+	LocalRoot string
 }
 
 // checksWithin bounds the checks of one look.
@@ -67,11 +71,30 @@ func (a *API) readiness(ctx context.Context) Readiness {
 	return r
 }
 
+// probe keeps what everybody may ask for a moment, so that many who ask cost no more than few.
+type probe struct {
+	mu    sync.Mutex
+	at    time.Time
+	ready Readiness
+}
+
+const probeLife = 250 * time.Millisecond
+
+func (a *API) ready(ctx context.Context) Readiness {
+	a.probe.mu.Lock()
+	defer a.probe.mu.Unlock()
+	if time.Since(a.probe.at) > probeLife {
+		a.probe.ready = a.readiness(context.WithoutCancel(ctx)) // bounded by itself; others wait for it
+		a.probe.at = time.Now()
+	}
+	return a.probe.ready
+}
+
 // Probes adds what tools ask that watch over a controller. Nobody needs a token for it, and nothing in it is secret.
 func (a *API) Probes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ready := a.readiness(r.Context())
+		ready := a.ready(r.Context())
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		if !ready.Ready {
@@ -104,7 +127,8 @@ func (a *API) registerStatus(api huma.API) {
 func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, error) {
 	s := Status{
 		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name, Since: a.About.Since,
-		Clusters: map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []Alarm{},
+		LocalRoot: a.About.LocalRoot,
+		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []Alarm{},
 	}
 	var c store.Census
 	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {

@@ -40,9 +40,9 @@ func (a *API) registerTokens(api huma.API) {
 	tags := []string{"access"}
 	huma.Register(api, huma.Operation{OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Summary: "List your tokens", Tags: tags}, a.listTokens)
 	huma.Register(api, huma.Operation{OperationID: "add-token", Method: http.MethodPost, Path: "/v1/tokens", Summary: "Make a token that may do what you may, or less",
-		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 422}, Tags: tags}, a.addToken)
+		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Tags: tags}, a.addToken)
 	huma.Register(api, huma.Operation{OperationID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens", Summary: "Make a token for somebody who cannot log in",
-		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 422}, Tags: []string{"people"}}, a.addPersonToken)
+		DefaultStatus: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Tags: []string{"people"}}, a.addPersonToken)
 	huma.Register(api, huma.Operation{OperationID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}", Summary: "Revoke a token", Errors: []int{403, 404}, Tags: tags}, a.deleteToken)
 }
 
@@ -98,6 +98,9 @@ func (a *API) addPersonToken(ctx context.Context, in *struct {
 	return a.makeToken(ctx, in.Body, in.Person)
 }
 
+// mostTokens is how many tokens and logins one person may have that have not ended.
+const mostTokens = 500
+
 func (a *API) makeToken(ctx context.Context, b NewToken, person string) (*tokenOutput, error) {
 	life := tokenLife
 	if b.For != "" {
@@ -117,6 +120,14 @@ func (a *API) makeToken(ctx context.Context, b NewToken, person string) (*tokenO
 			if _, err := tx.Project(ctx, b.Project); err != nil || !bearer.May(access.See, b.Project) {
 				return cmp.Or(err, fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound))
 			}
+		}
+		had, err := tx.Tokens(ctx, person)
+		if err != nil {
+			return err
+		}
+		if len(had) >= mostTokens {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, which is all that one may have", person, len(had)),
+				"`muster tokens list` shows them, `muster tokens revoke` ends some")
 		}
 		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {
 			return err

@@ -24,6 +24,7 @@ type Cluster struct {
 	Desired    store.Desired      `json:"desired" enum:"present,paused,deleted" doc:"what is wanted of it"`
 	Reason     string             `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
 	Held       int64              `json:"held,omitempty" doc:"bytes of /home and state that a paused cluster takes"`
+	Home       *HomeUsage         `json:"home,omitempty" doc:"how full /home is; absent where that is not known"`
 	Lacks      string             `json:"lacks,omitempty" doc:"why missing nodes cannot come now"`
 	Since      time.Time          `json:"since" doc:"when the phase began"`
 	Rollout    *Rollout           `json:"rollout,omitempty" doc:"while nodes do not boot what the spec says"`
@@ -43,6 +44,12 @@ type Cluster struct {
 	Apps       []WebApp           `json:"apps,omitempty" doc:"its web apps"`
 	Waiting    *Waiting           `json:"waiting,omitempty" doc:"jobs that wait; absent if none does"`
 	Receipt    *store.Receipt     `json:"receipt,omitempty" doc:"proof of its end, once deleted"`
+}
+
+// HomeUsage is how full a cluster's /home is, in bytes.
+type HomeUsage struct {
+	Size int64 `json:"size" doc:"bytes that it may hold"`
+	Used int64 `json:"used" doc:"bytes that it holds"`
 }
 
 // Node is a member of a cluster.
@@ -196,6 +203,11 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 	}
 	if c.Phase == store.Paused {
 		view.Held = c.Held
+	}
+	if a.HomeUsage != nil && c.Phase != store.Deleted {
+		if size, used, err := a.HomeUsage(c.ID); err == nil && size > 0 { // it is no reason to refuse the rest
+			view.Home = &HomeUsage{Size: size, Used: used}
+		}
 	}
 	nodes, err := tx.Nodes(ctx, c.ID)
 	if err != nil {

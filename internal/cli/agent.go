@@ -19,7 +19,7 @@ is 3 when the controller has refused this boot for good.`,
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := agent.Run(ctx, agent.Options{Console: a.err})
+			err := agent.Run(ctx, agent.Options{Console: a.err.raw()})
 			if err == nil {
 				return nil
 			}
@@ -27,7 +27,7 @@ is 3 when the controller has refused this boot for good.`,
 			return exitCode(agent.ExitStatus(err))
 		}),
 	}
-	c.AddCommand(a.agentHost())
+	c.AddCommand(a.agentHost(), a.agentHome())
 	return c
 }
 
@@ -42,12 +42,25 @@ controller has refused this boot for good.`,
 		Example: `  muster agent host`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := agent.Host(ctx, agent.HostOptions{Console: a.err})
+			err := agent.Host(ctx, agent.HostOptions{Console: a.err.raw()})
 			if err == nil {
 				return nil
 			}
 			a.complain(err.Error())
 			return exitCode(agent.ExitStatus(err))
 		}),
+	}
+}
+
+func (a *app) agentHome() *cobra.Command {
+	return &cobra.Command{
+		Use:    "home",
+		Hidden: true,
+		Short:  "Hold the NFS server of /home",
+		Long: `Hold the NFS server that serves /home to nodes that are not on the head's host, in a tree of its own with few rights. The
+head's first process starts it.`,
+		Example: `  muster agent home`,
+		Args:    cobra.NoArgs,
+		RunE:    a.do(func(context.Context, []string) error { return agent.HoldHomeServer() }),
 	}
 }

@@ -68,9 +68,9 @@ func (a *app) printAudit(entries []api.Entry, looks bool) {
 	t := newTable("TIME", "WHO", "DOOR", "WHAT", "PROJECT", "OF", "OUTCOME", "FROM", "WITH")
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
-		outcome := e.Outcome
-		if strings.HasPrefix(outcome, "4") || strings.HasPrefix(outcome, "5") {
-			outcome = a.paint(a.out, red, outcome)
+		outcome := cell(e.Outcome)
+		if strings.HasPrefix(e.Outcome, "4") || strings.HasPrefix(e.Outcome, "5") {
+			outcome = a.paint(a.out, red, e.Outcome)
 		}
 		t.row(clock(e.At), e.Person, string(e.Door), e.Action, e.Project, e.Object, outcome, e.Remote, e.Token)
 	}

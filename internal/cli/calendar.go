@@ -55,9 +55,9 @@ Times are in UTC by the controller's clock. A lease without an end holds its mac
 func (a *app) printCalendar(c api.Calendar) {
 	for i, class := range c.Classes {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			a.out.gap()
 		}
-		fmt.Fprintf(a.out, "class %s: %s in service\n", class.Name, plural(class.Machines, "machine"))
+		a.out.line("class %s: %s in service", class.Name, plural(class.Machines, "machine"))
 		if class.Machines == 0 {
 			continue
 		}
@@ -72,8 +72,9 @@ func (a *app) printCalendar(c api.Calendar) {
 // bar draws machines: held, reserved, free.
 func bar(s api.Slot, machines int) string {
 	width := min(machines, 24)
-	held := s.Held * width / machines
-	taken := (s.Held + s.Reserved) * width / machines
+	held := min(max(s.Held, 0)*width/machines, width)
+	taken := min(max(s.Held+s.Reserved, 0)*width/machines, width)
+	taken = max(taken, held)
 	return strings.Repeat("#", held) + strings.Repeat("=", taken-held) + strings.Repeat(".", width-taken)
 }
 

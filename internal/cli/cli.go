@@ -20,10 +20,11 @@ import (
 // app is one run of the program.
 type app struct {
 	in       io.Reader
-	out, err io.Writer
+	out, err *screen
 	self     func() (string, error) // path of this program
 	timing   timing
 	acting   bool // a verb's action has begun: what fails from here on is no error of usage
+	insecure bool // the token may go to another host in clear
 }
 
 // verb is a command that is built when it is asked for.
@@ -78,6 +79,7 @@ func verbs() []verb {
 		{"status", forOperators, (*app).status},
 		{"users", forOperators, (*app).users},
 		{"gateway", forOperators, (*app).gateway},
+		{"secrets", forOperators, (*app).secrets},
 		{"audit", forOperators, (*app).audit},
 		{"machines", forOperators, (*app).machines},
 		{"networks", forOperators, (*app).networks},
@@ -100,7 +102,7 @@ func verbs() []verb {
 
 // Execute runs one command line to its end, or until ctx ends, and returns the program's exit code.
 func Execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr, self: os.Executable, timing: usualTiming()}
+	a := &app{in: stdin, out: &screen{stdout}, err: &screen{stderr}, self: os.Executable, timing: usualTiming()}
 	return a.run(ctx, args)
 }
 
@@ -132,9 +134,11 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.PersistentFlags().BoolVar(&a.insecure, "insecure", false, "send the token to another host in clear, over http://; or MUSTER_INSECURE=1")
+	_ = root.PersistentFlags().MarkHidden("insecure") // the error that asks for it names it
 	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetOut(a.out.prose())
+	root.SetErr(a.err.prose())
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddGroup(

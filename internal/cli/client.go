@@ -26,10 +26,45 @@ type client struct {
 	source string          // where the address was found
 	pauses []time.Duration // before each repetition of a request
 	http   http.Client
+
+	beside  string // socket of the same controller for root on its host; "" if it is none of this host
+	control string // the same, if the token is the one that belongs to it
+	say     func(format string, args ...any)
+	told    bool // that the controller is busy
 }
 
 // problemError is an error that the API told.
-type problemError struct{ api.Problem }
+type problemError struct {
+	api.Problem
+	after time.Duration // when to try again; 0: it did not say
+}
+
+// busy says that the controller has not done anything, as a limit is reached, and when to try again.
+func busy(err error) (after time.Duration, yes bool) {
+	var told *problemError
+	if !errors.As(err, &told) || told.Status != http.StatusTooManyRequests && told.Status != http.StatusServiceUnavailable || told.after == 0 {
+		return 0, false
+	}
+	return min(told.after, longestPause), true
+}
+
+// How often and how long a busy controller is waited for.
+const (
+	mostPauses   = 8
+	longestPause = 10 * time.Second
+)
+
+// wait waits for a busy controller, and says so once.
+func (c *client) wait(ctx context.Context, why error, after time.Duration) {
+	if !c.told && c.say != nil {
+		c.say("the controller is busy: %v; trying again", why)
+	}
+	c.told = true
+	select {
+	case <-ctx.Done():
+	case <-time.After(after):
+	}
+}
 
 // call is one request.
 type call struct {
@@ -88,6 +123,7 @@ func machinePath(name string, below ...string) string {
 // do makes the call, reads the answer into answer unless that is nil, and returns it as it came. It repeats what was never
 // received, and what may be done twice when the answer was lost or the controller is in trouble.
 func (c *client) do(ctx context.Context, r call, answer any) ([]byte, error) {
+	waited := 0
 	for attempt := 0; ; attempt++ {
 		text, err := c.once(ctx, r)
 		if err == nil {
@@ -98,6 +134,12 @@ func (c *client) do(ctx context.Context, r call, answer any) ([]byte, error) {
 				return nil, fmt.Errorf("the answer of %s to %s %s makes no sense: %w", c.base.Host, r.method, r.path, err)
 			}
 			return text, nil
+		}
+		if after, yes := busy(err); yes && c.pauses != nil && waited < mostPauses && ctx.Err() == nil {
+			c.wait(ctx, err, after)
+			waited++
+			attempt--
+			continue
 		}
 		if attempt == len(c.pauses) || !repeatable(r, err) || ctx.Err() != nil {
 			return nil, err
@@ -192,6 +234,9 @@ func (c *client) problem(response *http.Response, file string) error {
 		}
 	}
 	p.Status = response.StatusCode
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		p.after = time.Duration(seconds) * time.Second
+	}
 	for i := range p.Errors {
 		d := &p.Errors[i]
 		switch {

@@ -172,7 +172,7 @@ func TestTheControllerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 	t.Run("the local token stays here", func(t *testing.T) {
 		clear(t)
 		announce(t, "http://127.0.0.1:1")
-		t.Setenv(envURL, "http://elsewhere.example")
+		t.Setenv(envURL, "https://elsewhere.example")
 		muster(t, "list").wants(t, exitOther, "`muster login`", "set "+envToken)
 	})
 	t.Run("an address that is none", func(t *testing.T) {

@@ -59,7 +59,7 @@ are free and how many have jobs. One that does not answer is shown with the reas
 func (a *app) printCentres(centres []api.Centre) {
 	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
 	for _, c := range centres {
-		row := []string{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
+		row := []any{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
 		if len(c.Queues) == 0 {
 			t.row(append(row, "", "", "", "", "", "", "", c.Reason)...)
 		}
@@ -68,7 +68,7 @@ func (a *app) printCentres(centres []api.Centre) {
 			if i == 0 {
 				reason = c.Reason
 			} else {
-				row = make([]string, len(row))
+				row = []any{"", "", "", ""}
 			}
 			t.row(append(row, q.Name, q.State, fmt.Sprint(q.Nodes), fmt.Sprint(q.Free), fmt.Sprint(q.Used), told(q.Running), told(q.Waiting), reason)...)
 		}
@@ -123,7 +123,7 @@ func (a *app) printCentre(c api.Centre) {
 	facts.row("looked at as", c.Probe)
 	facts.row("last answered", age(c.SeenAt))
 	facts.print(a.out)
-	fmt.Fprintln(a.out)
+	a.out.gap()
 	if len(c.Projects) > 0 {
 		projects := newTable("PROJECT", "AS", "QUEUES")
 		for _, p := range c.Projects {
@@ -138,7 +138,7 @@ func (a *app) printCentre(c api.Centre) {
 			projects.row(p.Project, as, queues)
 		}
 		projects.print(a.out)
-		fmt.Fprintln(a.out)
+		a.out.gap()
 	}
 	if len(c.Accounts) > 0 {
 		accounts := newTable("PERSON", "ACCOUNT")
@@ -146,7 +146,7 @@ func (a *app) printCentre(c api.Centre) {
 			accounts.row(person, c.Accounts[person])
 		}
 		accounts.print(a.out)
-		fmt.Fprintln(a.out)
+		a.out.gap()
 	}
 	a.printCentres([]api.Centre{c})
 }
@@ -189,14 +189,13 @@ the key alone.`,
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return show(ctx, a, "/v1/centre-authority", *output, func(ca api.CentreAuthority) {
-			fmt.Fprintf(a.out, `# On the centre's login host, as root:
+			a.out.line(`# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster
 END
 # and in /etc/ssh/sshd_config, before the first Match:
 TrustedUserCAKeys /etc/ssh/muster.pub
-# Then have sshd read it: systemctl reload ssh
-`, ca.PublicKey)
+# Then have sshd read it: systemctl reload ssh`, ca.PublicKey)
 		})
 	})
 	return c

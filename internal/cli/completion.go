@@ -19,11 +19,11 @@ clusters and machines.`,
 			a.acting = true
 			switch args[0] {
 			case "zsh":
-				return c.Root().GenZshCompletion(a.out)
+				return c.Root().GenZshCompletion(a.out.raw())
 			case "fish":
-				return c.Root().GenFishCompletion(a.out, true)
+				return c.Root().GenFishCompletion(a.out.raw(), true)
 			}
-			return c.Root().GenBashCompletionV2(a.out, true)
+			return c.Root().GenBashCompletionV2(a.out.raw(), true)
 		},
 	}
 }

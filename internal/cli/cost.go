@@ -15,6 +15,7 @@ import (
 
 	"muster/internal/api"
 	"muster/internal/inventory"
+	"muster/internal/printable"
 )
 
 // window is the time and the detail that a cost is asked for.
@@ -118,7 +119,7 @@ func readTime(text string) (time.Time, error) {
 
 func (a *app) printCost(c api.Cost) {
 	a.printLines(c.Lines, false)
-	fmt.Fprintln(a.out)
+	a.out.gap()
 	t := newTable()
 	t.row("cluster", c.Cluster+" ("+c.ClusterID+"), project "+c.Project)
 	t.row("from", stamp(c.From)+" to "+stamp(c.To))
@@ -138,7 +139,7 @@ func (a *app) printStatement(s api.Statement) {
 		return
 	}
 	a.printLines(s.Lines, true)
-	fmt.Fprintln(a.out)
+	a.out.gap()
 	t := newTable()
 	t.row("site", s.Site)
 	t.row("project", or(s.Project, "all"))
@@ -256,11 +257,11 @@ func csvFlag(c *cobra.Command) *csvFormat {
 	return f
 }
 
-func (f *csvFormat) print(w io.Writer, raw []byte, lines []api.UsageLine, rows func()) error {
+func (f *csvFormat) print(s *screen, raw []byte, lines []api.UsageLine, rows func()) error {
 	if f.csv {
-		return writeCSV(w, lines)
+		return writeCSV(s.raw(), lines)
 	}
-	return f.format.print(w, raw, rows)
+	return f.format.print(s, raw, rows)
 }
 
 // writeCSV writes lines with times in seconds, and money with its currency in a column of its own.
@@ -280,7 +281,11 @@ func writeCSV(w io.Writer, lines []api.UsageLine) error {
 		}
 		rate, currency, _ := strings.Cut(l.Rate, " ")
 		cost, _, _ := strings.Cut(l.Cost, " ")
-		_ = out.Write(append(row, strconv.FormatFloat(l.ChargedSeconds, 'f', 3, 64), strconv.FormatFloat(l.GiBMonths, 'f', 9, 64), rate, cost, currency))
+		row = append(row, strconv.FormatFloat(l.ChargedSeconds, 'f', 3, 64), strconv.FormatFloat(l.GiBMonths, 'f', 9, 64), rate, cost, currency)
+		for i := range row {
+			row[i] = printable.Line(row[i])
+		}
+		_ = out.Write(row)
 	}
 	out.Flush()
 	return out.Error()

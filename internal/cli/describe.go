@@ -45,8 +45,8 @@ what it waits for, and the last events.`,
 		}
 		a.printCluster(cluster)
 		if len(events) > 0 {
-			fmt.Fprintln(a.out)
-			t := newTable("AGO", "WHO", "EVENT")
+			a.out.gap()
+			t := newTable("AGO", "WHO", "EVENT").whole()
 			for _, e := range events[max(len(events)-lastEvents, 0):] {
 				t.row(age(e.At), who(e), what(e))
 			}
@@ -59,19 +59,22 @@ what it waits for, and the last events.`,
 
 func (a *app) printCluster(c api.Cluster) {
 	t := newTable()
-	add := func(name, value string) {
-		if value != "" {
-			t.row(name, value)
+	add := func(name string, value any) {
+		if text := cell(value); text != "" {
+			t.row(name, text)
 		}
 	}
 	add("name", c.Name)
 	add("id", c.ID)
 	add("project", c.Project)
-	add("phase", a.phase(c.Phase)+" for "+age(c.Since))
+	add("phase", line("%s for %s", a.phase(c.Phase), age(c.Since)))
 	add("reason", c.Reason)
 	add("lacks", c.Lacks)
 	if !c.Lease.EndsAt.IsZero() || time.Until(c.Lease.StartsAt) > 0 {
 		add("lease", leaseWords(c.Lease))
+	}
+	if c.Home != nil {
+		add("/home", bytesSize(c.Home.Used)+" of "+bytesSize(c.Home.Size))
 	}
 	add("image", c.Spec.Image+"@"+c.Image)
 	if c.Spec.Software != nil {
@@ -95,24 +98,24 @@ func (a *app) printCluster(c api.Cluster) {
 	}
 	t.print(a.out)
 	if len(c.Nodes) > 0 {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		a.printNodes(c)
 	}
 	a.printAccelerators(c.Nodes)
 	if slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Part != nil }) {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		a.printGuests(c.Nodes)
 	}
 	if len(c.Apps) > 0 {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		a.printApps(c)
 	}
 	if c.Waiting != nil {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		a.printWaiting(c.Name, *c.Waiting)
 	}
 	if c.Receipt != nil {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		a.printReceipt(c)
 	}
 }
@@ -123,12 +126,12 @@ func (a *app) printNodes(c api.Cluster) {
 	if located {
 		columns = slices.Insert(columns, 5, "LEAF")
 	}
-	t := newTable(columns...)
+	t := newTable(columns...).whole()
 	for _, n := range c.Nodes {
 		state, jobs := slurmWords(n.Slurm)
-		row := []string{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n)}
+		row := []any{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n)}
 		if located {
-			row = slices.Insert(row, 5, n.Leaf)
+			row = slices.Insert(row, 5, any(n.Leaf))
 		}
 		t.row(row...)
 	}
@@ -152,7 +155,7 @@ func nodeQueue(c api.Cluster, n api.Node) string {
 const mostJobs = 10
 
 func (a *app) printWaiting(cluster string, w api.Waiting) {
-	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR")
+	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR").whole()
 	shown := 0
 	for _, job := range w.Jobs[:min(len(w.Jobs), mostJobs)] {
 		id := strconv.Itoa(job.ID)
@@ -164,7 +167,7 @@ func (a *app) printWaiting(cluster string, w api.Waiting) {
 	}
 	t.print(a.out)
 	if more := w.Total - shown; more > 0 {
-		fmt.Fprintf(a.out, "and %s more: `muster ssh %s -- squeue` lists them\n", plural(more, "job"), cluster)
+		a.out.line("and %s more: `muster ssh %s -- squeue` lists them", plural(more, "job"), cluster)
 	}
 }
 

@@ -31,7 +31,7 @@ func (a *app) printAccelerators(nodes []api.Node) {
 	}
 	for _, t := range []*table{gpus, ports} {
 		if len(t.rows) > 0 {
-			fmt.Fprintln(a.out)
+			a.out.gap()
 			t.print(a.out)
 		}
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -83,13 +82,12 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 	}
 	err := s.run(ctx, func(e store.Event, raw []byte) error {
 		told = false
-		var err error
 		if f == asJSON {
-			_, err = fmt.Fprintf(a.out, "%s\n", raw)
-		} else {
-			_, err = fmt.Fprintf(a.out, "%-6d  %s  %-12s  %-12s  %s\n", e.Seq, clock(e.At), e.Cluster, who(e), what(e))
+			_, err := a.out.raw().Write(append(safeJSON(raw), '\n'))
+			return err
 		}
-		return err
+		a.out.line("%-6d  %s  %-12s  %-12s  %s", e.Seq, clock(e.At), e.Cluster, who(e), what(e))
+		return nil
 	})
 	if errors.Is(err, context.Cause(ctx)) {
 		return nil

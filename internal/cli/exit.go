@@ -118,12 +118,12 @@ func (a *app) tellDiagnostics(wrong spec.Diagnostics) {
 
 // complain prints an error.
 func (a *app) complain(text string) {
-	a.say("%s %s", a.paint(a.err, red, "error:"), text)
+	a.say("%s %s", a.paint(a.err, red, "error:"), below(text))
 }
 
 // say prints a line for people.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
+	a.err.line(format, args...)
 }
 
 // unknownCommand says what may have been meant.

@@ -34,6 +34,7 @@ file always gives the same result: the site's defaults are those of a site witho
 		}
 		resolved, err := spec.Resolve(file.doc.Cluster, spec.Defaults{
 			Project: catalogue.Project, Site: catalogue.Site, Image: catalogue.Image, Class: catalogue.Class, Metal: catalogue.Metal, HeadClass: catalogue.Head, LeaseFor: catalogue.Leases.Default,
+			HomeSize: catalogue.Home,
 		})
 		if wrong, ok := err.(spec.Diagnostics); ok {
 			return file.doc.Locate(wrong)
@@ -41,8 +42,8 @@ file always gives the same result: the site's defaults are those of a site witho
 		if err != nil {
 			return err
 		}
-		_, err = a.out.Write(spec.Render(resolved))
-		return err
+		a.out.text(string(spec.Render(resolved)))
+		return nil
 	})
 	return c
 }

@@ -167,13 +167,13 @@ func (a *app) printFabric(f api.Fabric) {
 		t.row("  "+name, f.Config[name])
 	}
 	t.row("managers", spell(f.Managers))
-	t.row("phase", a.phase(f.Phase)+" for "+age(f.Since))
+	t.row("phase", line("%s for %s", a.phase(f.Phase), age(f.Since)))
 	t.row("reason", fabricReason(f.Name, f.Reason))
 	t.row("read", readAge(f))
 	t.print(a.out)
 	if len(f.Partitions) > 0 {
-		fmt.Fprintln(a.out)
-		t := newTable("KEY", "OF", "PORTS", "LEAVING")
+		a.out.gap()
+		t := newTable("KEY", "OF", "PORTS", "LEAVING").whole()
 		for _, p := range f.Partitions {
 			of := "cluster " + p.Cluster
 			if p.Name != "" {
@@ -191,8 +191,8 @@ func (a *app) printFabric(f api.Fabric) {
 		t.print(a.out)
 	}
 	if len(f.Ports) > 0 {
-		fmt.Fprintln(a.out)
-		t := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM")
+		a.out.gap()
+		t := newTable("PORT", "MACHINE", "NAME", "ANSWERS", "ENTRIES", "ROOM").whole()
 		for _, p := range f.Ports {
 			answers := yes(p.Answers)
 			if f.SeenAt.IsZero() {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,6 +25,8 @@ const (
 	envToken = "MUSTER_TOKEN"
 	envData  = "MUSTER_DATA"
 	envDB    = "MUSTER_DB"
+
+	envInsecure = "MUSTER_INSECURE"
 )
 
 func dataDir() string {
@@ -52,18 +57,20 @@ func (a *app) connect() (*client, error) {
 	case admin == "":
 		return nil, fmt.Errorf("you are not logged in at %s: `muster login` does that, or set %s", c.base, envToken)
 	default:
-		c.token = admin
+		c.token, c.control = admin, c.beside
 	}
 	return c, nil
 }
 
 // find finds the controller, and the local administrator's token if it is one of this host.
 func (a *app) find() (c *client, admin string, err error) {
-	address, source := os.Getenv(envURL), envURL
+	address, source, beside := os.Getenv(envURL), envURL, ""
 	if address == "" {
 		data := dataDir()
 		source = filepath.Join(data, "controller.json")
-		address, admin, err = controller.Find(data)
+		var announced controller.Announcement
+		announced, admin, err = controller.Find(data)
+		address, beside = announced.URL, announced.Control
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, "", fmt.Errorf("no controller: %s is not there; start one with `muster serve`, or set %s and log in with `muster login`", missing(err, source), envURL)
@@ -77,7 +84,43 @@ func (a *app) find() (c *client, admin string, err error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, "", usage("%s: %q is no address like http://127.0.0.1:7420", source, address)
 	}
-	return &client{base: base, source: source, pauses: a.timing.repeats}, admin, nil
+	if source == envURL && !a.insecure && os.Getenv(envInsecure) != "1" {
+		if err := inClear(base); err != nil {
+			return nil, "", err
+		}
+	}
+	c = &client{base: base, source: source, pauses: a.timing.repeats, beside: beside, say: a.say}
+	c.http.CheckRedirect = sameHost
+	c.http.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: c.dialer, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialPatience}
+	return c, admin, nil
+}
+
+// inClear refuses an address to which the token, and all that is asked with it, would go for everybody to read.
+func inClear(base *url.URL) error {
+	if base.Scheme == "https" || base.Hostname() == "localhost" {
+		return nil
+	}
+	if ip, err := netip.ParseAddr(base.Hostname()); err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	const own = "7420" // any would do
+	return fmt.Errorf("%s is %s: your token would go there in clear, for everybody on the way to read and use\n"+
+		"use https://%s, if the site has that;\n"+
+		"or `ssh -L %s:localhost:%s %s` to the controller's host, and %s=http://localhost:%s;\n"+
+		"or, on a network that you trust, --insecure or %s=1", envURL, base, base.Hostname(), own, cmp.Or(base.Port(), "80"),
+		base.Hostname(), envURL, own, envInsecure)
+}
+
+// sameHost follows redirects to where the request was sent only: a token is not for others, and no other way in is safer.
+func sameHost(r *http.Request, via []*http.Request) error {
+	const most = 5
+	if from := via[0].URL; r.URL.Scheme != from.Scheme || r.URL.Host != from.Host {
+		return fmt.Errorf("%s sends us on to %s://%s, where your token does not belong: set %s to that, if it is the controller", from.Host, r.URL.Scheme, r.URL.Host, envURL)
+	}
+	if len(via) >= most {
+		return fmt.Errorf("%s sends us on again and again", r.URL.Host)
+	}
+	return nil
 }
 
 // missing is the file that an error is about.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -43,13 +42,13 @@ func (a *app) printGateway(g api.Gateway) {
 	if address == "" {
 		address = "none: `muster serve --ssh ADDRESS` opens one"
 	}
-	fmt.Fprintln(a.out, "address:", address)
+	a.out.line("address: %s", address)
 	for i, k := range g.Keys {
 		word := "host key:"
 		if i > 0 {
 			word = "from " + spec.When(k.From) + ":"
 		}
-		fmt.Fprintln(a.out, word, strings.TrimSpace(k.Line))
+		a.out.line("%s %s", word, strings.TrimSpace(k.Line))
 	}
 }
 

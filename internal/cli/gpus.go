@@ -28,7 +28,7 @@ come in the order of the job, GPUs by their PCI addresses, ranks by their number
 one on, one each; where there are more ranks than GPUs, neighbours share one. It asks nobody: every node has the list of all
 GPUs, ` + gpus.File + `, and Slurm or Open MPI tells a rank which one it is.`,
 		Example: `  muster gpus map
-  srun muster gpus run ./simulate
+  srun --cpu-bind=none muster gpus run ./simulate
   mpirun --bind-to none muster gpus run ./simulate`,
 	}, a.gpusMap(), a.gpusRun())
 }
@@ -55,7 +55,7 @@ func (a *app) gpusMap() *cobra.Command {
 		Long: `Show which GPU each rank of this job gets, with the GPU's address among all of the site and the CPUs nearest to it. Within a
 job of Slurm's these are the job's ranks, if the job has all GPUs of its nodes; elsewhere one rank for each GPU of the cluster.`,
 		Example: `  muster gpus map
-  sbatch -N2 --ntasks-per-node=8 --gpus-per-node=8 --wrap 'muster gpus map; srun muster gpus run ./simulate'`,
+  sbatch -N2 --ntasks-per-node=8 --gpus-per-node=8 --wrap 'muster gpus map; srun --cpu-bind=none muster gpus run ./simulate'`,
 		Args: cobra.NoArgs,
 	}
 	file := gpusFileFlag(c)
@@ -100,7 +100,7 @@ func (a *app) gpusRun() *cobra.Command {
 		Long: `Become PROGRAM, which sees one GPU: this rank's. CUDA_VISIBLE_DEVICES names it (ROCR_VISIBLE_DEVICES, if it is AMD's), and
 MUSTER_GPU is its address among all of the site. If Slurm has given GPUs to the rank, it is one of those. A rank that nobody has
 bound runs on the CPUs nearest to its GPU; one that is bound stays where it is.`,
-		Example: `  srun --ntasks-per-node=8 --gpus-per-node=8 muster gpus run ./simulate
+		Example: `  srun --ntasks-per-node=8 --gpus-per-node=8 --cpu-bind=none muster gpus run ./simulate
   mpirun --bind-to none muster gpus run ./simulate --steps 100`,
 		Args: cobra.MinimumNArgs(1),
 	}

@@ -26,7 +26,7 @@ func everyCommand(visit func(*cobra.Command)) {
 			}
 		}
 	}
-	walk((&app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}).root(nil))
+	walk((&app{in: strings.NewReader(""), out: &screen{&bytes.Buffer{}}, err: &screen{&bytes.Buffer{}}}).root(nil))
 }
 
 func TestEveryCommandIsExplained(t *testing.T) {

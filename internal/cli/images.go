@@ -58,6 +58,6 @@ func openImages(data string) (*images.Store, error) {
 }
 
 func (a *app) printImported(i images.Image) {
-	fmt.Fprintln(a.out, i.Ref())
+	a.out.line("%s", i.Ref())
 	a.say("image %s is in the store: %s, %s", i.Name, bytesSize(i.Size), plural(len(i.Packages), "package"))
 }

@@ -44,7 +44,7 @@ squashfs-tools, and reads Debian's packages from --mirror.`,
 		if *output != "" {
 			m, err := builder.Build(ctx, recipe, *output)
 			if err == nil {
-				fmt.Fprintln(a.out, m.Name+"@"+m.Digest)
+				a.out.line("%s@%s", m.Name, m.Digest)
 			}
 			return err
 		}

@@ -71,7 +71,7 @@ where it is and is never read. Accepted are ed25519, ecdsa, both also on securit
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { fmt.Fprintln(a.out, key.Fingerprint) })
+		return output.print(a.out, raw, func() { a.out.line("%s", key.Fingerprint) })
 	})
 	return c
 }

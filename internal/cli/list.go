@@ -42,7 +42,7 @@ not build, with the queues that your projects may use; as json or yaml, ` + "`mu
 		}
 		a.printClusters(clusters)
 		if len(centres) > 0 {
-			fmt.Fprintln(a.out)
+			a.out.gap()
 			a.printCentres(centres)
 		}
 		return nil
@@ -81,4 +81,4 @@ func (a *app) printClusters(clusters []api.Cluster) {
 }
 
 // phase is a phase in its colour.
-func (a *app) phase(p store.Phase) string { return a.paint(a.out, phaseColour(p), string(p)) }
+func (a *app) phase(p store.Phase) shown { return a.paint(a.out, phaseColour(p), string(p)) }

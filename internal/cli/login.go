@@ -122,7 +122,7 @@ func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made ap
 }
 
 func (a *app) tellLogin(made api.LoggedIn, where string) {
-	fmt.Fprintf(a.out, "you are %s until %s\n", made.Person, spec.When(made.ExpiresAt))
+	a.out.line("you are %s until %s", made.Person, spec.When(made.ExpiresAt))
 	a.say("%s", where)
 	if made.New {
 		a.say("you are new here, and in no project yet: a project's owner can add %s", made.Person)

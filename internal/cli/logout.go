@@ -30,7 +30,7 @@ Sessions that the key opened end within seconds.`,
 		}
 		l, err := readLogin(controller.base)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &problemError{api.Problem{Code: "not-found", Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
+			return &problemError{Problem: api.Problem{Code: "not-found", Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
 		}
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 // addTopology tells how a machine's cores and memory lie: what an operator asks who wants to know which virtual machines
 // fit on it.
-func addTopology(add func(name, value string), f inventory.Facts) {
+func addTopology(add func(name string, value any), f inventory.Facts) {
 	if f.Cores > 0 {
 		add("cores", coresText(f))
 	}
@@ -124,7 +124,7 @@ func (a *app) printDevices(f inventory.Facts) {
 		t.row(cmp.Or(numbered[d.PCI], d.Kind), d.PCI, numa, d.Group, below, d.Driver, functions, name, d.Host)
 	}
 	if len(t.rows) > 0 {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		t.print(a.out)
 	}
 }

@@ -92,14 +92,14 @@ func (a *app) machinesGet() *cobra.Command {
 
 func (a *app) printMachine(m api.Machine) {
 	t := newTable()
-	add := func(name, value string) {
-		if value != "" {
-			t.row(name, value)
+	add := func(name string, value any) {
+		if text := cell(value); text != "" {
+			t.row(name, text)
 		}
 	}
 	add("name", m.Name)
 	add("kind", m.Substrate)
-	add("phase", a.phase(m.Phase)+" for "+age(m.Since))
+	add("phase", line("%s for %s", a.phase(m.Phase), age(m.Since)))
 	add("reason", m.Reason)
 	add("node", m.Node)
 	add("classes", strings.Join(m.Classes, ", "))
@@ -135,7 +135,7 @@ func (a *app) printMachine(m api.Machine) {
 }
 
 // addParts tells what a whole machine is made of, and how it was given back the last time.
-func (a *app) addParts(add func(name, value string), m api.Machine) {
+func (a *app) addParts(add func(name string, value any), m api.Machine) {
 	f := m.Facts
 	add("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
 	add("firmware", f.System.Firmware)
@@ -162,6 +162,9 @@ func (a *app) addParts(add func(name, value string), m api.Machine) {
 		add("last release", fmt.Sprintf("from %s at %s; power %s", r.From, r.At.UTC().Format(time.DateTime), r.Power))
 		for _, d := range r.Disks {
 			add("  disk "+d.Disk, erased(d))
+		}
+		if r.Key != "" {
+			add("  proved by", fmt.Sprintf("its boot %d, with the key SHA256:%s", r.Boot, r.Key))
 		}
 	}
 }

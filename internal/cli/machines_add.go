@@ -28,19 +28,20 @@ NAME with --mac and --power enrols a whole machine, which boots over the network
                                a BMC that speaks Redfish; the fingerprint trusts a certificate that no authority signed
   command:PROGRAM[?arg=A&…]    a program of the site's in power.d of the data directory
 
-The BMC's user and password stand in a file on the controller's host that only root can read, as user:password, and are named
-by --credentials file:/PATH, or env:NAME. ` + "`muster machines import`" + ` enrols many at once.`,
+The BMC's user and password stand in a file in secrets.d of the controller's data directory, as user:password, with lines
+"for HOST" below, and are named by --credentials secret:NAME; root on that host may also name a file: file:/PATH is copied
+there. ` + "`muster machines import`" + ` enrols many at once.`,
 		Example: `  muster machines add --local 4 --wait
   muster machines add --local 2 --cpus 2 --memory 4GiB
   muster machines add r1n1 --mac 52:54:00:12:34:56 --power wol
-  muster machines add r1n2 --mac 52:54:00:12:34:57 --power ipmi://10.0.9.2 --credentials file:/etc/muster/bmc --wait`,
+  muster machines add r1n2 --mac 52:54:00:12:34:57 --power ipmi://10.0.9.2 --credentials secret:bmc --wait`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	var whole api.NewMachine
 	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
 	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the `PORT` of the network's switch that a --mac is on; as many as those, in their order")
 	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
-	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: file:/PATH or env:NAME")
+	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: secret:NAME or env:BMC…")
 	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")
 	count := c.Flags().Int("local", 0, "make `N` machines of the controller's host")
 	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")

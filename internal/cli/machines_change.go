@@ -188,12 +188,12 @@ func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *pl
 		}
 		over := m.Phase == store.Available || m.Phase == store.Maintenance || m.Phase == store.Quarantined
 		if over && m.Since.After(old.Since) {
-			lines.line(m.Name + " " + string(m.Phase) + ": " + m.Reason)
+			lines.tell(m.Name + " " + string(m.Phase) + ": " + m.Reason)
 			return m, nil
 		}
 		if time.Since(said) >= a.timing.quiet {
 			said = time.Now()
-			lines.line(m.Name + " is still " + string(m.Phase) + ": " + m.Reason)
+			lines.tell(m.Name + " is still " + string(m.Phase) + ": " + m.Reason)
 		}
 		select {
 		case <-ctx.Done():

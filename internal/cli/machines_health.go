@@ -60,7 +60,7 @@ func (a *app) printPasses(passes []api.Pass, one bool) {
 		if one {
 			p.Machine = ""
 		}
-		cells := []string{p.Machine, p.Class, age(p.At), p.Cluster + "/" + p.Node, a.verdict(p)}
+		cells := []any{p.Machine, p.Class, age(p.At), p.Cluster + "/" + p.Node, a.verdict(p)}
 		for _, kind := range acceptance.Kinds() {
 			cells = append(cells, measured(p, kind))
 		}

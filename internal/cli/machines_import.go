@@ -31,7 +31,7 @@ wrong, none. The first line names the columns:
   macs         of its NICs on the network that it boots from, separated by spaces
   network      that it boots from; may be left out if there is only one
   power        how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM
-  credentials  where the controller finds user:password: file:/PATH or env:NAME; never the password itself
+  credentials  where the controller finds user:password: secret:NAME or env:BMC…; never the password itself
   ports        of the network's switch, one for each MAC, separated by spaces; needed if the network has a switch that Muster sets
 
 A FILE of - is standard input.`,
@@ -65,6 +65,9 @@ func (a *app) enrol(ctx context.Context, machines []api.NewMachine, waits *waiti
 		return err
 	}
 	if err := a.onlyNetwork(ctx, controller, machines); err != nil {
+		return err
+	}
+	if err := a.namedSecrets(machines); err != nil {
 		return err
 	}
 	request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": "metal", "machines": machines})

@@ -66,6 +66,9 @@ has one, and Muster only adds what to boot. With --mode off the site's server na
 With --unknown enrol, machines that nobody has enrolled boot the inspector and are offered by ` + "`muster machines unknown`" + `; with ignore
 they get no answer.
 
+A machine is known by its frames: address, boot and certificates are given to its own NIC alone. Of machines behind a router or DHCP relay only
+that one's frames are seen. Name it with --relay; then everybody behind it is believed to have the address that he says he has.
+
 With --switch, Muster keeps clusters apart: a machine's port is in its cluster's segment while it is the cluster's, and otherwise in a
 common one, in which no machine reaches another. With --switch bridge the ports are interfaces of the controller's host, beside --interface, which
 is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on that host. With none nothing keeps machines apart.`,
@@ -82,6 +85,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 	c.Flags().StringVar(&n.Last, "last", "", "the last `ADDRESS` to give to machines")
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
 	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what becomes of unknown machines, the `WAY`: ignore or enrol")
+	c.Flags().StringSliceVar(&n.Relays, "relay", nil, "the `MAC`, on this network, of a router or DHCP relay that machines are behind; may be repeated")
 	c.Flags().StringVar(&n.Switch, "switch", "none", "what keeps clusters apart, the `DRIVER`: bridge, ovs or none")
 	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")
 	c.Flags().StringVar(&n.SwitchDatabase, "switch-database", "", "the `PLACE` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -55,7 +57,7 @@ that they know. It vouches for the site's apps and for no other names.`,
 		if err != nil {
 			return err
 		}
-		if err := output.print(a.out, raw, func() { fmt.Fprintln(a.out, opened.URL) }); err != nil {
+		if err := output.print(a.out, raw, func() { a.out.line("%s", opened.URL) }); err != nil {
 			return err
 		}
 		if live(a.out) && !*silent && *output == asTable {
@@ -81,7 +83,7 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	}
 	switch len(names) {
 	case 0:
-		return "", &problemError{api.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
+		return "", &problemError{Problem: api.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
 	case 1:
 		return names[0], nil
 	}
@@ -100,7 +102,14 @@ func (a *app) printWebCA(ctx context.Context, controller *client) error {
 		a.say("the door's certificate is none of the site's own: there is nothing to trust")
 		return nil
 	}
-	fmt.Fprint(a.out, site.Web.CA)
+	rest, found := []byte(site.Web.CA), false
+	for block, left := pem.Decode(rest); block != nil; block, left = pem.Decode(left) {
+		a.out.text(string(pem.EncodeToMemory(block)))
+		found = true
+	}
+	if !found {
+		return errors.New("the controller's answer has no certificate")
+	}
 	return nil
 }
 

@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 )
 
@@ -61,21 +59,22 @@ func show[T any](ctx context.Context, a *app, path string, output format, table 
 }
 
 // print writes an object of the API as it came, or calls rows for a table.
-func (f format) print(w io.Writer, raw []byte, rows func()) error {
+func (f format) print(s *screen, raw []byte, rows func()) error {
 	switch f {
 	case asJSON:
 		var indented bytes.Buffer
 		if err := json.Indent(&indented, bytes.TrimSpace(raw), "", "  "); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		_, err := fmt.Fprintln(w, indented.String())
+		indented.WriteByte('\n')
+		_, err := s.raw().Write(safeJSON(indented.Bytes()))
 		return err
 	case asYAML:
-		text, err := yaml.JSONToYAML(raw)
+		text, err := safeYAML(raw)
 		if err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		_, err = w.Write(text)
+		_, err = s.raw().Write(text)
 		return err
 	}
 	rows()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,13 +49,13 @@ the network, the nodes that would go or boot anew, with when and why, and the pr
 
 // printPlan prints what a change would do.
 func (a *app) printPlan(p api.Plan) {
-	fmt.Fprintf(a.out, "cluster %s: %s\n", p.Spec.Name, planWords(p))
+	a.out.line("cluster %s: %s", p.Spec.Name, planWords(p))
 	if len(p.Changes) > 0 {
 		t := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
 		for _, c := range p.Changes {
 			t.row(c.Path, orNone(c.Old), "→", orNone(c.New), string(c.Effect), c.Why)
 		}
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		t.print(a.out)
 	}
 	if len(p.Add) > 0 {
@@ -64,7 +63,7 @@ func (a *app) printPlan(p api.Plan) {
 		for _, n := range p.Add {
 			t.row(n.Node, n.Queue, n.Class, n.Machine)
 		}
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		t.print(a.out)
 	}
 	a.printSteps(p.Steps)
@@ -82,7 +81,7 @@ func (a *app) printPlan(p api.Plan) {
 		facts.row("note", m)
 	}
 	if len(facts.rows) > 0 {
-		fmt.Fprintln(a.out)
+		a.out.gap()
 		facts.print(a.out)
 	}
 }

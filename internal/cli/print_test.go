@@ -168,9 +168,9 @@ func TestAKeyIsReadFromItsPublicFileOnly(t *testing.T) {
 func TestTablesAlignAndLeaveEmptyColumnsOut(t *testing.T) {
 	var out bytes.Buffer
 	table := newTable("NAME", "PRICE", "STATE")
-	table.row("a", "", "\x1b[32mready\x1b[m")
+	table.row("a", "", coloured(green, "ready"))
 	table.row("long-name", "", "größer")
-	table.print(&out)
+	table.print(&screen{&out})
 	reads(t, out.String(), "NAME       STATE\na          \x1b[32mready\x1b[m\nlong-name  größer\n")
 }
 

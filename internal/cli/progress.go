@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"muster/internal/api"
 	"muster/internal/store"
 )
@@ -34,12 +32,12 @@ type plainLines struct {
 	start time.Time
 }
 
-func (p *plainLines) line(text string) {
+func (p *plainLines) tell(text string) {
 	p.app.say("%7.1fs  %s", time.Since(p.start).Seconds(), text)
 }
 
-func (p *plainLines) event(e store.Event) { p.line(who(e) + " " + what(e)) }
-func (p *plainLines) note(text string)    { p.line(text) }
+func (p *plainLines) event(e store.Event) { p.tell(who(e) + " " + what(e)) }
+func (p *plainLines) note(text string)    { p.tell(text) }
 func (p *plainLines) cluster(api.Cluster) {}
 func (p *plainLines) draw()               {}
 func (p *plainLines) end()                {}
@@ -85,29 +83,20 @@ func (p *livePicture) cluster(c api.Cluster) {
 func (p *livePicture) draw() {
 	width, height := size(p.app.err)
 	lines := p.lines(max(height-2, 2))
-	var out strings.Builder
-	if p.drawn > 0 {
-		out.WriteString(ansi.CursorUp(p.drawn))
-	}
-	out.WriteString("\r")
-	for _, line := range lines {
-		out.WriteString(ansi.Truncate(line, width-1, "…") + ansi.EraseLineRight + "\r\n")
-	}
-	out.WriteString(ansi.EraseScreenBelow)
+	p.app.err.redraw(p.drawn, lines, width)
 	p.drawn = len(lines)
-	fmt.Fprint(p.app.err, out.String())
 }
 
 // lines is the picture in at most room lines; nodes on their way come before those that have arrived when not all fit.
-func (p *livePicture) lines(room int) []string {
-	head := fmt.Sprintf("%6.1fs  cluster %s", time.Since(p.start).Seconds(), p.name)
+func (p *livePicture) lines(room int) []shown {
+	head := line("%6.1fs  cluster %s", time.Since(p.start).Seconds(), p.name)
 	if p.now.Phase != "" {
-		head += " " + p.app.paint(p.app.err, phaseColour(p.now.Phase), string(p.now.Phase))
-		head += "  " + strings.TrimPrefix(strings.TrimPrefix(standing(p.now), string(p.now.Phase)), ": ")
+		why := strings.TrimPrefix(strings.TrimPrefix(standing(p.now), string(p.now.Phase)), ": ")
+		head += line(" %s  %s", p.app.paint(p.app.err, phaseColour(p.now.Phase), string(p.now.Phase)), why)
 	}
-	lines := []string{head}
+	lines := []shown{head}
 	if p.extra != "" {
-		lines = append(lines, "         "+p.extra)
+		lines = append(lines, line("         %s", p.extra))
 	}
 	nodes := slices.Clone(p.now.Nodes)
 	hidden := max(len(nodes)-(room-len(lines)), 0)
@@ -123,10 +112,10 @@ func (p *livePicture) lines(room int) []string {
 	for _, n := range nodes {
 		phase := p.app.paint(p.app.err, phaseColour(n.Phase), fmt.Sprintf("%-9s", n.Phase))
 		since := time.Since(p.seen[n.ID].at).Seconds()
-		lines = append(lines, fmt.Sprintf("         %-*s  %s %6.1fs  %s", names, n.Name, phase, since, n.Reason))
+		lines = append(lines, line("         %-*s  %s %6.1fs  %s", names, n.Name, phase, since, n.Reason))
 	}
 	if hidden > 0 {
-		lines = append(lines, fmt.Sprintf("         … and %d more", hidden))
+		lines = append(lines, line("         … and %d more", hidden))
 	}
 	return lines
 }
@@ -141,7 +130,7 @@ func arrived(n api.Node) int {
 // end takes the picture away: what follows says how it ended.
 func (p *livePicture) end() {
 	if p.drawn > 0 {
-		fmt.Fprint(p.app.err, ansi.CursorUp(p.drawn)+"\r"+ansi.EraseScreenBelow)
+		p.app.err.redraw(p.drawn, nil, 0)
 		p.drawn = 0
 	}
 }

@@ -161,7 +161,7 @@ func (a *app) projectsMembers() *cobra.Command {
 		return output.print(a.out, raw, func() {
 			t := newTable("PERSON", "ROLE", "FOR", "STATE")
 			for _, m := range members {
-				state := ""
+				state := shown("")
 				if m.Disabled {
 					state = a.paint(a.out, red, "disabled")
 				}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ func (a *app) printQuotas(quotas []api.Quota) {
 	}
 	for i, quota := range quotas {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			a.out.gap()
 		}
 		a.printQuota(quota)
 	}

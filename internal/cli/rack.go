@@ -281,7 +281,7 @@ func (a *app) rackRun() *cobra.Command {
 	}
 	dir := rackFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return rack.Run(ctx, *dir, slog.New(slog.NewTextHandler(a.err, nil)))
+		return rack.Run(ctx, *dir, slog.New(slog.NewTextHandler(a.err.raw(), nil)))
 	})
 	return c
 }

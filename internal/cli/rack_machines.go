@@ -62,7 +62,7 @@ on, also when the machine is switched off and on again, until it is interrupted.
 	c.ValidArgsFunction = completeRack(dir, 1)
 	follow := c.Flags().BoolP("follow", "f", false, "go on until interrupted")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return rack.Console(ctx, *dir, args[0], *follow, &plainText{to: a.out})
+		return rack.Console(ctx, *dir, args[0], *follow, &plainText{to: a.out.prose()})
 	})
 	return c
 }
@@ -168,7 +168,7 @@ func (a *app) rackSwitch(what, short, long string, after *mebibytes) *cobra.Comm
 			if len(m.Faults) > 0 {
 				text += "; faults: " + strings.Join(m.Faults, ", ")
 			}
-			fmt.Fprintln(a.out, text)
+			a.out.line("%s", text)
 		}
 		return nil
 	})

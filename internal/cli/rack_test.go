@@ -82,7 +82,7 @@ func TestARackFromUpToDown(t *testing.T) {
 	}
 	up := func(args ...string) result {
 		var out, err bytes.Buffer
-		a := &app{out: &out, err: &err, self: func() (string, error) { return program, nil }, timing: brisk()}
+		a := &app{out: &screen{&out}, err: &screen{&err}, self: func() (string, error) { return program, nil }, timing: brisk()}
 		code := a.run(t.Context(), append([]string{"rack", "up", "--dir", dir, "--csv", csv}, args...))
 		return result{code, out.String(), err.String()}
 	}
@@ -139,7 +139,7 @@ func TestARackFromUpToDown(t *testing.T) {
 
 func TestARackNeedsNoControllerAndHeedsOne(t *testing.T) {
 	var out, told bytes.Buffer
-	a := &app{out: &out, err: &told, timing: brisk()}
+	a := &app{out: &screen{&out}, err: &screen{&told}, timing: brisk()}
 	t.Setenv(envURL, "")
 	t.Setenv(envData, t.TempDir())
 	if err := a.announceRack(t.Context(), "/srv/rack", "rack"); err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -81,7 +80,7 @@ func (a *app) printSteps(steps []api.Step) {
 	for _, s := range steps {
 		t.row(s.Node, s.Does, strconv.Itoa(s.Wave), s.When, s.Why)
 	}
-	fmt.Fprintln(a.out)
+	a.out.gap()
 	t.print(a.out)
 }
 

@@ -44,9 +44,12 @@ arguments of a process.`,
 	hypervisor := c.Flags().Bool("local-hypervisor", false, "this host holds virtual machines: enrol it once as a machine of class vm")
 	divide := c.Flags().StringToInt("divide", nil, "the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
 	c.Flags().Lookup("divide").DefValue = "" // nobody needs to read that an empty list is the default
+	keyFile := c.Flags().String("key-file", "", "the `FILE` with the key that secrets in the database are sealed with (default: site.key in the data directory, made at the first start)")
+	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key, from a place that root alone can change")
+	c.MarkFlagsMutuallyExclusive("key-file", "key-command")
 	web := webFlags(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		log, err := newLogger(a.err, *logFormat, level)
+		log, err := newLogger(a.err.raw(), *logFormat, level)
 		if err != nil {
 			return err
 		}
@@ -62,8 +65,8 @@ arguments of a process.`,
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
 		return controller.Run(ctx, controller.Config{
-			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide,
-			Ready: func(url string) { fmt.Fprintln(a.out, "muster is ready at", url) },
+			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide, KeyFile: *keyFile, KeyCommand: *keyCommand,
+			Ready: func(url string) { a.out.line("muster is ready at %s", url) },
 		})
 	})
 	return c

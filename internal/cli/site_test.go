@@ -110,7 +110,7 @@ func musterWith(t *testing.T, pace timing, stdin string, args ...string) result 
 
 func musterUntil(ctx context.Context, pace timing, stdin io.Reader, args ...string) result {
 	var out, err bytes.Buffer
-	a := &app{in: stdin, out: &out, err: &err, self: os.Executable, timing: pace}
+	a := &app{in: stdin, out: &screen{&out}, err: &screen{&err}, self: os.Executable, timing: pace}
 	code := a.run(ctx, args)
 	return result{code, out.String(), err.String()}
 }

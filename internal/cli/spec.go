@@ -18,7 +18,7 @@ written.`,
 		Example: `  muster spec schema > cluster.schema.json`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {
-			_, err := a.out.Write(spec.Schema())
+			_, err := a.out.raw().Write(spec.Schema())
 			return err
 		}),
 	}

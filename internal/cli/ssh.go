@@ -66,7 +66,7 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	}
 	if node != "" && cluster.Phase != store.Paused && !slices.ContainsFunc(cluster.Nodes, func(n api.Node) bool { return n.Name == node }) {
 		text := fmt.Sprintf("cluster %s has no node %q (`muster describe %s` lists its nodes)", cluster.Name, node, ref)
-		return &problemError{api.Problem{Code: "not-found", Detail: text}}
+		return &problemError{Problem: api.Problem{Code: "not-found", Detail: text}}
 	}
 	dir, err := os.MkdirTemp("", "muster-ssh-")
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 		options = append(options, "-t")
 	}
 	run := exec.CommandContext(ctx, program, append(append(options, "--", node), command...)...)
-	run.Stdin, run.Stdout, run.Stderr = a.in, a.out, a.err
+	run.Stdin, run.Stdout, run.Stderr = a.in, a.out.raw(), a.err.raw()
 	run.Env = append(os.Environ(), envURL+"="+controller.base.String(), envToken+"="+controller.token)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // so that it leaves the terminal as it was
 	run.WaitDelay = 5 * time.Second
@@ -146,7 +146,7 @@ func credentials(ctx context.Context, c *client, ref, dir string) (api.Certifica
 	for name, text := range map[string]string{
 		keyFile:         string(pem.EncodeToMemory(block)),
 		certificateFile: strings.TrimSpace(certificate.Certificate) + "\n",
-		knownHostsFile:  "@cert-authority * " + strings.TrimSpace(certificate.HostCA) + "\n",
+		knownHostsFile:  believe("*", certificate.HostCA),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return certificate, err

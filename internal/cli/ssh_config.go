@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/printable"
 )
 
 func (a *app) sshConfig() *cobra.Command {
@@ -46,7 +47,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 			return err
 		}
 		if !*write {
-			fmt.Fprint(a.out, "# ~/.ssh/config\n"+config+"\n# ~/.ssh/"+knownHostsName+"\n"+known)
+			a.out.text("# ~/.ssh/config\n" + config + "\n# ~/.ssh/" + knownHostsName + "\n" + known)
 			return nil
 		}
 		return a.writeSSH(config, known)
@@ -67,6 +68,15 @@ func clientConfig(g api.Gateway) (config, known string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("the gateway's address %q: %w", g.Address, err)
 	}
+	texts := append(strings.Split(strings.TrimSpace(g.GatewayCA), "\n"), strings.Split(strings.TrimSpace(g.HostCA), "\n")...)
+	for _, text := range append(texts, g.Address, g.Account) {
+		if printable.Line(text) != text {
+			return "", "", fmt.Errorf("the gateway's %q is not one line of text, and would be other lines in a file of ssh's", text)
+		}
+	}
+	if word := host + g.Account; strings.ContainsAny(word, " \"#") {
+		return "", "", fmt.Errorf("the gateway's address %q or account %q is not one word", g.Address, g.Account)
+	}
 	config = fmt.Sprintf(`Host muster
   HostName %s
   Port %s
@@ -79,8 +89,15 @@ Host muster *.muster
   StrictHostKeyChecking yes
   ServerAliveInterval 30
 `, host, port, host, g.Account, knownHostsName)
-	known = fmt.Sprintf("@cert-authority %s %s\n@cert-authority *.muster %s\n", host, strings.TrimSpace(g.GatewayCA), strings.TrimSpace(g.HostCA))
-	return config, known, nil
+	return config, believe(host, g.GatewayCA) + believe("*.muster", g.HostCA), nil
+}
+
+// believe is the lines of known hosts for authorities: one, or two while the site changes it.
+func believe(hosts, authorities string) (lines string) {
+	for key := range strings.Lines(strings.TrimSpace(authorities)) {
+		lines += "@cert-authority " + hosts + " " + strings.TrimSpace(key) + "\n"
+	}
+	return lines
 }
 
 // writeSSH writes both files, and one line into the user's own configuration: at its beginning, as what stands there first

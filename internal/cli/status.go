@@ -58,6 +58,9 @@ func (a *app) printStatus(s api.Status) {
 	t.row("clusters", counts(s.Clusters, store.ClusterKind))
 	t.row("nodes", counts(s.Nodes, store.NodeKind))
 	t.row("machines", counts(s.Machines, store.MachineKind))
+	if s.LocalRoot != "" {
+		t.row("nodes' root", s.LocalRoot)
+	}
 	if s.Due > 0 {
 		t.row("work", fmt.Sprintf("%d wait for their next step, the first of them for %.1f s", s.Due, s.Lag))
 	}

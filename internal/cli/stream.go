@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -39,8 +40,12 @@ func (s *stream) run(ctx context.Context, each func(store.Event, []byte) error) 
 			return context.Cause(ctx)
 		case errors.As(err, &own):
 			return own.error
-		case errors.As(err, &told) && told.Status < 500:
+		case errors.As(err, &told) && told.Status < 500 && told.Status != http.StatusTooManyRequests:
 			return err
+		}
+		pause := s.pause
+		if after, yes := busy(err); yes {
+			pause = max(pause, after)
 		}
 		if s.after == seen && s.lost != nil {
 			s.lost(err)
@@ -48,7 +53,7 @@ func (s *stream) run(ctx context.Context, each func(store.Event, []byte) error) 
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(s.pause):
+		case <-time.After(pause):
 		}
 	}
 }

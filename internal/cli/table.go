@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -12,35 +10,72 @@ import (
 // table is aligned columns without borders.
 type table struct {
 	head []string
-	rows [][]string
+	rows [][]shown
+	most int // columns of a cell
 }
 
-func newTable(head ...string) *table { return &table{head: head} }
+// A cell of a list is cut, as what others wrote there may be of any length. What describes one thing shows it whole.
+const (
+	mostListed = 200
+	mostWhole  = 8 << 10
+)
 
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+// newTable is a list of things with a heading, or without one a list of facts about one thing.
+func newTable(head ...string) *table {
+	t := &table{head: head, most: mostListed}
+	if len(head) == 0 {
+		t.most = mostWhole
+	}
+	return t
+}
+
+// whole makes a table show its cells as long as they are.
+func (t *table) whole() *table {
+	t.most = mostWhole
+	return t
+}
+
+// row adds one; its cells are values of any kind.
+func (t *table) row(cells ...any) {
+	row := make([]shown, len(cells))
+	for i, c := range cells {
+		row[i] = cut(cell(c), t.most)
+	}
+	t.rows = append(t.rows, row)
+}
 
 // print leaves out columns that have a heading only.
-func (t *table) print(w io.Writer) {
+func (t *table) print(s *screen) {
 	rows := t.rows
 	if len(t.head) > 0 {
-		rows = append([][]string{t.head}, rows...)
+		var head []shown
+		for _, name := range t.head {
+			head = append(head, cell(name))
+		}
+		rows = append([][]shown{head}, rows...)
 	}
 	widths := map[int]int{}
 	filled := map[int]bool{}
 	for i, row := range rows {
-		for column, cell := range row {
-			widths[column] = max(widths[column], ansi.StringWidth(cell))
-			filled[column] = filled[column] || cell != "" && (i > 0 || len(t.head) == 0 || len(rows) == 1)
+		for column, text := range row {
+			widths[column] = max(widths[column], ansi.StringWidth(string(text)))
+			filled[column] = filled[column] || text != "" && (i > 0 || len(t.head) == 0 || len(rows) == 1)
 		}
 	}
 	for _, row := range rows {
-		var line strings.Builder
-		for column, cell := range row {
-			if filled[column] {
-				line.WriteString(cell + strings.Repeat(" ", widths[column]-ansi.StringWidth(cell)+2))
+		var all shown
+		gap := 0
+		for column, text := range row {
+			if !filled[column] {
+				continue
 			}
+			if text != "" {
+				all += spaces(gap) + text
+				gap = 0
+			}
+			gap += widths[column] - ansi.StringWidth(string(text)) + 2
 		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		s.put(all + "\n")
 	}
 }
 

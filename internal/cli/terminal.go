@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"os"
 
 	"github.com/charmbracelet/x/ansi"
@@ -23,6 +22,9 @@ const (
 
 // terminal is the descriptor of a stream that is a terminal.
 func terminal(stream any) (fd int, is bool) {
+	if s, is := stream.(*screen); is && s != nil {
+		stream = s.stream
+	}
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
@@ -31,17 +33,17 @@ func terminal(stream any) (fd int, is bool) {
 }
 
 // live says whether what was written to a stream can be written over.
-func live(w io.Writer) bool {
+func live(w *screen) bool {
 	_, is := terminal(w)
 	return is && os.Getenv("TERM") != "dumb"
 }
 
 // paint colours a text if w shows colours and the user wants them (https://no-color.org).
-func (a *app) paint(w io.Writer, c colour, text string) string {
+func (a *app) paint(w *screen, c colour, text string) shown {
 	if c == plain || text == "" || os.Getenv("NO_COLOR") != "" || !live(w) {
-		return text
+		return cell(text)
 	}
-	return ansi.NewStyle().ForegroundColor(ansi.BasicColor(c)).Styled(text)
+	return coloured(c, text)
 }
 
 // phaseColour: green is well, red needs a look, yellow is on its way.
@@ -58,7 +60,7 @@ func phaseColour(p store.Phase) colour {
 }
 
 // size of the terminal behind w; a common one where it is not known.
-func size(w io.Writer) (width, height int) {
+func size(w *screen) (width, height int) {
 	if fd, is := terminal(w); is {
 		if width, height, err := term.GetSize(fd); err == nil && width > 0 && height > 0 {
 			return width, height

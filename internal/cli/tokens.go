@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,7 +99,7 @@ operator makes one for somebody who cannot log in; it stands in that person's li
 			return err
 		}
 		return output.print(a.out, raw, func() {
-			fmt.Fprintln(a.out, made.Token)
+			a.out.line("%s", made.Token)
 			a.say("token %s for %s is %s; it is shown this once", made.ID, made.Name, tokenLimits(made.Scope, made.Project, made.ExpiresAt))
 		})
 	})

@@ -93,7 +93,18 @@ func (c *client) dial(ctx context.Context) (net.Conn, error) {
 	if c.base.Scheme == "https" {
 		return (&tls.Dialer{Config: &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address)
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	return c.dialer(ctx, "tcp", address)
+}
+
+// dialer goes by the controller's own socket where there is one: it has room for root of its host when its address has none.
+func (c *client) dialer(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialPatience}
+	if c.control != "" {
+		if conn, err := d.DialContext(ctx, "unix", c.control); err == nil {
+			return conn, nil
+		}
+	}
+	return d.DialContext(ctx, network, address)
 }
 
 // relay copies both ways until the far side ends. When standard input ends, the far side is told, and may go on.
@@ -107,7 +118,7 @@ func (a *app) relay(ctx context.Context, conn net.Conn, from io.Reader) error {
 			_ = half.CloseWrite()
 		}
 	}()
-	if _, err := io.Copy(a.out, from); err != nil && ctx.Err() == nil {
+	if _, err := io.Copy(a.out.raw(), from); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("the connection through the controller broke: %w", err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func (a *app) usersList() *cobra.Command {
 	return listing(a, c, "/v1/people", func(people []api.Person) {
 		t := newTable("NAME", "UID", "FULL NAME", "IS", "LOGS IN AS", "AGE")
 		for _, p := range people {
-			is := []string{}
+			is := []shown{}
 			if p.Operator {
 				is = append(is, "operator")
 			}
@@ -48,7 +48,7 @@ func (a *app) usersList() *cobra.Command {
 				is = append(is, a.paint(a.out, red, "disabled"))
 			}
 			_, subject, _ := strings.Cut(p.Subject, " ")
-			t.row(p.Name, strconv.Itoa(p.UID), p.FullName, strings.Join(is, ", "), subject, age(p.CreatedAt))
+			t.row(p.Name, strconv.Itoa(p.UID), p.FullName, joined(is, ", "), subject, age(p.CreatedAt))
 		}
 		t.print(a.out)
 	})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -15,8 +14,8 @@ func (a *app) version() *cobra.Command {
 		Example: `  muster version`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {
-			_, err := fmt.Fprintln(a.out, "muster", Version())
-			return err
+			a.out.line("muster %s", Version())
+			return nil
 		}),
 	}
 }

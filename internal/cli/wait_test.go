@@ -178,7 +178,7 @@ func TestAPictureFitsItsTerminal(t *testing.T) {
 	if len(lines) != 10 {
 		t.Errorf("%d lines in a room of 10", len(lines))
 	}
-	text := strings.Join(lines, "\n")
+	text := string(joined(lines, "\n"))
 	if !strings.Contains(text, "n50") || !strings.Contains(text, "… and 42 more") {
 		t.Errorf("the nodes that are waited for come first, the others are counted:\n%s", text)
 	}

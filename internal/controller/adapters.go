@@ -2,12 +2,10 @@ package controller
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -18,8 +16,6 @@ import (
 	"muster/internal/hardware"
 	"muster/internal/inventory"
 )
-
-func tlsListener(l net.Listener, c *tls.Config) net.Listener { return tls.NewListener(l, c) }
 
 // imageFinder is the image store as admission and the local substrate ask for it.
 type imageFinder struct{ store *images.Store }

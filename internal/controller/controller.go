@@ -11,9 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,8 +28,11 @@ import (
 	"muster/internal/hypervisor/devices"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
+	"muster/internal/limit"
 	"muster/internal/login"
 	"muster/internal/monitor"
+	"muster/internal/rotation"
+	"muster/internal/sealing"
 	"muster/internal/store"
 	"muster/internal/substrate/local"
 	"muster/internal/substrate/metal"
@@ -57,6 +58,9 @@ type Config struct {
 	LocalHypervisor bool
 	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
 	Divide map[string]int
+	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file, or a
+	// program that prints it. At most one of them.
+	KeyFile, KeyCommand string
 }
 
 // admin is the administrator, whose token lies in the data directory.
@@ -78,6 +82,7 @@ type controller struct {
 	owner     string
 	db        *store.Store
 	authority *identity.Authority
+	keeper    *rotation.Keeper
 	images    *images.Store
 	local     *local.Driver
 	guests    lifecycle.Ground
@@ -89,6 +94,8 @@ type controller struct {
 	web       net.Listener // for users of web apps; nil: none
 	telemetry *telemetry.Telemetry
 	login     api.Login // nil: nobody logs in
+	budget    limit.Budget
+	doors     *limit.Group // of agents
 }
 
 // Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
@@ -133,6 +140,10 @@ func assemble(ctx context.Context, c Config) (*controller, error) {
 		k.close()
 		return nil, err
 	}
+	if err := k.openLimits(); err != nil {
+		k.close()
+		return nil, err
+	}
 	if err := k.open(ctx, catalogue); err != nil {
 		k.close()
 		return nil, err
@@ -156,14 +167,14 @@ func (k *controller) close() {
 
 // open opens the data directory, the store and the drivers.
 func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (err error) {
-	if err := k.dir.make(); err != nil {
+	if err := k.dir.make(k.Log); err != nil {
 		return err
 	}
 	database := k.DB
 	if database == "" {
 		database = k.dir.database()
 	}
-	if k.db, err = store.Open(ctx, database); err != nil {
+	if k.db, err = store.Open(ctx, database, k.siteKeys()); err != nil {
 		return err
 	}
 	k.db.Telemetry = k.telemetry
@@ -173,13 +184,15 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.images, err = images.Open(k.dir.images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Short: k.short}
 	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
 	k.local, err = local.New(local.Config{
+		Home: catalogue.HomeBytes, Layers: catalogue.Layers, Reserve: catalogue.Reserve,
 		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
+		Opened: local.Opened(catalogue.Nodes),
 	})
 	if err != nil {
 		return err
@@ -188,16 +201,33 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	return err
 }
 
-// openAuthority gets the site's root secret from the store, the first time making it, and sees to it that the data
+// siteKeys is where the key is that secrets in the database are sealed with.
+func (k *controller) siteKeys() *sealing.Ring {
+	switch {
+	case k.KeyCommand != "":
+		return sealing.Command(k.KeyCommand)
+	case k.KeyFile != "":
+		return sealing.File(k.KeyFile, false)
+	}
+	return sealing.File(k.dir.key(), true)
+}
+
+// openAuthority gets the site's keys from the store, the first time making them, and sees to it that the data
 // directory belongs to that store: a controller with another database would take its nodes for remains.
 func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Catalogue) error {
-	var root string
 	token, err := k.dir.token()
 	if err != nil {
 		return err
 	}
+	k.authority = &identity.Authority{}
+	k.keeper = &rotation.Keeper{DB: k.db, Authority: k.authority, Log: k.Log}
+	if err := k.keeper.Establish(ctx); err != nil {
+		return err
+	}
+	var site string
 	err = k.db.Update(ctx, func(tx *store.Tx) (err error) {
-		if root, err = tx.Secret(ctx, "root", identity.NewRoot()); err != nil {
+		// A site is known by its first authority of users, which is no secret, however often it has changed since.
+		if site, err = tx.Secret(ctx, "site", k.authority.UserCA()); err != nil {
 			return err
 		}
 		return tx.Establish(ctx, admin, store.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
@@ -205,16 +235,13 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 	if err != nil {
 		return err
 	}
-	if k.authority, err = identity.Open(root); err != nil {
-		return err
-	}
-	return k.dir.belongTo(k.authority)
+	return k.dir.belongTo(site)
 }
 
 func (k *controller) run(ctx context.Context) error {
 	ports := &segments{db: k.db, log: k.Log}
-	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir.commands()), Again: switchAgain, Place: ports.place})
-	fabrics := newFabrics(k.dir.fabrics())
+	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir), Again: switchAgain, Place: ports.place})
+	fabrics := newFabrics(k.dir, k.admission.Catalogue.Fabrics)
 	world := lifecycle.World{
 		Fabrics: fabrics,
 		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
@@ -231,14 +258,15 @@ func (k *controller) run(ctx context.Context) error {
 		},
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
-	watch.Telemetry = k.telemetry
+	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
 	engine := lifecycle.New(k.owner, world, k.Log)
 	yard := newYard(k, watch)
 	watch.Images = yard.files
 	about := k.about(engine, yard)
+	about.LocalRoot = localRoot(k.local.OwnUsers())
 	k.registerMetrics(engine, yard, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
-		Login: k.login, Telemetry: k.telemetry, About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check}
+		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.local.HomeUsage}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err
@@ -254,21 +282,31 @@ func (k *controller) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	control, err := k.listenForControl()
+	if err != nil {
+		return errors.Join(err, agents.Close())
+	}
 	url := "http://" + k.listener.Addr().String()
-	if err := k.dir.announce(url, k.sshAddress()); err != nil {
-		_ = agents.Close()
-		return err
+	if err := k.dir.announce(Announcement{URL: url, SSH: k.sshAddress(), Control: k.control()}); err != nil {
+		return errors.Join(err, agents.Close(), control.Close())
 	}
 
 	if k.LocalHypervisor {
 		k.divideDevices(ctx) // before it is inspected
 		if err := k.enrolHypervisor(ctx); err != nil {
-			_ = agents.Close()
-			return err
+			return errors.Join(err, agents.Close(), control.Close())
 		}
+	}
+	if err := k.closeHomes(ctx); err != nil {
+		_ = agents.Close()
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
+	group.Go(func() error { return k.moveHomes(ctx) })
+	group.Go(func() error { return k.keeper.Run(ctx) })
+	group.Go(func() error { return k.keepSealed(ctx) })
+	group.Go(func() error { k.local.GuardDisk(ctx); return nil })
 	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
 	group.Go(func() error { world.WatchLimits(ctx, k.Log); return nil })
 	group.Go(func() error { world.MeasureHomes(ctx, measureEvery, k.Log); return nil })
@@ -276,7 +314,10 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
 	group.Go(func() error { return k.housekeep(ctx) })
-	group.Go(func() error { return serve(ctx, agents, watch.Handler()) })
+	group.Go(func() error { return k.serveHost(ctx, agents, watch.Handler()) })
+	group.Go(func() error {
+		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
+	})
 	group.Go(func() error { return yard.serve(ctx) })
 	group.Go(func() error { return ports.watch(ctx) })
 	group.Go(func() error { return k.serveGuests(ctx, watch) })
@@ -284,15 +325,15 @@ func (k *controller) run(ctx context.Context) error {
 		group.Go(func() error { return k.mendDevices(ctx) })
 		group.Go(func() error { return k.guardDevices(ctx) })
 	}
-	group.Go(func() error { return serve(ctx, k.listener, handler) })
+	group.Go(func() error { return k.gate(k.listener, k.budget.APILimits()).Serve(ctx, nil, handler) })
 	if door != nil {
-		group.Go(func() error { return door.Run(ctx, k.web) })
+		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
 	}
 	if k.ssh != nil {
-		group.Go(func() error { return k.gateway().Serve(ctx, k.ssh) })
+		group.Go(func() error { return k.gateway().Serve(ctx, k.gate(k.ssh, k.budget.SSHLimits())) })
 	}
 	if k.metrics != nil {
-		group.Go(func() error { return serve(ctx, k.metrics, k.probes(users)) })
+		group.Go(func() error { return k.gate(k.metrics, k.budget.MetricsLimits()).Serve(ctx, nil, k.probes(users)) })
 	}
 	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
 	if k.Ready != nil {
@@ -320,36 +361,11 @@ func (k *controller) limits(l lifecycle.Limits) lifecycle.Limits {
 	return l
 }
 
-// serve answers on a listener until ctx ends; then it gives running requests a moment and cuts the rest.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // every client that goes away in the middle
-	}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if s.Shutdown(limited) != nil {
-			_ = s.Close()
-		}
-	}()
-	err := s.Serve(l)
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
-		<-stopped
-	}
-	return err
-}
-
 // housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.
 func (k *controller) housekeep(ctx context.Context) error {
 	for {
 		err := k.db.Update(ctx, func(tx *store.Tx) error {
-			return errors.Join(tx.ForgetAnswers(ctx, 24*time.Hour), tx.ForgetTokens(ctx, 24*time.Hour), tx.ForgetEntries(ctx, k.admission.Catalogue.AuditKeep))
+			return errors.Join(tx.ForgetAnswers(ctx, 24*time.Hour), tx.ForgetTokens(ctx, 24*time.Hour), tx.ForgetTrust(ctx), tx.ForgetEntries(ctx, k.admission.Catalogue.AuditKeep))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot forget what is old", "error", err)
@@ -358,6 +374,20 @@ func (k *controller) housekeep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(time.Hour):
+		}
+	}
+}
+
+// keepSealed seals what an older key has sealed, whoever asked for a new one, until ctx ends.
+func (k *controller) keepSealed(ctx context.Context) error {
+	for {
+		if err := k.db.Reseal(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Error("cannot seal secrets", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(5 * time.Second):
 		}
 	}
 }
@@ -371,33 +401,4 @@ func newOwner() string {
 		host = "host"
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
-}
-
-// socket is where agents on this host reach this replica.
-func (k *controller) socket() string { return filepath.Join(k.dir.sockets(), k.owner+".sock") }
-
-// listenForAgents opens this replica's socket in the directory that nodes see. Sockets of replicas that are no more are
-// cleared away.
-func (k *controller) listenForAgents() (net.Listener, error) {
-	old, err := filepath.Glob(filepath.Join(k.dir.sockets(), "*.sock"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range old {
-		probe, err := net.Dial("unix", path)
-		if err != nil {
-			_ = os.Remove(path)
-			continue
-		}
-		_ = probe.Close()
-	}
-	plain, err := net.Listen("unix", k.socket())
-	if err != nil {
-		return nil, fmt.Errorf("listen for agents: %w", err)
-	}
-	config, err := k.authority.ServerTLS(time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return tlsListener(plain, config), nil
 }

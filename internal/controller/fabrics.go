@@ -2,7 +2,6 @@ package controller
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,8 +9,7 @@ import (
 	"sync"
 
 	"muster/internal/fabric"
-	"muster/internal/fabric/infiniband"
-	"muster/internal/fabric/ufm"
+	"muster/internal/private"
 	"muster/internal/store"
 )
 
@@ -19,6 +17,9 @@ import (
 // lifecycle.Fabrics.
 type fabrics struct {
 	scratch string // where drivers may keep what nobody misses
+	signals private.Dir
+	secrets private.Dir
+	site    map[string]map[string]string // what root says, by the fabric's name
 
 	mu   sync.Mutex
 	open map[string]opened // by the fabric's ID
@@ -29,13 +30,13 @@ type opened struct {
 	driver fabric.Driver
 }
 
-func newFabrics(scratch string) *fabrics {
-	return &fabrics{scratch: scratch, open: map[string]opened{}}
+func newFabrics(d dir, site map[string]map[string]string) *fabrics {
+	return &fabrics{scratch: d.fabrics(), signals: private.Dir(d.signals()), secrets: private.Dir(d.secrets()), site: site, open: map[string]opened{}}
 }
 
 // openers are the drivers that there are.
-func openers() map[string]func(scratch string, f store.Fabric) (fabric.Driver, error) {
-	return map[string]func(string, store.Fabric) (fabric.Driver, error){
+func openers() map[string]func(scratch string, t telling) (fabric.Driver, error) {
+	return map[string]func(string, telling) (fabric.Driver, error){
 		"opensm": openOpenSM,
 		"ufm":    openUFM,
 	}
@@ -52,19 +53,19 @@ func (o *fabrics) Driver(f store.Fabric) (fabric.Driver, error) {
 	if is, there := o.open[f.ID]; there && is.told == string(told) {
 		return is.driver, nil
 	}
-	driver, err := o.opened(f)
+	driver, err := o.opened(f, true)
 	if err == nil {
 		o.open[f.ID] = opened{string(told), driver}
 	}
 	return driver, err
 }
 
-func (o *fabrics) opened(f store.Fabric) (fabric.Driver, error) {
+func (o *fabrics) opened(f store.Fabric, fromRows bool) (fabric.Driver, error) {
 	open, known := openers()[f.Driver]
 	if !known {
 		return nil, fmt.Errorf("there is no driver %q; there are %s", f.Driver, strings.Join(slices.Sorted(maps.Keys(openers())), ", "))
 	}
-	driver, err := open(o.scratch, f)
+	driver, err := open(o.scratch, telling{fabric: f, site: o.site[f.Name], given: f.Config, signals: o.signals, secrets: o.secrets, fromRows: fromRows})
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: %w", f.Driver, err)
 	}
@@ -73,59 +74,6 @@ func (o *fabrics) opened(f store.Fabric) (fabric.Driver, error) {
 
 // check says what is wrong with what a fabric's driver is told, before there is a row.
 func (o *fabrics) check(f store.Fabric) error {
-	_, err := o.opened(f)
+	_, err := o.opened(f, false)
 	return err
-}
-
-// told reads what a driver is told, and refuses what it does not know.
-func told(config map[string]string, known map[string]*string) error {
-	paths := map[string]bool{"partitions": true, "log": true, "password_file": true, "token_file": true, "ca_file": true}
-	for name, value := range config {
-		to, is := known[name]
-		if !is {
-			return fmt.Errorf("it knows no %q; it is told %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		}
-		if paths[name] && !strings.HasPrefix(value, "/") {
-			return fmt.Errorf("%s %q is not a whole path; say where the file is from / on, on the host that has it", name, value)
-		}
-		*to = value
-	}
-	return nil
-}
-
-// openOpenSM is a fabric whose subnet managers are opensm processes, here or where ssh leads.
-func openOpenSM(scratch string, f store.Fabric) (fabric.Driver, error) {
-	var s infiniband.Site
-	err := told(f.Config, map[string]*string{
-		"hosts": &s.Hosts, "partitions": &s.File, "log": &s.Log, "signal": &s.Signal, "options": &s.Options,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return infiniband.Open(scratch, f.Managers, s)
-}
-
-// openUFM is a fabric whose subnet manager is NVIDIA's UFM.
-func openUFM(_ string, f store.Fabric) (fabric.Driver, error) {
-	var c ufm.Config
-	var reader, options string
-	err := told(f.Config, map[string]*string{
-		"url": &c.URL, "user": &c.User, "password_file": &c.PasswordFile, "token_file": &c.TokenFile, "ca_file": &c.CAFile,
-		"reader": &reader, "options": &options,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if c.URL == "" {
-		return nil, errors.New("it is to be told url, which is where UFM is: https://ufm.example.org")
-	}
-	if options != "" && reader == "" {
-		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the fabric, or here")
-	}
-	if reader != "" {
-		if c.Ports, err = infiniband.Reader(reader, options); err != nil {
-			return nil, err
-		}
-	}
-	return ufm.New(c)
 }

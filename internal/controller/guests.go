@@ -116,7 +116,7 @@ func (k *controller) listenWithin(ctx context.Context, watch *monitor.Monitor, c
 	if err != nil {
 		return err
 	}
-	return serve(ctx, tlsListener(plain, config), watch.HandlerWithin(cluster))
+	return k.doors.Gate(plain, k.budget.ClusterLimits()).Serve(ctx, config, watch.HandlerWithin(cluster))
 }
 
 // openGuests makes the ground of guests: on machines of their own, and on this host, if it holds any, or did before.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
 	"muster/internal/placement"
@@ -64,7 +66,7 @@ func newStand(t *testing.T) *stand {
 		}
 		for c := range 2 {
 			cluster := fmt.Sprintf("c%d", c+1)
-			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", MungeKey: []byte("k"), CreatedBy: "admin"}); err != nil {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			for i := range 8 {
@@ -84,7 +86,14 @@ func newStand(t *testing.T) *stand {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = m.Run(ctx) }()
-	s.server = httptest.NewUnstartedServer(m.Handler())
+	s.server = httptest.NewUnstartedServer(m.HandlerOn("rack"))
+	sender, err := net.ParseMAC(mac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return onlink.With(ctx, onlink.Caller{Address: netip.MustParseAddr("127.0.0.1"), Sender: sender})
+	}
 	if s.server.TLS, err = authority.ServerTLS(time.Now()); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (l ledger) boot(ctx context.Context, find func(*store.Tx) (store.Boot, erro
 	}
 	return metal.Boot{
 		Machine: boot.MachineID, Subject: boot.Subject, Number: boot.Number, Image: boot.Image, File: boot.File, Disk: boot.Disk, Erase: boot.Erase,
-		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail, Findings: boot.Findings,
+		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail, Findings: boot.Findings, Key: boot.JoinedKey,
 	}, err
 }
 

@@ -47,10 +47,11 @@ func (i metalInspector) Inspect(ctx context.Context, in lifecycle.Inspection) (l
 	if err != nil || p.Findings == nil {
 		return lifecycle.Inspected{Doing: p.Doing, Stuck: p.Stuck}, err
 	}
-	seen := lifecycle.Inspected{Done: true, Checks: p.Findings.Checks, Erased: p.Findings.Erased}
+	seen := lifecycle.Inspected{Done: true, Checks: p.Findings.Checks, Erased: p.Findings.Erased, Key: p.Key}
 	if err := json.Unmarshal(p.Findings.Facts, &seen.Facts); err != nil {
 		return lifecycle.Inspected{Stuck: fmt.Sprintf("sent facts that cannot be read: %v", err)}, nil
 	}
+	seen.Facts.BMC, seen.Unread = p.Accounts, p.Unread // not what the machine says of itself
 	return seen, nil
 }
 
@@ -73,8 +74,8 @@ func (localInspector) Inspect(_ context.Context, in lifecycle.Inspection) (lifec
 func (localInspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // newPower makes drivers of power controls.
-func newPower(commands string) func(metal.Machine) (power.Driver, error) {
-	opener := power.Opener{CommandDir: commands}
+func newPower(d dir) func(metal.Machine) (power.Driver, error) {
+	opener := power.Opener{CommandDir: d.commands(), SecretDir: d.secrets()}
 	return func(m metal.Machine) (power.Driver, error) {
 		return opener.Open(power.Target{
 			Machine: m.Name, Power: m.Power, MACs: m.MACs, Network: m.On, Address: m.Address, UEFI: m.Facts.System.UEFI,

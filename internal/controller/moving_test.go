@@ -37,7 +37,8 @@ const (
 	asleep  = "sleeps"
 )
 
-// papers are the hosts of one guest, which is on paper. All else is what a site has: rows, calls of agents, agents, and TLS between them.
+// papers are the hosts of one guest, which is on paper. All else is what a site has: rows, calls of agents, agents, and TLS
+// between them.
 type papers struct {
 	*testing.T
 	mu    sync.Mutex
@@ -252,7 +253,11 @@ func newJourney(t *testing.T, seed uint64) *journey {
 		j.papers.hosts[i] = &paper{Substrate: fake.New(fake.Options{}), all: j.papers}
 		j.dirs[i] = t.TempDir()
 		h, err := newFakeHost(s.server.URL, protocol.Boot{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil, func(_ *fakeHost, csr, _ string) (string, error) {
-			certificate, _, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
+			certificate, key, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
+			s.update(func(ctx context.Context, tx *store.Tx) error {
+				_, err := tx.UseInspectionToken(ctx, name, 1, key) // the boot is joined, with this key
+				return err
+			})
 			return certificate, err
 		})
 		if err != nil {

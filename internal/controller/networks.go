@@ -16,10 +16,10 @@ import (
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
 	"muster/internal/environment/netboot"
+	"muster/internal/environment/onlink"
 	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
-	"muster/internal/netns"
 	"muster/internal/store"
 )
 
@@ -106,6 +106,9 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 			s.end()
 			delete(running, name)
 		}
+		if _, still := wanted[name]; !still {
+			y.forgetNeighbours(s.network)
+		}
 	}
 	for name, n := range wanted {
 		if _, runs := running[name]; runs {
@@ -123,6 +126,18 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 		}()
 	}
 	return nil
+}
+
+// forgetNeighbours takes away what the kernel was told of the machines of a network that is no more.
+func (y *yard) forgetNeighbours(n inventory.Network) {
+	link, err := onlink.Open(n.Namespace, n.Interface)
+	if err != nil {
+		return // its interface is gone, and they with it
+	}
+	defer link.Close()
+	if err := link.Forget(); err != nil {
+		y.Log.Warn("the kernel still holds addresses of a network that is no more", "network", n.Name, "error", err)
+	}
 }
 
 // keep serves one network until ctx ends.
@@ -148,7 +163,12 @@ func (y *yard) network(ctx context.Context, n inventory.Network) error {
 	if err != nil {
 		return err
 	}
-	plain, err := netns.Listen(n.Namespace, "tcp", strings.TrimPrefix(protocol.Endpoint(n.Address.Addr()), "https://"))
+	link, err := onlink.Open(n.Namespace, n.Interface)
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	plain, err := link.Listen(strings.TrimPrefix(protocol.Endpoint(n.Address.Addr()), "https://"))
 	if err != nil {
 		return fmt.Errorf("listen for agents: %w", err)
 	}
@@ -159,11 +179,15 @@ func (y *yard) network(ctx context.Context, n inventory.Network) error {
 	y.trouble(n.Name, "")
 	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(ctx, tlsListener(plain, config), y.watch.Handler()) })
+	group.Go(func() error {
+		gate := y.doors.Gate(plain, y.budget.AgentsLimits("agents"))
+		gate.Context = onlink.WithCaller
+		return gate.Serve(ctx, config, y.watch.HandlerOn(n.Name))
+	})
 	group.Go(func() error { return y.watch.Listen(ctx, n.Name) })
 	group.Go(func() error {
 		return netboot.Serve(ctx, netboot.Config{
-			Network: n, House: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,
+			Network: n, Link: link, House: y.boots, Blobs: y.files, Init: init, Log: y.Log, Telemetry: y.telemetry,
 			Firmware: []string{filepath.Join(y.Data, "ipxe"), "/usr/lib/ipxe"},
 		})
 	})

@@ -63,11 +63,19 @@ func (k *controller) probes(users *api.API) http.Handler {
 // about is what this controller says of itself.
 func (k *controller) about(engine *lifecycle.Engine, y *yard) api.About {
 	return api.About{
-		Name: k.owner, Since: time.Now().UTC(), Alarms: y.alarms,
+		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []api.Alarm { return append(y.alarms(), k.diskAlarms()...) },
 		Checks: func(ctx context.Context) []protocol.Check {
 			return []protocol.Check{k.databaseCheck(ctx), engineCheck(engine), k.agentsCheck(ctx)}
 		},
 	}
+}
+
+// localRoot says who root of a node on this host is for the host.
+func localRoot(own bool, why string) string {
+	if own {
+		return "nobody: nodes have user namespaces of their own, heads that serve /home excepted"
+	}
+	return "the host's root: " + why
 }
 
 func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
@@ -113,6 +121,16 @@ func (k *controller) registerMetrics(engine *lifecycle.Engine, y *yard, about ap
 		return float64(now)
 	})
 	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 { return float64(len(y.alarms())) })
+	gauge("muster_disk_left_bytes", "Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.", func() float64 {
+		if k.local == nil {
+			return 0
+		}
+		disk, err := k.local.Disk()
+		if err != nil {
+			return 0
+		}
+		return float64(disk.Left())
+	})
 	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
 		defer cancel()

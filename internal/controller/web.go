@@ -74,7 +74,7 @@ func (k *controller) newWebDoor() (*webdoor.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := webdoor.Config{DB: k.db, Dialer: k.local, Log: k.Log, NewID: admission.NewID}
+	config := webdoor.Config{DB: k.db, Dialer: k.local, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2, Meter: k.telemetry}
 	if k.Web.Certificate != "" {
 		config.Certificate, err = webdoor.Files(k.Web.Certificate, k.Web.Key, k.Log)
 	} else {
@@ -82,7 +82,7 @@ func (k *controller) newWebDoor() (*webdoor.Door, error) {
 		if made != nil {
 			return nil, made
 		}
-		place.CA = authority.PEM()
+		place.CA = authority.PEM
 		config.Certificate = webdoor.Own(place, authority)
 	}
 	config.Place = place

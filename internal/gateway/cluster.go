@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -73,12 +72,7 @@ func (s Clusters) open(ctx context.Context, tx *store.Tx, c store.Cluster, perso
 	if err := closed(c, head); err != nil {
 		return Target{}, err
 	}
-	authority, _, _, _, err := ssh.ParseAuthorizedKey([]byte(s.Authority.HostCA()))
-	if err != nil {
-		return Target{}, err
-	}
-	marshalled := authority.Marshal()
-	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return bytes.Equal(key.Marshal(), marshalled) }}
+	checker := &ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return s.Authority.IsHostCA(key) }}
 	jump := func(ctx context.Context, node string) (net.Conn, error) {
 		address, ok := addresses[cmp.Or(node, head.Name)]
 		if !ok {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/crypto/ssh"
+
+	"muster/internal/printable"
 )
 
 // sshPort is the only port of a node that ProxyJump reaches.
@@ -26,10 +28,10 @@ type directTCP struct {
 func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 	var to directTCP
 	if ssh.Unmarshal(opened.ExtraData(), &to) != nil || to.Port > 65535 {
-		_ = opened.Reject(ssh.ConnectionFailed, "a malformed request")
+		turnAway(opened, ssh.ConnectionFailed, "a malformed request")
 		return
 	}
-	var err error = &Refusal{Text: fmt.Sprintf("%s:%d is no port of a cluster of yours", printable(to.Host, maxName), to.Port)}
+	var err error = &Refusal{Text: fmt.Sprintf("%s:%d is no port of a cluster of yours", printable.Within(to.Host, maxName), to.Port)}
 	if to.Port == sshPort {
 		var done bool
 		if done, err = v.jump(ctx, opened, to.Host); done {
@@ -37,12 +39,12 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		}
 	}
 	if v.login.ref == "" {
-		_ = opened.Reject(ssh.Prohibited, err.Error())
+		turnAway(opened, ssh.Prohibited, err.Error())
 		return
 	}
 	e, failed := v.enter(ctx)
 	if failed != nil {
-		_ = opened.Reject(ssh.ConnectionFailed, failed.Error())
+		turnAway(opened, ssh.ConnectionFailed, failed.Error())
 		return
 	}
 	address, ok := "", false
@@ -50,7 +52,7 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		address, ok = e.target.Forward(to.Host)
 	}
 	if !ok {
-		_ = opened.Reject(ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable(to.Host, maxName), e.row.Place))
+		turnAway(opened, ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable.Within(to.Host, maxName), e.row.Place))
 		return
 	}
 	to.Host = address
@@ -61,7 +63,7 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		if errors.As(err, &refused) {
 			text = refused.Message
 		}
-		_ = opened.Reject(ssh.ConnectionFailed, printable(text, 200))
+		turnAway(opened, ssh.ConnectionFailed, printable.Within(text, 200))
 		return
 	}
 	go ssh.DiscardRequests(requests)
@@ -100,7 +102,7 @@ func splice(opened ssh.NewChannel, e *entrance, inside io.ReadWriteCloser) {
 // jump carries a connection to the sshd of a node. It returns false, and why, if the name means no node that this person
 // may log in to; otherwise it has answered the channel.
 func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (done bool, err error) {
-	err = &Refusal{Text: fmt.Sprintf("%q is no name of a node", printable(host, maxName)), Hint: "NODE.CLUSTER or NODE.CLUSTER.PROJECT is"}
+	err = &Refusal{Text: fmt.Sprintf("%q is no name of a node", printable.Within(host, maxName)), Hint: "NODE.CLUSTER or NODE.CLUSTER.PROJECT is"}
 	if v.refusal != nil {
 		return false, v.refusal
 	}
@@ -111,7 +113,7 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 			if p.ID == "" {
 				continue
 			}
-			_ = opened.Reject(ssh.ConnectionFailed, unknown.Error())
+			turnAway(opened, ssh.ConnectionFailed, unknown.Error())
 			return true, nil
 		}
 		if target.Jump == nil {
@@ -121,19 +123,19 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 		inside, failed := target.Jump(ctx, j.node)
 		if failed != nil {
 			err = v.tellable(ctx, failed)
-			_ = opened.Reject(ssh.ConnectionFailed, err.Error())
+			turnAway(opened, ssh.ConnectionFailed, err.Error())
 			return true, nil
 		}
 		e, failed := v.begin(ctx, p, "jump", recorded)
 		if failed != nil {
 			_ = inside.Close()
-			_ = opened.Reject(ssh.ConnectionFailed, failed.Error())
+			turnAway(opened, ssh.ConnectionFailed, failed.Error())
 			return true, nil
 		}
 		e.close = func() { _ = inside.Close() }
 		if !v.join(e) {
 			e.close()
-			_ = opened.Reject(ssh.Prohibited, v.outcome(""))
+			turnAway(opened, ssh.Prohibited, v.outcome(""))
 			v.record(ctx, e, v.outcome(""))
 			return true, nil
 		}

@@ -128,6 +128,9 @@ func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*
 	config.AuthLogCallback = func(_ ssh.ConnMetadata, _ string, err error) {
 		if err == nil {
 			leave()
+			if counted, ok := conn.(interface{ Known() }); ok {
+				counted.Known()
+			}
 		}
 	}
 	server, channels, requests, err := ssh.NewServerConn(conn, config)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/crypto/ssh"
+
+	"muster/internal/printable"
 )
 
 // enter is the way into the place that the user name says: the one that is open, or a new one.
@@ -25,7 +27,7 @@ func (v *visit) enter(ctx context.Context) (*entrance, error) {
 	}
 	ref := v.login.ref
 	if ref == "" {
-		ref = printable(v.server.User(), maxName)
+		ref = printable.Within(v.server.User(), maxName)
 	}
 	p, target, recorded, err := v.resolve(ctx, ref)
 	if err != nil {
@@ -77,7 +79,7 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	go ssh.DiscardRequests(c.requests)
 	go func() { // nothing begins at that side: no agents, no X11, no ports of the client's
 		for opened := range c.channels {
-			_ = opened.Reject(ssh.Prohibited, "muster's gateway does not carry this")
+			turnAway(opened, ssh.Prohibited, "muster's gateway does not carry this")
 		}
 	}()
 	go keepAlive(ctx, c.conn, v.g.Limits.KeepAlive)

@@ -24,6 +24,7 @@ const (
 type hostKeys struct {
 	mu          sync.RWMutex
 	lines       string // what the signers were made of
+	authority   string // by whom they are certified
 	certifiedAt time.Time
 	plain       []ssh.Signer // the key in use, then those that will follow it
 	certified   ssh.Signer   // the key in use, with its certificate
@@ -43,7 +44,29 @@ func (g *Gateway) loadKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("host keys of the gateway: %w", err)
 	}
-	return g.keys.use(keys, time.Now(), func(line string) (string, error) {
+	authority := g.Authority.GatewayCA()
+	if !g.keys.due(keys, authority, time.Now()) {
+		return nil
+	}
+	var plain []ssh.Signer
+	err = g.DB.View(ctx, func(tx *store.Tx) error {
+		for _, k := range keys {
+			private, err := tx.Reveal(ctx, k.Private)
+			if err != nil {
+				return err
+			}
+			signer, err := ssh.ParsePrivateKey(private)
+			if err != nil {
+				return fmt.Errorf("a host key in the database is damaged: %w", err)
+			}
+			plain = append(plain, signer)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("host keys of the gateway: %w", err)
+	}
+	return g.keys.use(keys, plain, authority, time.Now(), func(line string) (string, error) {
 		return g.Authority.CertifyGateway(line, g.Hosts, time.Now())
 	})
 }
@@ -58,7 +81,7 @@ func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err er
 		if keys, err = tx.GatewayKeys(ctx); err != nil || len(keys) > 0 {
 			return err
 		}
-		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: private}, 0); err != nil {
+		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, 0); err != nil {
 			return err
 		}
 		keys, err = tx.GatewayKeys(ctx)
@@ -70,25 +93,24 @@ func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err er
 // certifiedFor is how long a certificate is used; it is good for a day.
 const certifiedFor = time.Hour
 
-// use takes the keys over, if they are others than before or the certificate grows old.
-func (h *hostKeys) use(keys []store.GatewayKey, now time.Time, certify func(line string) (string, error)) error {
-	var lines string
+func linesOf(keys []store.GatewayKey) (lines string) {
 	for _, k := range keys {
 		lines += k.Line + "\n"
 	}
+	return lines
+}
+
+// due says whether these are other keys than before, or the certificate grows old.
+func (h *hostKeys) due(keys []store.GatewayKey, authority string, now time.Time) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return linesOf(keys) != h.lines || authority != h.authority || now.Sub(h.certifiedAt) >= certifiedFor
+}
+
+// use takes the keys over, with what signs for each of them.
+func (h *hostKeys) use(keys []store.GatewayKey, plain []ssh.Signer, authority string, now time.Time, certify func(line string) (string, error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if lines == h.lines && now.Sub(h.certifiedAt) < certifiedFor {
-		return nil
-	}
-	var plain []ssh.Signer
-	for _, k := range keys {
-		signer, err := ssh.ParsePrivateKey([]byte(k.Private))
-		if err != nil {
-			return fmt.Errorf("a host key in the database is damaged: %w", err)
-		}
-		plain = append(plain, signer)
-	}
 	text, err := certify(keys[0].Line)
 	if err != nil {
 		return err
@@ -101,7 +123,7 @@ func (h *hostKeys) use(keys []store.GatewayKey, now time.Time, certify func(line
 	if err != nil {
 		return err
 	}
-	h.plain, h.certified, h.lines, h.certifiedAt = plain, certified, lines, now
+	h.plain, h.certified, h.lines, h.authority, h.certifiedAt = plain, certified, linesOf(keys), authority, now
 	return nil
 }
 

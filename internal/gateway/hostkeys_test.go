@@ -20,7 +20,7 @@ func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
 	}
 	s.client("cfd") // the first key is there
 	s.update(s.g.DB, func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: private}, time.Hour)
+		return tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, time.Hour)
 	})
 	if err := s.g.loadKeys(t.Context()); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"muster/internal/printable"
 )
 
 // asksFor lists what a client may ask of a session. Not in it: agent forwarding and X11.
@@ -38,7 +40,7 @@ func (v *visit) session(ctx context.Context, opened ssh.NewChannel) {
 	if err == nil {
 		inside, answers, err = e.inside.OpenChannel("session", nil)
 		if err != nil {
-			err = &Refusal{Text: e.row.Place + " opens no session: " + printable(err.Error(), 200)}
+			err = &Refusal{Text: e.row.Place + " opens no session: " + printable.Within(err.Error(), 200)}
 		}
 	}
 	outside, requests, accepted := opened.Accept()

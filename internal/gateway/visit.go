@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/printable"
 	"muster/internal/store"
 )
 
@@ -55,7 +56,7 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 				v.channel(ctx, opened)
 			})
 		default:
-			_ = opened.Reject(ssh.ResourceShortage, "too many channels in one connection")
+			turnAway(opened, ssh.ResourceShortage, "too many channels in one connection")
 		}
 	}
 	cancel()
@@ -83,7 +84,7 @@ func (v *visit) channel(ctx context.Context, opened ssh.NewChannel) {
 	case "direct-tcpip":
 		v.forward(ctx, opened)
 	default:
-		_ = opened.Reject(ssh.Prohibited, "muster's gateway does not carry "+printable(kind, 60))
+		turnAway(opened, ssh.Prohibited, "muster's gateway does not carry "+printable.Within(kind, 60))
 	}
 }
 
@@ -300,19 +301,19 @@ func (v *visit) end(reason string) {
 // say writes a line to a person's stderr. Terminals are in raw mode.
 func say(channel ssh.Channel, terminal bool, text string) {
 	begin, end := "", "\n"
+	if plain, given := strings.CutSuffix(text, "\r"); given {
+		text, end = plain, "\r\n"
+	}
 	if terminal {
 		begin, end = "\r\n", "\r\n"
 	}
-	_, _ = channel.Stderr().Write([]byte(begin + "muster: " + text + end)) // who has gone needs no words
+	_, _ = channel.Stderr().Write([]byte(begin + "muster: " + printable.Within(text, mostTold) + end)) // who has gone needs no words
 }
 
-// printable is text of a peer's as it may stand in ours.
-func printable(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text)
-	return text[:min(len(text), most)]
+// turnAway refuses a channel with words that the client shows to its user.
+func turnAway(opened ssh.NewChannel, reason ssh.RejectionReason, why string) {
+	_ = opened.Reject(reason, printable.Within(why, mostTold)) // who has gone needs no words
 }
+
+// mostTold is how many bytes a person is told at once: reasons hold what machines and other hosts said.
+const mostTold = 2 << 10

@@ -77,8 +77,7 @@ func (g *Gateway) recognise(ctx context.Context, key ssh.PublicKey) (w who, err 
 }
 
 func (g *Gateway) recogniseLogin(ctx context.Context, c *ssh.Certificate) (w who, err error) {
-	ours := string(ssh.MarshalAuthorizedKey(c.SignatureKey)) == g.Authority.LoginCA()+"\n"
-	if !ours || c.CertType != ssh.UserCert || len(c.ValidPrincipals) != 1 {
+	if !g.Authority.IsLoginCA(c.SignatureKey) || c.CertType != ssh.UserCert || len(c.ValidPrincipals) != 1 {
 		return w, errStranger
 	}
 	checker := ssh.CertChecker{Clock: time.Now}

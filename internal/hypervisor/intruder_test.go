@@ -2,6 +2,7 @@ package hypervisor
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -229,7 +230,7 @@ func (w world) plugged(t *testing.T, n substrate.Node) {
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}))
 	check(t, ports{w.commons}.PlugPort(t.Context(), n, w.netns()))
-	t.Cleanup(func() { check(t, w.commons.DropPort(t.Context(), n.Cluster, n.Node)) })
+	t.Cleanup(func() { check(t, w.commons.DropPort(context.Background(), n.Cluster, n.Node)) })
 }
 
 // wantKeptIn has a guest of cluster c1 do what it can against its neighbours and its host.
@@ -237,7 +238,7 @@ func (w world) wantKeptIn(t *testing.T, own substrate.Node) {
 	neighbour, stranger := node("c1", 2, 1), node("c2", 1, 1)
 	stranger.MAC = substrate.MAC(2, 257)
 	check(t, w.commons.EnsureCommons(t.Context(), "c2", substrate.Network{Segment: 2}))
-	t.Cleanup(func() { check(t, w.commons.RemoveCommons(t.Context(), "c2")) })
+	t.Cleanup(func() { check(t, w.commons.RemoveCommons(context.Background(), "c2")) })
 	w.plugged(t, neighbour)
 	w.plugged(t, stranger)
 	host, err := net.Listen("tcp", ":0") // the host's own door, and all other doors of a controller

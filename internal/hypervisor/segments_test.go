@@ -1,6 +1,7 @@
 package hypervisor
 
 import (
+	"context"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +57,7 @@ func newStreet(t *testing.T, clusters map[string]int) street {
 		check(t, err)
 		for cluster, segment := range clusters {
 			check(t, cables.EnsureCommons(t.Context(), cluster, substrate.Network{Segment: segment, Away: true, Uplinks: []substrate.Uplink{{Namespace: host, Interface: "muster0"}}}))
-			t.Cleanup(func() { check(t, cables.RemoveCommons(t.Context(), cluster)) })
+			t.Cleanup(func() { check(t, cables.RemoveCommons(context.Background(), cluster)) })
 		}
 		s.hosts[i], s.cables[i] = host, cables
 	}
@@ -72,7 +73,7 @@ func (s street) guest(t *testing.T, host int, n substrate.Node) (path string) {
 	in(t, path, "link", "set", "eth0", "mtu", "9000", "up")
 	in(t, from, "link", "set", local.PortName(n.Node), "mtu", "9000")
 	check(t, s.cables[host].PlugPort(t.Context(), n, from))
-	t.Cleanup(func() { check(t, s.cables[host].DropPort(t.Context(), n.Cluster, n.Node)) })
+	t.Cleanup(func() { check(t, s.cables[host].DropPort(context.Background(), n.Cluster, n.Node)) })
 	return path
 }
 
@@ -97,8 +98,8 @@ func send(t *testing.T, path string, frames []said) {
 	}))
 }
 
-// TestClustersOfGuestsExchangeNoFrame has two clusters with guests on the same two hypervisors, whose switch keeps nothing apart. A
-// guest's root sends what he can to his own cluster's guest on the other host, and to the other cluster's on both.
+// TestClustersOfGuestsExchangeNoFrame has two clusters with guests on the same two hypervisors, whose switch keeps nothing
+// apart. A guest's root sends what he can to his own cluster's guest on the other host, and to the other cluster's on both.
 func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	needs(t)
 	clusters := map[string]int{"c1": 1, "c2": 2}

@@ -38,8 +38,29 @@ type Catalogue struct {
 	HypervisorIdle time.Duration
 	// Silence is how long the agent of a node may be silent before the node is failed; 0: the default.
 	Silence time.Duration
+	// Home is the size of the /home of clusters that name none, as a cluster file has it; Layers, in bytes, bounds what all
+	// nodes of a cluster on the controller's host may write outside of it. Reserve, in bytes, is what stays free on the data
+	// directory's file system; 0: the default.
+	Home                       string
+	HomeBytes, Layers, Reserve int64
+	// Nodes is what nodes on the controller's host may do beyond what is usual.
+	Nodes Nodes
+	// Fabrics is what root says of InfiniBand fabrics, by name: what their drivers are told, before what operators say.
+	Fabrics map[string]map[string]string
 	// Together is the share of a network's nodes that may be lost at once and be believed of each; 0: the default.
 	Together float64
+}
+
+// Nodes is what a site opens to all its nodes on the controller's host, as its file says under nodes. Each is more of the
+// host's kernel that anybody in such a node can reach.
+type Nodes struct {
+	Perf           bool `yaml:"perf"`            // hardware counters
+	UserNamespaces bool `yaml:"user_namespaces"` // containers without root
+	IOUring        bool `yaml:"io_uring"`
+	// Setuid says whether programs with setuid or file capabilities give what they say; nil: the image decides.
+	Setuid *bool `yaml:"setuid"`
+	// OwnUsers says whether nodes have user namespaces of their own; nil: where the host can.
+	OwnUsers *bool `yaml:"own_users"`
 }
 
 // ProjectNames lists the projects that the site file knows, that of those who name none first.
@@ -63,6 +84,10 @@ type siteFile struct {
 		Together string `yaml:"together"`
 
 		HypervisorIdle string `yaml:"hypervisor_idle"`
+
+		Home    string `yaml:"home"`
+		Layers  string `yaml:"layers"`
+		Reserve string `yaml:"reserve"`
 	} `yaml:"limits"`
 	Acceptance acceptanceFile         `yaml:"acceptance"`
 	Prices     pricesFile             `yaml:"prices"`
@@ -72,7 +97,9 @@ type siteFile struct {
 	Audit      struct {
 		Keep string `yaml:"keep"`
 	} `yaml:"audit"`
-	Login   *loginWritten `yaml:"login"`
+	Login   *loginWritten                `yaml:"login"`
+	Nodes   Nodes                        `yaml:"nodes"`
+	Fabrics map[string]map[string]string `yaml:"fabrics"`
 	Classes []struct {
 		Name   string   `yaml:"name"`
 		Select []string `yaml:"select"`
@@ -118,6 +145,7 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		return Catalogue{}, err
 	}
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
+	c.Nodes, c.Fabrics = file.Nodes, file.Fabrics
 	var err error
 	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour, "the time that a machine may be silent on its way up", "8m"); err != nil {
 		return c, err
@@ -130,6 +158,18 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	}
 	if c.Together, err = share(file.Limits.Together); err != nil {
 		return c, err
+	}
+	c.Home = cmp.Or(file.Limits.Home, "100GiB")
+	if c.HomeBytes, err = size("home", c.Home, "what a cluster's /home may hold that names no size"); err != nil {
+		return c, err
+	}
+	if c.Layers, err = size("layers", cmp.Or(file.Limits.Layers, "50GiB"), "what all nodes of a cluster on this host may write outside of /home"); err != nil {
+		return c, err
+	}
+	if file.Limits.Reserve != "" {
+		if c.Reserve, err = size("reserve", file.Limits.Reserve, "what stays free on the data directory's file system"); err != nil {
+			return c, err
+		}
 	}
 	if c.Acceptance, err = file.Acceptance.read(); err != nil {
 		return c, err
@@ -206,6 +246,18 @@ func limit(field, text string, least, most time.Duration, what, example string) 
 		return 0, fmt.Errorf("limits.%s: %q; write %s, from %s to %s, for example %s", field, text, what, least, most, example)
 	}
 	return d, nil
+}
+
+// size reads a size in bytes.
+func size(field, text, what string) (int64, error) {
+	const least, mib = 300, 1 << 20
+	for unit, factor := range map[string]int64{"MiB": mib, "GiB": mib << 10, "TiB": mib << 20} {
+		number, found := strings.CutSuffix(text, unit)
+		if n, err := strconv.ParseInt(number, 10, 32); found && err == nil && n > 0 && n*factor >= least*mib {
+			return n * factor, nil
+		}
+	}
+	return 0, fmt.Errorf("limits.%s: %q; write %s, at least %dMiB, for example 200GiB", field, text, what, least)
 }
 
 // share reads limits.together; "" is 0.

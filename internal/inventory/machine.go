@@ -26,7 +26,8 @@ type Power struct {
 	// Control is "wol", "ipmi://HOST[:PORT]", "redfish://HOST[:PORT][/PATH-OF-THE-SYSTEM][?certificate=sha256:HEX]" or
 	// "command:PROGRAM[?arg=A&arg=B…]". It holds no secret.
 	Control string `json:"control,omitempty"`
-	// Credentials says where "user:password" is found: "file:/PATH" or "env:NAME".
+	// Credentials says where "user:password" is found: "secret:NAME" or "env:BMC…"; in old rows also "file:/PATH", which is
+	// the secret of the path's last part.
 	Credentials string `json:"credentials,omitempty"`
 }
 
@@ -47,6 +48,8 @@ type Facts struct {
 	Disks     []Disk     `json:"disks,omitempty"`
 	NICs      []NIC      `json:"nics,omitempty"`
 	Devices   []Device   `json:"devices,omitempty"` // GPUs, HCAs and other PCI devices that a cluster may want
+	// BMC is who may log in at its BMC, a line each, as the BMC told at the last inspection that passed. Empty: it tells nothing.
+	BMC []string `json:"bmc,omitempty"`
 	// Measured by the inspection, on the whole machine.
 	TriadGBs float64 `json:"triad_gbs,omitempty"` // memory bandwidth, STREAM triad, GB/s (10^9)
 	CPUMops  float64 `json:"cpu_mops,omitempty"`  // SHA-256 blocks of 1 KiB on all CPUs, thousands a second
@@ -90,6 +93,9 @@ type Disk struct {
 	Healthy bool   `json:"healthy"`
 	Health  string `json:"health,omitempty"` // in words: "SMART passed, 3 % worn"
 }
+
+// Local says that the disk is the machine's own, and not on a storage network.
+func (d Disk) Local() bool { return d.Bus != "fc" && d.Bus != "iscsi" && d.Bus != "nvme-of" }
 
 // NIC is a network interface.
 type NIC struct {

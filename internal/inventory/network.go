@@ -2,7 +2,10 @@ package inventory
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"path"
+	"regexp"
 	"strings"
 )
 
@@ -18,9 +21,13 @@ type Network struct {
 	Last    netip.Addr `json:"last,omitzero"`
 	Gateway netip.Addr `json:"gateway,omitzero"` // told to machines, in mode own
 	Unknown Unknown    `json:"unknown"`
+	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of machines
+	// that are behind them, of which nothing else tells who they are.
+	Relays string `json:"relays,omitempty"`
 	// Switch is the driver of the switch that the machines' ports are on; "" is SwitchNone.
 	Switch string `json:"switch,omitempty"`
-	// SwitchBridge and SwitchDatabase are Open vSwitch's bridge of the machines' ports, and where its database is reached: "unix:/PATH".
+	// SwitchBridge and SwitchDatabase are Open vSwitch's bridge of the machines' ports, and where its database is reached:
+	// "unix:/PATH".
 	SwitchBridge   string `json:"switch_bridge,omitempty"`
 	SwitchDatabase string `json:"switch_database,omitempty"`
 }
@@ -37,6 +44,21 @@ func Switches() string { return SwitchNone + ", " + SwitchBridge + " or " + Swit
 
 // Isolates says that Muster sets the switch, so that no frame passes between clusters.
 func (n Network) Isolates() bool { return n.Switch != "" && n.Switch != SwitchNone }
+
+// RelayMACs lists the relays' MACs as frames have them.
+func (n Network) RelayMACs() []string {
+	return strings.FieldsFunc(n.Relays, func(r rune) bool { return r == ',' })
+}
+
+// validRelays says what is wrong with the relays.
+func (n Network) validRelays() error {
+	for _, text := range n.RelayMACs() {
+		if mac, err := net.ParseMAC(text); err != nil || len(mac) != 6 || mac.String() != text || mac[0]&1 != 0 {
+			return fmt.Errorf("relays: %.40q; use the MAC that the router or relay has on the network, as 52:54:00:12:34:56", text)
+		}
+	}
+	return nil
+}
 
 // Mode says who gives addresses to machines.
 type Mode string
@@ -57,11 +79,16 @@ const (
 	UnknownEnrol  Unknown = "enrol"  // it boots the inspector and is offered for enrolment
 )
 
+// databaseForm is one socket of this host: Open vSwitch's programs take several places, hosts among them, with commas between.
+var databaseForm = regexp.MustCompile(`^unix:(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$`)
+
 // Validate says what is wrong with a network's description.
 func (n Network) Validate() error {
 	switch {
 	case n.Name == "":
 		return fmt.Errorf("name: missing")
+	case n.Namespace != "" && (path.Clean(n.Namespace) != n.Namespace || !path.IsAbs(n.Namespace) || strings.HasPrefix(n.Namespace, "/proc/")):
+		return fmt.Errorf("namespace: %.200q; use the whole path of a namespace that is kept by a file, as in /run/netns/machines, and none of a process", n.Namespace)
 	case n.Interface == "":
 		return fmt.Errorf("interface: missing")
 	case !n.Address.IsValid() || !n.Address.Addr().Is4():
@@ -74,10 +101,12 @@ func (n Network) Validate() error {
 		return fmt.Errorf("switch: %q; use %s", n.Switch, Switches())
 	case n.Switch == SwitchOVS && n.SwitchBridge == "":
 		return fmt.Errorf("switch_bridge: missing; say which bridge of Open vSwitch has the machines' ports")
-	case n.Switch == SwitchOVS && !strings.HasPrefix(n.SwitchDatabase, "unix:/"):
+	case n.Switch == SwitchOVS && !databaseForm.MatchString(n.SwitchDatabase):
 		return fmt.Errorf("switch_database: %q; use unix:/PATH, as in unix:/run/openvswitch/db.sock", n.SwitchDatabase)
 	case n.Switch != SwitchOVS && n.SwitchBridge+n.SwitchDatabase != "":
 		return fmt.Errorf("switch_bridge, switch_database: only switch ovs has them")
+	case n.validRelays() != nil:
+		return n.validRelays()
 	case n.Mode != ModeOwn:
 		return nil
 	case !n.First.IsValid() || !n.Last.IsValid():

@@ -95,6 +95,11 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	case store.ToPause:
 		return w.toPause(ctx, c)
 	}
+	if c.Reached < c.Generation {
+		if err := w.Commons.GrowHome(ctx, c.ID, homeOf(c.Spec)); err != nil {
+			return retry(err)
+		}
+	}
 	found, outcome, changed := w.resize(ctx, c)
 	if changed {
 		return outcome

@@ -157,7 +157,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 // opened is another controller's use of a database.
 func opened(t *testing.T, url string) *store.Store {
 	t.Helper()
-	db, err := store.Open(t.Context(), url)
+	db, err := store.Open(t.Context(), url, storetest.Keys())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,11 +145,21 @@ func (m machineView) judge(seen Inspected) Outcome {
 			bad = append(bad, fmt.Sprintf("disk %s was not erased: %s", disk.Disk, disk.Error))
 		}
 	}
+	if m.Dirty && m.Network != "" {
+		bad = append(bad, m.unproved(seen)...)
+	}
 	clean := len(bad) == 0
 	for _, check := range seen.Checks {
 		if !check.OK {
 			bad = append(bad, check.Name+": "+check.Text)
 		}
+	}
+	doors, taken := m.bmc(seen)
+	if doors != "" && !taken {
+		bad = append(bad, "bmc: "+doors)
+	}
+	if seen.Unread != "" {
+		seen.Facts.BMC = m.Facts.BMC // which is compared with next time
 	}
 	var o Outcome
 	switch {
@@ -163,8 +174,11 @@ func (m machineView) judge(seen Inspected) Outcome {
 		for _, change := range seen.Facts.Since(m.Facts) {
 			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
 		}
+		if doors != "" && taken {
+			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "BMC, as it is from now on: " + doors})
+		}
 		if m.Dirty {
-			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(), Disks: seen.Erased, Clean: clean}
+			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
 			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
 				return err
 			}
@@ -174,6 +188,75 @@ func (m machineView) judge(seen Inspected) Outcome {
 		}
 		return tx.SaveFacts(ctx, m.ID, m.Inspections, seen.Facts)
 	})
+}
+
+// bmc says how the way in to a machine's BMC has changed since the inspection that passed last, "" if it has not. Whoever was
+// root on the machine may have changed it, and keep a way to its power and console. It stays so until somebody has looked: taken
+// says that an operator has the machine out of service and asked for this inspection, so it is as they leave it.
+func (m machineView) bmc(seen Inspected) (changed string, taken bool) {
+	if len(m.Facts.BMC) == 0 {
+		return "", false // the first look, or it tells nothing
+	}
+	taken = m.Desired == store.ForMaintenance && m.ToInspect && !m.Dirty
+	if seen.Unread != "" {
+		return "its users cannot be read: " + seen.Unread, taken
+	}
+	var changes []string
+	for _, line := range seen.Facts.BMC {
+		if !slices.Contains(m.Facts.BMC, line) {
+			changes = append(changes, "now "+line)
+		}
+	}
+	for _, line := range m.Facts.BMC {
+		if !slices.Contains(seen.Facts.BMC, line) {
+			changes = append(changes, "no more "+line)
+		}
+	}
+	return strings.Join(changes, ", "), taken
+}
+
+// unproved are the disks of a machine that is given back of which nobody shows that they were erased: those that it had at
+// its last inspection and has no more, and those that it says it has and gives no receipt of. Disks on a storage network
+// are not its own.
+func (m machineView) unproved(seen Inspected) (bad []string) {
+	erased := map[string]bool{}
+	for _, e := range seen.Erased {
+		erased[diskKey(e.Serial, e.Disk)] = true
+	}
+	named := map[string]bool{}
+	for _, d := range seen.Facts.Disks {
+		key := diskKey(d.Serial, d.Name)
+		named[key] = true
+		if d.Local() && !erased[key] {
+			bad = append(bad, fmt.Sprintf("disk %s was not erased: the inspection says nothing of it", describe(d)))
+		}
+	}
+	for _, d := range m.Facts.Disks {
+		if key := diskKey(d.Serial, d.Name); d.Local() && !erased[key] && !named[key] {
+			bad = append(bad, fmt.Sprintf("disk %s, which it had at its last inspection, is missing, and may hold data of %s: put it back, or destroy it, then "+
+				"`muster machines remove %s` and enrol the machine again", describe(d), cmp.Or(m.holder, "a tenant"), m.Name))
+		}
+	}
+	return bad
+}
+
+// diskKey tells disks apart: by their serial number, where they have one. The kernel's names change.
+func diskKey(serial, name string) string {
+	if serial != "" {
+		return "serial number " + serial
+	}
+	return "name " + name
+}
+
+func describe(d inventory.Disk) string {
+	words := []string{d.Name}
+	if d.Model != "" {
+		words = append(words, d.Model)
+	}
+	if d.Serial != "" {
+		words = append(words, d.Serial)
+	}
+	return strings.Join(words, " ")
 }
 
 // powerCycle says how the memory of a machine that is given back was cleared: the inspection that erases begins on a

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +28,31 @@ func (b *brittle) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycl
 	return seen, err
 }
 
+// onlyMachine looks at the only machine that there is, waits until it is in a phase, and has it inspected.
+func (s *stage) onlyMachine() (machine func() store.Machine, inPhase func(store.Phase), ask func()) {
+	machine = func() (m store.Machine) {
+		s.view(func(ctx context.Context, tx *store.Tx) error {
+			machines, err := tx.Machines(ctx)
+			m = machines[0]
+			return err
+		})
+		return m
+	}
+	inPhase = func(p store.Phase) {
+		s.Helper()
+		for end := time.Now().Add(20 * time.Second); machine().Phase != p || machine().ToInspect; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				s.Fatalf("the machine is %s (%s), not %s", machine().Phase, machine().Reason, p)
+			}
+		}
+	}
+	ask = func() {
+		id := machine().ID
+		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.AskInspection(ctx, id) })
+	}
+	return machine, inPhase, ask
+}
+
 func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 1)
 	b := &brittle{}
@@ -35,26 +61,7 @@ func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
 	ground.Inspector, ground.Limits.Quarantine = b, time.Hour
 	s.world.Grounds = map[string]lifecycle.Ground{"local": ground}
 	s.run(1)
-	machine := func() (m store.Machine) {
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			machines, err := tx.Machines(ctx)
-			m = machines[0]
-			return err
-		})
-		return m
-	}
-	inPhase := func(p store.Phase) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); machine().Phase != p || machine().ToInspect; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the machine is %s (%s), not %s", machine().Phase, machine().Reason, p)
-			}
-		}
-	}
-	ask := func() {
-		id := machine().ID
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.AskInspection(ctx, id) })
-	}
+	_, inPhase, ask := s.onlyMachine()
 	inPhase(store.Quarantined)
 	ask()
 	inPhase(store.Quarantined)
@@ -63,5 +70,69 @@ func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
 	}
 	b.broken.Store(false)
 	ask()
+	inPhase(store.Available)
+}
+
+// doors is an inspector whose machines have a BMC with these users.
+type doors struct {
+	inspector
+	users  atomic.Pointer[[]string]
+	unread atomic.Bool
+}
+
+func (d *doors) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycle.Inspected, error) {
+	seen, err := d.inspector.Inspect(ctx, i)
+	seen.Facts.BMC = *d.users.Load()
+	if d.unread.Load() {
+		seen.Facts.BMC, seen.Unread = nil, "no answer"
+	}
+	return seen, err
+}
+
+// TestAUserLeftInABMCKeepsTheMachineApart until an operator has looked: neither time nor another inspection makes it clean.
+func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
+	s := newStage(t, t.TempDir()+"/db", 1)
+	d := &doors{}
+	are := func(users ...string) { d.users.Store(&users) }
+	are(`user 2 "ADMIN": operator`)
+	ground := s.world.Grounds["local"]
+	ground.Inspector, ground.Limits.Quarantine = d, time.Hour
+	s.world.Grounds = map[string]lifecycle.Ground{"local": ground}
+	s.run(1)
+	machine, inPhase, ask := s.onlyMachine()
+	inPhase(store.Available)
+	id := machine().ID
+
+	are(`user 2 "ADMIN": operator`, `user 3 "mallory": administrator`)
+	for range 2 { // the second time it is not dirty any more, and no cluster had it in between
+		ask()
+		inPhase(store.Quarantined)
+		if reason := machine().Reason; !strings.Contains(reason, `bmc: now user 3 "mallory": administrator`) {
+			t.Errorf("it is apart because: %s", reason)
+		}
+	}
+	d.unread.Store(true)
+	ask()
+	inPhase(store.Quarantined)
+	if reason := machine().Reason; !strings.Contains(reason, "no answer") {
+		t.Errorf("it is apart because: %s", reason)
+	}
+	d.unread.Store(false)
+	are(`user 2 "ADMIN": operator`) // somebody has removed it
+	ask()
+	inPhase(store.Available)
+	if got := machine().Facts.BMC; len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+
+	are(`user 2 "ADMIN": operator`, `user 4 "oncall": operator`) // the site's own doing
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, id, store.ForMaintenance) })
+	inPhase(store.Maintenance)
+	ask()
+	inPhase(store.Maintenance)
+	if got := machine().Facts.BMC; len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, id, store.ForService) })
 	inPhase(store.Available)
 }

@@ -13,6 +13,8 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/printable"
+	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -241,9 +243,12 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	})
 }
 
+// homeOf is how many bytes a cluster's /home may hold; 0: as the site has it.
+func homeOf(c spec.Cluster) int64 { return int64(spec.MiB(c.Home().Size)) << 20 }
+
 // network is its cluster's.
 func (n nodeView) network() substrate.Network {
-	network := substrate.Network{Segment: n.cluster.Segment}
+	network := substrate.Network{Segment: n.cluster.Segment, Home: homeOf(n.cluster.Spec)}
 	for _, on := range n.networks {
 		network.Uplinks = append(network.Uplinks, substrate.Uplink{Namespace: on.Namespace, Interface: on.Interface})
 	}
@@ -495,10 +500,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 // brief cuts what a driver says, which may be a line of a console, to what fits into a table.
 func brief(detail string) string {
 	const longest = 100
-	if len(detail) > longest {
-		return detail[:longest] + "…"
-	}
-	return detail
+	return printable.Cut(detail, longest)
 }
 
 const drainOver = "the drain limit is over: ends"
@@ -531,8 +533,8 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 	})
 }
 
-// suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the node's end
-// is waited for, its row says for what. Of a guest that is its host's to be told of.
+// suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the
+// node's end is waited for, its row says for what. Of a guest that is its host's to be told of.
 func (n nodeView) suspect(ctx context.Context, tx *store.Tx) error {
 	if n.machine.Host != "" || n.machine.Suspect != "" {
 		return nil

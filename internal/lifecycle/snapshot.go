@@ -56,9 +56,9 @@ func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 	}
 	// Once before, and once behind: what is deleted meanwhile may have been copied in part.
 	err := w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
-	var bytes int64
+	var saved substrate.Saved
 	if err == nil {
-		bytes, err = w.Keep.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
+		saved, err = w.Keep.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
 			return errors.Join(look(ctx, tx), tx.SetSnapshotProgress(ctx, s.ID, copied))
 		}))
 	}
@@ -76,9 +76,12 @@ func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 	case err != nil:
 		return retry(err)
 	}
-	outcome := advance(store.Saved, "snapshot %s: saved, %s", s.Name, size(bytes))
+	outcome := advance(store.Saved, "snapshot %s: saved, %s", s.Name, size(saved.Bytes))
+	if saved.LeftOut != "" {
+		outcome.text += "; not copied: " + saved.LeftOut
+	}
 	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SetSnapshotSize(ctx, s.ID, bytes) })
+	return outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SetSnapshotSize(ctx, s.ID, saved.Bytes) })
 }
 
 // lookAgain is how often a copy tells how far it is, and asks whether it is still wanted.

@@ -39,6 +39,8 @@ type Inspected struct {
 	Facts  inventory.Facts
 	Checks []protocol.Check  // of its health
 	Erased []protocol.Erased // one a disk
+	Unread string            // why the users of its BMC could not be read; "": they could, or there is nobody to ask
+	Key    string            // fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
 }
 
 // Ground is what carries nodes on machines of one substrate.
@@ -50,8 +52,8 @@ type Ground struct {
 	Keeper    Keeper   // makes its machines hypervisors; nil: they are none
 	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
 	Limits    Limits
-	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil: they cannot; and
-	// their limits where their host can only emulate them.
+	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil:
+	// they cannot; and their limits where their host can only emulate them.
 	Away        substrate.Mover
 	AwaySleeper substrate.Sleeper
 	Emulated    Limits
@@ -121,9 +123,9 @@ func GuestLimits(emulated bool) Limits {
 	return l
 }
 
-// Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two
-// steps, and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row is written before
-// anything of it exists.
+// Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,
+// and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row
+// is written before anything of it exists.
 func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := errors.Join(w.sweep(ctx, log), w.sweepSnapshots(ctx, log)); err != nil && ctx.Err() == nil {

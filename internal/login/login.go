@@ -39,8 +39,16 @@ type Provider struct {
 	secret   string
 	http     *http.Client
 
-	mu    sync.Mutex
-	found *oidc.Provider // nil until it has been asked with success
+	mu     sync.Mutex
+	found  *oidc.Provider // nil until it has been asked with success
+	asking *question      // under way; nil: there is none
+}
+
+// question is one that a provider is asked about itself.
+type question struct {
+	answered chan struct{}
+	found    *oidc.Provider
+	err      error
 }
 
 // Open reads the client's secret, if it has one. It does not ask the provider, which may be down when a controller starts.
@@ -66,19 +74,38 @@ func Open(settings inventory.Login) (*Provider, error) {
 	return p, nil
 }
 
-// provider is what the provider says of itself. It is asked again until it has answered once.
+// provider is what the provider says of itself. It is asked again until it has answered once; all who need the answer at the
+// same time wait for the same question, each as long as their own ctx lets them.
 func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.found != nil {
-		return p.found, nil
+	found, q := p.found, p.asking
+	if found == nil && q == nil {
+		q = &question{answered: make(chan struct{})}
+		p.asking = q
+		go p.ask(context.WithoutCancel(ctx), q) // for all: who asked first may go away; patience bounds it
 	}
+	p.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	select {
+	case <-q.answered:
+		return q.found, q.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, context.Cause(ctx))
+	}
+}
+
+// ask asks once.
+func (p *Provider) ask(ctx context.Context, q *question) {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.http), p.settings.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, err)
+		found, q.err = nil, fmt.Errorf("ask %s about itself: %w", p.settings.Issuer, err)
 	}
-	p.found = found
-	return found, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q.found, p.found, p.asking = found, found, nil
+	close(q.answered)
 }
 
 // Site is what a client needs to know to begin.

@@ -1,9 +1,12 @@
 package login_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,5 +172,48 @@ func TestACodeIsExchangedByWhoKnowsTheRest(t *testing.T) {
 				t.Error("a wrong secret:", err)
 			}
 		})
+	}
+}
+
+func TestADeadProviderHoldsNobodyLongerThanTheirOwnPatience(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	held := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	p, err := login.Open(inventory.Login{Issuer: held.URL, ClientID: "muster", For: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make(chan error, 1)
+	go func() { _, err := p.Site(t.Context()); first <- err }()
+	<-asked
+	began, ended := time.Now(), make(chan error, 20)
+	for range cap(ended) {
+		go func() {
+			short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := p.Site(short)
+			ended <- err
+		}()
+	}
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second { // one after the other, behind the first: 10 s and more
+		t.Error("they waited for", took)
+	}
+	if len(asked) > 0 {
+		t.Error("a provider that does not answer is asked", len(asked)+1, "times at once")
+	}
+	held.CloseClientConnections()
+	if err := <-first; err == nil {
+		t.Error("no answer is taken for one")
+	}
+	held.Close()
+	if _, err := p.Site(t.Context()); err == nil {
+		t.Error("no answer is taken for one")
 	}
 }

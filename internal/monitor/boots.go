@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -17,6 +18,7 @@ import (
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
+	"muster/internal/printable"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
@@ -47,7 +49,8 @@ type Boots struct {
 	offers offers
 }
 
-// scriptLimit is how often one boot's script is handed out. A firmware may repeat itself; more is somebody else.
+// scriptLimit is how often one boot's script is handed out, to its machine alone. A firmware may repeat itself; one that goes on
+// doing so waits until the boot is begun anew.
 const scriptLimit = 10
 
 // Boot says what the machine behind a MAC boots now.
@@ -55,6 +58,9 @@ func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) 
 	boot, on, err := b.find(ctx, network, mac)
 	if errors.Is(err, netboot.ErrNothing) && boot.Step == protocol.StepAgent && boot.Detail != store.AskedAgain {
 		return netboot.Boot{}, errors.Join(err, b.asksAgain(ctx, boot))
+	}
+	if err == nil && boot.Scripts >= scriptLimit {
+		err = netboot.ErrWait
 	}
 	if err != nil {
 		return netboot.Boot{}, err
@@ -109,7 +115,7 @@ func (b *Boots) find(ctx context.Context, network string, mac net.HardwareAddr) 
 		return boot, on, netboot.ErrNothing
 	case err != nil:
 		return boot, on, err
-	case known && (boot.Ending || boot.Step == protocol.StepAgent || boot.Scripts >= scriptLimit):
+	case known && (boot.Ending || boot.Step == protocol.StepAgent):
 		// Its agent has come already, or must not come any more: who asks now gets nothing that is of use.
 		return boot, on, netboot.ErrNothing
 	case known:
@@ -133,6 +139,7 @@ func (b *Boots) Plan(ctx context.Context, network string, mac net.HardwareAddr) 
 	if err != nil {
 		return protocol.Plan{}, err
 	}
+	boot.File.Authority = b.Authority.AgentsPEM() // it may have changed since the row was written
 	plan := protocol.Plan{Root: files.Root, Agent: files.Agent, Boot: boot.File, Disk: boot.Disk}
 	if plan.Boot.Attachment != nil {
 		plan.Boot.Attachment.NIC = mac.String()
@@ -156,6 +163,9 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 			if p.Step != protocol.StepScript {
 				return nil
 			}
+			if err := tx.ProveLease(ctx, network, p.MAC, provenFor); err != nil {
+				return err
+			}
 			fresh, err := tx.SeeStranger(ctx, network, p.MAC)
 			if fresh {
 				tx.Log(store.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC, network)})
@@ -169,10 +179,13 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 		if err != nil {
 			return err
 		}
-		if needsProof(p.Step) && !proves(proof, b.Authority.Token(boot.Subject, boot.Number)) {
+		if needsProof(p.Step) && boot.Step == protocol.StepAgent {
+			return nil // its first stage has ended, and what it knew stands in /proc/cmdline
+		}
+		if needsProof(p.Step) && !slices.ContainsFunc(b.Authority.Tokens(boot.Subject, boot.Number), func(token string) bool { return proves(proof, token) }) {
 			return netboot.ErrProof
 		}
-		if err := learn(ctx, tx, network, p); err != nil {
+		if err := learn(ctx, tx, network, machine, p); err != nil {
 			return err
 		}
 		if reached, err = strideTo(ctx, tx, boot, p.Step); err != nil {
@@ -186,13 +199,17 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 	return err
 }
 
-// learn notes the address that another DHCP server gave to a machine: its agent must come from there.
-func learn(ctx context.Context, tx *store.Tx, network string, p protocol.BootProgress) error {
+// learn notes the address that another DHCP server gave to a machine: its agent must come from there. Another machine that is on
+// keeps its own.
+func learn(ctx context.Context, tx *store.Tx, network, machine string, p protocol.BootProgress) error {
 	if p.Step != protocol.StepInit || !p.From.Is4() {
 		return nil
 	}
 	on, err := tx.Network(ctx, network)
 	if err != nil || on.Mode == inventory.ModeOwn {
+		return err
+	}
+	if err := taken(ctx, tx, on, machine, p.From); err != nil {
 		return err
 	}
 	return tx.LearnLease(ctx, network, p.MAC, p.From)
@@ -261,9 +278,7 @@ func inWords(p protocol.BootProgress) string {
 		}
 		return ' '
 	}, p.Detail)
-	if len(detail) > 500 {
-		detail = detail[:500]
-	}
+	detail = printable.Cut(detail, 500)
 	if p.Took > 0 && p.Step != protocol.StepProblem {
 		if detail != "" {
 			detail += ", "
@@ -281,12 +296,13 @@ func inWords(p protocol.BootProgress) string {
 	return words + ": " + detail
 }
 
-// Enrol notes what an unknown machine says of itself.
-func (b *Boots) Enrol(ctx context.Context, network string, e protocol.Enrolment) error {
+// Enrol notes what an unknown machine says of itself, and of nobody else.
+func (b *Boots) Enrol(ctx context.Context, network string, mac net.HardwareAddr, e protocol.Enrolment) error {
 	var facts inventory.Facts
 	if err := json.Unmarshal(e.Facts, &facts); err != nil {
 		return fmt.Errorf("facts of an unknown machine: %w", err)
 	}
+	printable.Bound(&facts, mostFact)
 	return b.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, mac := range e.MACs {
 			owner, err := tx.OwnerOf(ctx, network, mac)
@@ -294,16 +310,20 @@ func (b *Boots) Enrol(ctx context.Context, network string, e protocol.Enrolment)
 				return err
 			}
 		}
-		for _, mac := range e.MACs { // the one that booted was seen doing so
-			if err := tx.DescribeStranger(ctx, mac, e.MACs, facts); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.DescribeStranger(ctx, mac.String(), e.MACs, facts) // the one that booted was seen doing so
 	})
 }
 
-// Release forgets a lease that its machine gave back.
+// Release forgets a lease that its machine gave back. An enrolled one keeps it: ErrKept.
 func (b *Boots) Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error {
-	return b.DB.Update(ctx, func(tx *store.Tx) error { return tx.DropLease(ctx, network, mac.String(), address) })
+	return b.DB.Update(ctx, func(tx *store.Tx) error {
+		owner, err := tx.OwnerOf(ctx, network, mac.String())
+		if err == nil && owner != "" {
+			err = netboot.ErrKept
+		}
+		if err != nil {
+			return err
+		}
+		return tx.DropLease(ctx, network, mac.String(), address)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
@@ -114,8 +116,17 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 			}
 			offers[address] = true
 		}
-		if _, err := y.ask("52:54:00:00:01:77", false, ""); !errors.Is(err, netboot.ErrFull) {
-			t.Errorf("there are three addresses, and a fourth was offered: %v", err)
+		contended, err := y.ask("52:54:00:00:01:77", false, "") // whoever asks for it first has it
+		if err != nil || contended == mine || !offers[contended] {
+			t.Errorf("there are three addresses, and a fourth machine is offered %s, %v", contended, err)
+		}
+		for i := range 2 {
+			if _, err := y.ask(fmt.Sprintf("52:54:00:00:01:%02x", i), true, ""); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := y.ask("52:54:00:00:01:77", true, contended); !errors.Is(err, netboot.ErrFull) {
+			t.Errorf("an address is given a second time: %v", err)
 		}
 	})
 }
@@ -246,7 +257,8 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 	})
 }
 
-// TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began when it began.
+// TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began
+// when it began.
 func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	_, token := y.begin()
@@ -317,17 +329,39 @@ func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := protocol.Enrolment{MACs: []string{strange}, Facts: []byte(`{"cpus": 4}`)}
-	if err := y.Enrol(t.Context(), "boot", e); err != nil {
+	if err := y.Enrol(t.Context(), "boot", mac(strange), e); err != nil {
 		t.Fatal(err)
 	}
 	mine := protocol.Enrolment{MACs: []string{known}, Facts: []byte(`{"cpus": 4}`)}
-	if err := y.Enrol(t.Context(), "boot", mine); err != nil {
+	if err := y.Enrol(t.Context(), "boot", mac(known), mine); err != nil {
 		t.Fatal(err)
 	}
 	y.update(func(ctx context.Context, tx *store.Tx) error {
 		all, err := tx.Strangers(ctx)
 		if len(all) != 1 || all[0].MAC != strange || all[0].Facts.CPUs != 4 || !slices.Equal(all[0].MACs, e.MACs) {
 			t.Errorf("%+v", all)
+		}
+		return err
+	})
+}
+
+// TestWhatMachinesSayIsBounded sends facts of megabytes where words belong.
+func TestWhatMachinesSayIsBounded(t *testing.T) {
+	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
+		t.Fatal(err)
+	}
+	facts, err := json.Marshal(inventory.Facts{CPUs: 4, System: inventory.System{Product: strings.Repeat("ä", 1<<20)}, Disks: []inventory.Disk{{Name: strings.Repeat("x", 1<<20)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Enrol(t.Context(), "boot", mac(strange), protocol.Enrolment{MACs: []string{strange}, Facts: facts}); err != nil {
+		t.Fatal(err)
+	}
+	y.update(func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.Strangers(ctx)
+		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 || !utf8.ValidString(all[0].Facts.System.Product) {
+			t.Errorf("%d bytes of a product's name are kept", len(all[0].Facts.System.Product))
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -38,6 +39,11 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 // configOf composes what one node has to be, from one snapshot.
 func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.Config, self store.Node, err error) {
 	err = m.db.View(ctx, func(tx *store.Tx) error {
+		if m.Refresh != nil {
+			if err := m.Refresh(ctx, tx); err != nil {
+				return err
+			}
+		}
 		if self, err = tx.Node(ctx, who.Node); err != nil {
 			return err
 		}
@@ -65,7 +71,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			sizes[machine.ID] = machine
 		}
 		c = protocol.Config{
-			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, MungeKey: cluster.MungeKey,
+			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),
 			Self:       peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			Plain:      cluster.Spec.Plain(),
@@ -73,12 +79,13 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
-		if c.Plain {
-			c.MungeKey = nil // nobody there needs it
+		if !c.Plain { // nobody needs it there
+			if c.MungeKey, err = tx.Reveal(ctx, cluster.MungeKey); err != nil {
+				return err
+			}
 		}
 		for _, n := range nodes {
-			elsewhere := n.MachineID != "" && sizes[n.MachineID].Substrate != "local"
-			c.ExportHome = c.ExportHome || self.Role == protocol.Head && elsewhere
+			c.ExportHome = c.ExportHome || self.Role == protocol.Head && elsewhere(n, sizes[n.MachineID])
 			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: Slurm is to forget it
 			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
 				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
@@ -86,7 +93,11 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		}
 		c.Test = testOf(self, nodes, c.SharedCPUs)
 		for i, q := range cluster.Spec.Queues {
-			c.Queues = append(c.Queues, protocol.Queue{Name: q.Name, Default: i == 0})
+			queue := protocol.Queue{Name: q.Name, Default: i == 0}
+			if q.VM != nil {
+				queue.CPUs, queue.MemoryMiB = q.VM.CPUs, spec.MiB(q.VM.Memory)
+			}
+			c.Queues = append(c.Queues, queue)
 		}
 		for _, n := range nodes { // those of queues that are no more
 			known := slices.ContainsFunc(c.Queues, func(q protocol.Queue) bool { return q.Name == n.Queue })
@@ -150,9 +161,16 @@ func peer(c store.Cluster, n store.Node, m, host store.Machine, now time.Time) p
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB, GPUs: gpusOf(m, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
-		Ready: n.Phase == store.Ready && !draining,
-		Drain: draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
+		Ready:   n.Phase == store.Ready && !draining,
+		OwnCPUs: elsewhere(n, m),
+		Mounts:  n.Role == protocol.Compute && elsewhere(n, m),
+		Drain:   draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}
+}
+
+// elsewhere says whether a node is not on this host: what is there by itself on this one comes to it over the network.
+func elsewhere(n store.Node, m store.Machine) bool {
+	return n.MachineID != "" && m.Substrate != "local"
 }
 
 // pauseStep is what a head has to do now for its cluster's pause.

@@ -59,7 +59,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		g := store.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
 			Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
-			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", MungeKey: []byte("k"), CreatedBy: "admin"}); err != nil {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/printable"
 	"muster/internal/store"
 )
 
@@ -98,6 +99,7 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 			if left[g.Guest.Node] {
 				continue
 			}
+			g.Guest.File.Authority = m.authority.AgentsPEM()
 			g.Guest.File.Token = m.authority.Token(g.Guest.Node, g.Guest.Boot)
 			what.Guests = append(what.Guests, g.Guest)
 			if err := comes(g.Guest); err != nil {
@@ -145,17 +147,23 @@ func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Ag
 		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	printable.Bound(&report, mostSaid)
 	report.Boot = who.Boot // the certificate knows better
-	reply, err := m.recordHosted(r.Context(), who, report)
+	reply, err := m.recordHosted(r.Context(), who, report, m.authority.LivesBy(r.TLS))
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport) (protocol.ReportReply, error) {
+func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport, lives int64) (protocol.ReportReply, error) {
 	reply := protocol.ReportReply{Every: heartbeat}
 	err := m.db.Update(ctx, func(tx *store.Tx) error {
 		boot, err := hostBoot(ctx, tx, who)
 		if err != nil {
 			return err
+		}
+		if m.authority.Several(identity.Agents) {
+			if err := tx.RaiseTrust(ctx, who.Node, who.Boot, lives); err != nil {
+				return err
+			}
 		}
 		if boot.Detail == store.AskedAgain { // not this machine, which lives
 			if _, err := tx.MarkBoot(ctx, who.Node, who.Boot, protocol.StepAgent, ""); err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type offerAt struct {
 
 type offer struct {
 	mac   string
+	known bool // it is an enrolled machine's
 	until time.Time
 	old   store.Lease // that the MAC had; its MAC is "" if there was none
 }
@@ -39,10 +41,10 @@ const (
 	offerLimit = 10000
 )
 
-// open says that an address is not offered to another MAC.
-func (o *offers) open(at offerAt, mac string, now time.Time) bool {
+// open says that an address is not offered to another MAC. To whoever comes first, an enrolled machine goes before unknown ones.
+func (o *offers) open(at offerAt, mac string, known bool, now time.Time) bool {
 	made, offered := o.at[at]
-	return !offered || made.mac == mac || now.After(made.until)
+	return !offered || made.mac == mac || now.After(made.until) || known && !made.known
 }
 
 func (o *offers) make(at offerAt, made offer) {
@@ -94,24 +96,26 @@ func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) 
 }
 
 func refused(err error) bool {
-	return errors.Is(err, netboot.ErrUnknown) || errors.Is(err, netboot.ErrTaken) || errors.Is(err, netboot.ErrFull)
+	return errors.Is(err, netboot.ErrUnknown) || errors.Is(err, netboot.ErrTaken) || errors.Is(err, netboot.ErrFull) || errors.Is(err, netboot.ErrKept)
 }
 
 // lessor gives addresses within one transaction.
 type lessor struct {
-	tx     *store.Tx
-	offers *offers
-	on     inventory.Network
-	now    time.Time                  // the database's
-	asked  time.Time                  // ours
-	owners map[string]string          // machines by MAC
-	of     map[string]store.Lease     // by MAC; what the batch changes too
-	at     map[netip.Addr]store.Lease // by address, as far as somebody has asked; what the batch changes too
-	put    map[netip.Addr]store.Lease // what is to be written
-	moved  []string                   // MACs whose old lease goes
-	lowest netip.Addr                 // that was never given, once looked up
-	next   netip.Addr                 // where the search for one goes on
-	over   []netip.Addr               // of leases that are over, once looked up
+	tx      *store.Tx
+	offers  *offers
+	on      inventory.Network
+	now     time.Time                  // the database's
+	asked   time.Time                  // ours
+	owners  map[string]string          // machines by MAC
+	of      map[string]store.Lease     // by MAC; what the batch changes too
+	at      map[netip.Addr]store.Lease // by address, as far as somebody has asked; what the batch changes too
+	put     map[netip.Addr]store.Lease // what is to be written
+	moved   []string                   // MACs whose old lease goes
+	lowest  netip.Addr                 // that was never given, once looked up
+	next    netip.Addr                 // where the search for one goes on
+	over    []netip.Addr               // of leases that are over, once looked up
+	passing []store.Lease              // unknown machines' that are not over, those that end first; once looked up
+	looked  bool
 }
 
 // load reads what the answers to a batch hang on. Of machines that take what they were offered, it trusts what was read then.
@@ -190,27 +194,34 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 	if !lease.Known && l.on.Unknown != inventory.UnknownEnrol {
 		return lease, netboot.ErrUnknown
 	}
+	if !lease.Known {
+		lease.Until = l.asked.Add(min(ask.For, unprovenFor))
+	}
 	var err error
-	if lease.Address, err = l.address(ctx, mac, ask.Want); err != nil {
+	if lease.Address, err = l.address(ctx, mac, ask.Want, lease.Known); err != nil {
 		return lease, err
 	}
 	if ask.Commit && ask.Want.IsValid() && ask.Want != lease.Address {
 		return lease, netboot.ErrTaken
 	}
 	if !ask.Commit {
-		l.offers.make(offerAt{l.on.Name, lease.Address}, offer{mac, l.asked.Add(offerLasts), l.of[mac]})
+		l.offers.make(offerAt{l.on.Name, lease.Address}, offer{mac, lease.Known, l.asked.Add(offerLasts), l.of[mac]})
 		return lease, nil
 	}
 	delete(l.offers.at, offerAt{l.on.Name, lease.Address})
 	given := store.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}
 	if !lease.Known {
-		given.Expires = l.now.Add(ask.For)
+		given.Expires = l.now.Add(min(ask.For, unprovenFor))
+		if old, had := l.of[mac]; had && old.Address == given.Address && old.Expires.After(given.Expires) {
+			given.Expires = old.Expires // it was proved
+		}
 	}
 	l.give(given)
 	return lease, nil
 }
 
-// give notes a lease as given. An enrolled machine's own, which is for ever, need not be written again.
+// give notes a lease as given. An enrolled machine's own, which is for ever, need not be written again. Whose place it
+// takes has none.
 func (l *lessor) give(lease store.Lease) {
 	old, had := l.of[lease.MAC]
 	if had && old == lease && lease.Expires.IsZero() {
@@ -219,18 +230,77 @@ func (l *lessor) give(lease store.Lease) {
 	if had && old.Address != lease.Address {
 		l.moved = append(l.moved, lease.MAC)
 	}
+	if other, held := l.at[lease.Address]; held && other.MAC != lease.MAC && other.MAC != "" && other.Expires.After(l.now) {
+		l.moved = append(l.moved, other.MAC)
+		delete(l.of, other.MAC)
+	}
 	l.of[lease.MAC], l.at[lease.Address], l.put[lease.Address] = lease, lease, lease
 }
 
 // address finds a MAC's address: the one it has, the one it wants if that is free, or another.
-func (l *lessor) address(ctx context.Context, mac string, want netip.Addr) (netip.Addr, error) {
+func (l *lessor) address(ctx context.Context, mac string, want netip.Addr, known bool) (netip.Addr, error) {
 	if old, has := l.of[mac]; has && l.inRange(old.Address) {
 		return old.Address, nil
 	}
-	if want.IsValid() && l.inRange(want) && want != l.on.Address.Addr() && l.free(want) && l.open(want, mac) {
+	if want.IsValid() && l.inRange(want) && want != l.on.Address.Addr() && l.free(want) && l.open(want, mac, known) {
 		return want, nil
 	}
-	return l.fresh(ctx, mac)
+	a, err := l.fresh(ctx, mac, known)
+	if errors.Is(err, netboot.ErrFull) {
+		a, err = l.instead(ctx, mac, want, known)
+	}
+	if errors.Is(err, netboot.ErrFull) && !known {
+		l.next = l.lowest
+		if contended, found := l.search(mac, true); found { // whoever asks for it first has it
+			return contended, nil
+		}
+	}
+	return a, err
+}
+
+// Unknown machines have their addresses for a short time, until they show by asking for their script from there that they are
+// machines. Then they have as long as any other.
+const (
+	unprovenFor = 5 * time.Minute
+	provenFor   = 24 * time.Hour
+	// unprovenLeast is how long they have them even where others wait for one: firmware loads iPXE meanwhile.
+	unprovenLeast = time.Minute
+)
+
+func (l *lessor) lookPassing(ctx context.Context) (err error) {
+	if !l.looked {
+		l.passing, err = l.tx.Passing(ctx, l.on.Name)
+		l.looked = err == nil
+	}
+	return err
+}
+
+// instead finds, where no address is free, that of an unknown machine that makes room: of those that have proved nothing
+// for a while, the one that was heard longest ago, or the one whose address is wanted. For an enrolled machine any unknown
+// one does.
+func (l *lessor) instead(ctx context.Context, mac string, want netip.Addr, known bool) (netip.Addr, error) {
+	if err := l.lookPassing(ctx); err != nil {
+		return netip.Addr{}, err
+	}
+	var found store.Lease
+	for _, p := range l.passing {
+		_, changed := l.put[p.Address]
+		if changed || !l.inRange(p.Address) || p.Expires.After(l.now.Add(unprovenFor-unprovenLeast)) && !known || strings.HasPrefix(p.MAC, declined) || !l.open(p.Address, mac, known) {
+			continue
+		}
+		if p.Address == want {
+			found = p
+			break
+		}
+		if found.MAC == "" {
+			found = p
+		}
+	}
+	if found.MAC == "" {
+		return netip.Addr{}, netboot.ErrFull
+	}
+	l.at[found.Address] = found
+	return found.Address, nil
 }
 
 func (l *lessor) inRange(a netip.Addr) bool {
@@ -244,12 +314,12 @@ func (l *lessor) free(a netip.Addr) bool {
 }
 
 // open says that an address is not offered to another MAC.
-func (l *lessor) open(a netip.Addr, mac string) bool {
-	return l.offers.open(offerAt{l.on.Name, a}, mac, l.asked)
+func (l *lessor) open(a netip.Addr, mac string, known bool) bool {
+	return l.offers.open(offerAt{l.on.Name, a}, mac, known, l.asked)
 }
 
 // fresh takes the next address that was never given, and when there is none, one whose lease is over.
-func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
+func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr, error) {
 	if !l.next.IsValid() {
 		highest, err := l.tx.HighestLease(ctx, l.on.Name)
 		if err != nil {
@@ -262,12 +332,12 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 			l.next = l.offers.last[l.on.Name].Next()
 		}
 	}
-	if a, found := l.search(mac); found {
+	if a, found := l.search(mac, known); found {
 		return a, nil
 	}
 	// Of what was passed over because it was offered, some may be open again.
 	l.next = l.lowest
-	if a, found := l.search(mac); found {
+	if a, found := l.search(mac, known); found {
 		return a, nil
 	}
 	if l.over == nil {
@@ -280,7 +350,7 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 	for len(l.over) > 0 {
 		a := l.over[0]
 		l.over = l.over[1:]
-		if l.inRange(a) && l.free(a) && l.open(a, mac) {
+		if l.inRange(a) && l.free(a) && l.open(a, mac, known) {
 			return a, nil
 		}
 	}
@@ -288,9 +358,9 @@ func (l *lessor) fresh(ctx context.Context, mac string) (netip.Addr, error) {
 }
 
 // search goes up from next to an address that was never given and is not offered to another.
-func (l *lessor) search(mac string) (netip.Addr, bool) {
+func (l *lessor) search(mac string, known bool) (netip.Addr, bool) {
 	for ; l.inRange(l.next); l.next = l.next.Next() {
-		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.open(a, mac) {
+		if a := l.next; a != l.on.Address.Addr() && l.free(a) && l.open(a, mac, known) {
 			l.next = a.Next()
 			return a, true
 		}
@@ -298,8 +368,14 @@ func (l *lessor) search(mac string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// declined begins what stands for a MAC in the lease of an address that is set aside.
+const declined = "declined"
+
 // decline keeps an address that somebody else was found to have from being given for a while.
 func (l *lessor) decline(ctx context.Context, mac string, ask netboot.Ask) error {
+	if l.owners[mac] != "" {
+		return netboot.ErrKept
+	}
 	held, leased := l.at[ask.Want]
 	if !leased || held.MAC != mac {
 		return nil // not its to decline

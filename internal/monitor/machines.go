@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/environment/onlink"
+	"muster/internal/inventory"
+	"muster/internal/printable"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -37,6 +41,15 @@ func within(r *http.Request) string {
 	return cluster
 }
 
+// onKey is the context's key for the network of machines that a call came in on.
+type onKey struct{}
+
+// on is that network; "" for a call that came in elsewhere.
+func on(r *http.Request) string {
+	network, _ := r.Context().Value(onKey{}).(string)
+	return network
+}
+
 // fromNode checks that a call for a node comes from its machine: a guest's over its cluster's network, from its own
 // address there.
 func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) error {
@@ -50,29 +63,40 @@ func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) 
 	return nil
 }
 
-// from checks that a call for a machine comes from that machine.
+// from checks that a call for a machine comes from that machine, over its own network: from its address there, and by
+// frames of its own.
 func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) error {
 	m, err := tx.Machine(ctx, machine)
 	if err != nil {
 		return err
 	}
 	at, remote := place(r)
-	if remote != (m.Network != "") || within(r) != "" {
+	if remote != (m.Network != "") || within(r) != "" || remote && on(r) != m.Network {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}
 	if !remote {
 		return nil
 	}
-	lease, err := tx.LeaseAt(ctx, m.Network, at)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	network, err := tx.Network(ctx, m.Network)
+	if err != nil {
 		return err
 	}
-	for _, mac := range m.MACs {
-		if err == nil && lease.MAC == mac {
-			return nil
-		}
+	lease, err := leaseAt(ctx, tx, network, at)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, at)
+	if !slices.Contains(m.MACs, lease.MAC) {
+		return fmt.Errorf("%w: it came from %s, which is not the machine's address", errRefused, at)
+	}
+	who := onlink.CallerIn(r.Context())
+	hold, err := admitMachine(ctx, tx, network, m, who)
+	if errors.Is(err, onlink.ErrStranger) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if err == nil && hold != nil {
+		err = who.Hold(hold) // its certificates are for it alone
+	}
+	return err
 }
 
 // admitInspection lets the agent of a machine's own boot in, for an inspection or as a hypervisor: once by the boot's token,
@@ -82,7 +106,10 @@ func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identit
 		return err
 	}
 	if renewal {
-		_, err := ownBoot(ctx, tx, who)
+		boot, err := ownBoot(ctx, tx, who)
+		if err == nil && boot.JoinedKey != fingerprint {
+			err = fmt.Errorf("%w: its certificate is for one key, and this is another", errRefused)
+		}
 		return err
 	}
 	used, err := tx.UseInspectionToken(ctx, who.Node, who.Boot, fingerprint)
@@ -103,14 +130,34 @@ func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identit
 	m.answer(w, r, what, err)
 }
 
-// ownBoot is the boot of a machine for its own sake, if it is the one that its agent is of and goes on.
+// ownBoot is the boot of a machine for its own sake, if it is the one that its agent is of and goes on, and if the agent
+// has the key that joined it.
 func ownBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot, error) {
 	boot, err := tx.BootOf(ctx, who.Node)
-	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending) {
+	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending || boot.JoinedKey == "" || boot.JoinedKey != who.Key) {
 		err = errRefused
 	}
 	return boot, err
 }
+
+// boundFindings cuts the texts that a machine says, those of its facts too.
+func boundFindings(f *protocol.Findings) error {
+	printable.Bound(f, mostSaid)
+	if len(f.Facts) == 0 {
+		return nil
+	}
+	var facts inventory.Facts
+	err := json.Unmarshal(f.Facts, &facts)
+	if err != nil {
+		return fmt.Errorf("facts: %w", err)
+	}
+	printable.Bound(&facts, mostFact)
+	f.Facts, err = json.Marshal(facts)
+	return err
+}
+
+// mostFact is how many bytes of a text among a machine's facts are kept.
+const mostFact = 256
 
 // findings writes down what an inspection says.
 func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.Agent) {
@@ -119,8 +166,12 @@ func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.
 		http.Error(w, "unreadable findings: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	if err := boundFindings(&findings); err != nil {
+		http.Error(w, "unreadable findings: "+err.Error(), http.StatusBadRequest)
+		return
+	}
 	err := m.db.Update(r.Context(), func(tx *store.Tx) error {
-		saved, err := tx.SaveFindings(r.Context(), who.Node, who.Boot, findings)
+		saved, err := tx.SaveFindings(r.Context(), who.Node, who.Boot, who.Key, findings)
 		if err == nil && !saved {
 			err = errRefused
 		}

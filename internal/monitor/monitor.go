@@ -10,11 +10,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/limit"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
@@ -26,6 +29,9 @@ const (
 	bodyLimit = 4 << 20 // bytes; a head's report of 10,000 nodes is 1 MiB
 )
 
+// eachCalls is how many calls of one agent may be under way: more than it makes, and than are left of one that started anew.
+const eachCalls = 16
+
 const joinPath = "/agent/v1/join"
 
 // Monitor serves agents.
@@ -35,15 +41,21 @@ type Monitor struct {
 	owner     string // of this controller among its replicas
 	log       *slog.Logger
 	board     *board
+	calls     limit.Share // of agents
+	lines     limit.Lines // that strangers cause
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot
+	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.
+	Refresh func(context.Context, *store.Tx) error
 }
 
 // New makes a Monitor of the controller that owner names; Run must run for its long polls to hear of news, and Listen for its
 // nodes to be believed silent.
 func New(db *store.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
-	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db)}
+	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
+		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents", Hint: "an agent makes four at a time"},
+		lines: limit.LinesOfStrangers()}
 }
 
 // Run watches for news until ctx ends.
@@ -71,23 +83,33 @@ func (m *Monitor) HandlerWithin(cluster string) http.Handler {
 	})
 }
 
+// HandlerOn answers the agents of one network's machines. It must be served like Handler, by a server whose connections say
+// who is at their other end (onlink.WithCaller): certificates go to the machines themselves.
+func (m *Monitor) HandlerOn(network string) http.Handler {
+	all := m.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), onKey{}, network)))
+	})
+}
+
 // errRefused is for an agent that must end: it belongs to a boot that nobody wants any more.
 var errRefused = errors.New("this boot of the node is not wanted")
 
 // join exchanges the boot's one-time token, or on renewal the old certificate, for certificates.
 func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
-	var request protocol.JoinRequest
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&request); err != nil {
-		http.Error(w, "unreadable request: "+err.Error(), http.StatusBadRequest)
+	request, ok := readJoin(w, r)
+	if !ok {
 		return
 	}
 	who := identity.Agent{Node: request.Node, Boot: request.Boot}
 	renewal := false
-	if old, err := caller(r); err == nil {
-		renewal = old == who
+	if old, err := m.caller(r); err == nil {
+		if renewal = old.Node == who.Node && old.Boot == who.Boot; renewal {
+			who.Key = old.Key
+		}
 	}
 	if !renewal && !m.authority.CheckToken(request.Node, request.Boot, request.Token) {
-		m.log.Warn("refused an agent", "node", request.Node, "boot", request.Boot, "why", "wrong token")
+		m.refused(r, request.Node, request.Boot, "wrong token")
 		http.Error(w, errRefused.Error(), http.StatusForbidden)
 		return
 	}
@@ -97,7 +119,14 @@ func (m *Monitor) join(w http.ResponseWriter, r *http.Request) {
 
 func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who identity.Agent, renewal bool) (protocol.JoinReply, error) {
 	ctx, now := r.Context(), time.Now()
-	reply := protocol.JoinReply{NotAfter: now.Add(identity.CertificateLife).UTC()}
+	a := m.authority
+	reply := protocol.JoinReply{
+		NotAfter: now.Add(identity.CertificateLife).UTC(), Authority: a.AgentsPEM(), Token: a.Token(who.Node, who.Boot), Stamp: a.Stamp(),
+	}
+	lives := store.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts)}
+	if request.Takes {
+		lives.Agents, lives.Tokens = min(a.Signing(identity.Agents), a.Shown(r.TLS)), a.Signing(identity.BootTokens)
+	}
 	var fingerprint string
 	var reached stride
 	var err error
@@ -105,6 +134,9 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		return reply, err
 	}
 	err = m.db.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.SaveTrust(ctx, lives); err != nil {
+			return err
+		}
 		node, err := tx.Node(ctx, who.Node)
 		if errors.Is(err, store.ErrNotFound) {
 			return m.admitInspection(ctx, tx, who, fingerprint, renewal, r)
@@ -131,7 +163,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 		reached.tell(m.Telemetry)
 	}
 	if errors.Is(err, errRefused) {
-		m.log.Warn("refused an agent", "node", who.Node, "boot", who.Boot, "why", err)
+		m.refused(r, who.Node, who.Boot, err.Error())
 	}
 	return reply, err
 }
@@ -174,9 +206,9 @@ func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Age
 	return boot, err
 }
 
-// caller is the agent that the client certificate names.
-func caller(r *http.Request) (identity.Agent, error) {
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+// caller is the agent that the client certificate names. A connection may be older than the authority's last change.
+func (m *Monitor) caller(r *http.Request) (identity.Agent, error) {
+	if m.authority.LivesBy(r.TLS) == 0 {
 		return identity.Agent{}, errors.New("a client certificate is needed")
 	}
 	return identity.AgentOf(r.TLS.VerifiedChains[0][0])
@@ -185,11 +217,19 @@ func caller(r *http.Request) (identity.Agent, error) {
 // known lets only agents with a certificate through.
 func (m *Monitor) known(f func(http.ResponseWriter, *http.Request, identity.Agent)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := caller(r)
+		who, err := m.caller(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
+		limit.Known(r.Context())
+		leave, over := m.calls.Enter(who.Node, false)
+		if over != nil {
+			w.Header().Set("Retry-After", strconv.Itoa(int(over.After.Seconds())))
+			http.Error(w, over.Error(), http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
 		f(w, r, who)
 	}
 }

@@ -9,9 +9,13 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
+	"muster/internal/printable"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
+
+// mostSaid is how many bytes of any text in what agents say are kept.
+const mostSaid = 1 << 10
 
 // report writes down what a node says of itself and, from a head, of Slurm.
 func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Agent) {
@@ -20,12 +24,13 @@ func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Ag
 		http.Error(w, "unreadable report: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	printable.Bound(&report, mostSaid)
 	report.Boot = who.Boot // the certificate knows better
-	reply, err := m.record(r.Context(), who, report)
+	reply, err := m.record(r.Context(), who, report, m.authority.LivesBy(r.TLS))
 	m.answer(w, r, reply, err)
 }
 
-func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report) (protocol.ReportReply, error) {
+func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report, lives int64) (protocol.ReportReply, error) {
 	reply := protocol.ReportReply{Every: heartbeat}
 	err := m.db.Update(ctx, func(tx *store.Tx) error {
 		node, err := tx.Node(ctx, who.Node)
@@ -47,6 +52,11 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			return err
 		}
 		reply.Revision = cluster.Revision + node.News
+		if m.authority.Several(identity.Agents) {
+			if err := tx.RaiseTrust(ctx, who.Node, who.Boot, lives); err != nil {
+				return err
+			}
+		}
 		if err := tx.SaveReport(ctx, node.ID, report); err != nil {
 			return err
 		}

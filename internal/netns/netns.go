@@ -22,16 +22,22 @@ func Do(path string, do func() error) error {
 		return do()
 	}
 	return onOwnThread(func() error {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		// What is no namespace is looked at and never opened: to open a device or a pipe does something.
+		found, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("network namespace %s: %w", path, err)
+		}
+		defer unix.Close(found)
+		// A crash between making the file and mounting the namespace on it leaves a plain file.
+		var system unix.Statfs_t
+		if err := unix.Fstatfs(found, &system); err != nil || system.Type != unix.NSFS_MAGIC {
+			return errors.Join(err, fmt.Errorf("network namespace %s: %w", path, os.ErrNotExist))
+		}
+		fd, err := unix.Open(fmt.Sprintf("/proc/thread-self/fd/%d", found), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("network namespace %s: %w", path, err)
 		}
 		defer unix.Close(fd)
-		// A crash between making the file and mounting the namespace on it leaves a plain file.
-		var system unix.Statfs_t
-		if err := unix.Fstatfs(fd, &system); err != nil || system.Type != unix.NSFS_MAGIC {
-			return errors.Join(err, fmt.Errorf("network namespace %s: %w", path, os.ErrNotExist))
-		}
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter network namespace %s: %w", path, err)
 		}

@@ -29,8 +29,9 @@ type Cluster struct {
 	HeadAddress string // its IPv4 address
 	StateDir    string // where slurmctld keeps jobs and nodes over a restart
 	SpoolDir    string // where slurmd keeps the scripts of running jobs, on each node
-	Addresses   string // a file with Addresses on nodes, and with nothing on the head
+	Local       string // the file that RenderLocal is for, on each node and on the head
 	Queues      []protocol.Queue
+	Memory      map[string]int // MemoryShares; a queue that is not in it has leastShare
 }
 
 // settings are the lines that are the same in every cluster.
@@ -53,8 +54,6 @@ MailProg=/bin/true
 MaxNodeCount=4096
 # slurmctld speaks to each node itself: a forwarding tree would pass through nodes that may be about to leave.
 TreeWidth=65533
-# What a node says of itself counts, although it sees the hardware of the machine it shares.
-SlurmdParameters=config_overrides
 # A node that comes back, under its own name, works again by itself.
 ReturnToService=2
 # Muster's heartbeat finds a dead node in seconds and removes it; this is only for when Muster itself is away. A busy
@@ -68,17 +67,16 @@ MinJobAge=300
 
 # Needs no control groups of its own, which nodes in namespaces cannot make.
 ProctrackType=proctrack/linuxproc
-# No binding of tasks: nodes on one machine see the same CPU numbers, and all would use CPU 0 first.
-TaskPlugin=task/none
 # Debian's Open MPI has PMIx and nothing else.
 MpiDefault=pmix
 # A rank that dies takes its step with it: the others would wait for it for ever.
 KillOnBadExit=1
 # What a job may pin in memory is its node's own limit, not that of the head that it was submitted on: InfiniBand needs it.
 PropagateResourceLimitsExcept=MEMLOCK
-# Cores are given out, memory is not counted.
+# Cores and memory are given out. Who asks for no memory gets the share of the CPUs, in MiB for each.
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=%d
 # What a node may have besides, whether any has one now or not: slurmctld reads this when it starts.
 GresTypes=gpu
 # Jobs of a lost node start again elsewhere.
@@ -95,34 +93,28 @@ func Render(c Cluster) string {
 	fmt.Fprintf(&b, "SlurmctldHost=%s(%s)\n", c.Head, c.HeadAddress)
 	fmt.Fprintf(&b, "StateSaveLocation=%s\n", c.StateDir)
 	fmt.Fprintf(&b, "SlurmdSpoolDir=%s\n", c.SpoolDir)
-	b.WriteString(settings)
+	fmt.Fprintf(&b, settings, leastShare)
 	b.WriteString("\n# A queue is a partition of all nodes that name it as their feature, now or later.\n")
 	for _, q := range c.Queues {
 		fmt.Fprintf(&b, "NodeSet=%s Feature=%s\n", nodeSet(q.Name), q.Name)
-		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=%s\n", q.Name, nodeSet(q.Name), yesNo(q.Default), upOrDrain(q.Closed))
+		fmt.Fprintf(&b, "PartitionName=%s Nodes=%s Default=%s MaxTime=INFINITE State=%s%s\n",
+			q.Name, nodeSet(q.Name), yesNo(q.Default), upOrDrain(q.Closed), shareOf(c.Memory[q.Name]))
 	}
-	fmt.Fprintf(&b, "\n# Where the nodes are, for programs that run on nodes: slurmctld, where this is empty, knows itself.\nInclude %s\n", c.Addresses)
+	fmt.Fprintf(&b, "\n# What is not the same everywhere: each node has a file of its own.\nInclude %s\n", c.Local)
 	return b.String()
 }
 
-// Addresses is where compute nodes are, for the programs of jobs. slurmctld tells a job of its dynamic nodes' addresses when it
-// starts, and no more once slurmctld itself was started anew (22.05): the job's next srun would find none of its nodes. State
-// FUTURE keeps the lines from meaning nodes of their own.
-func Addresses(peers []protocol.Peer) string {
-	var b strings.Builder
-	b.WriteString("# Written by muster; changes are overwritten.\n")
-	for _, p := range peers {
-		if p.Role == protocol.Compute {
-			fmt.Fprintf(&b, "NodeName=%s NodeAddr=%s State=FUTURE\n", p.Name, p.Address)
-		}
-	}
-	return b.String()
-}
+// CPUSets is where the hierarchy of CPU sets is on nodes whose kernel has it (cgroup v1), by which Slurm confines jobs.
+const (
+	cgroups = "/run/muster/cgroup"
+	CPUSets = cgroups + "/cpuset"
+)
 
-// RenderCgroup returns cgroup.conf. Naming the plugin keeps slurmd from looking for a mounted hierarchy, without which
-// it refuses to start although nothing of ours uses one.
+// RenderCgroup returns cgroup.conf, which is the same for all nodes of a cluster: those that confine no job do not read on.
+// Naming the plugin keeps their slurmd from looking for a mounted hierarchy, without which it refuses to start.
 func RenderCgroup() string {
-	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
+	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\nCgroupAutomount=no\n" +
+		"CgroupMountpoint=" + cgroups + "\nConstrainCores=yes\n"
 }
 
 // NodeConf is slurmd's --conf of a dynamic node. Zero CPUs or memory are left to slurmd to find out.
@@ -131,8 +123,8 @@ func NodeConf(p protocol.Peer, gpus []GPU) string {
 	if p.CPUs > 0 {
 		words = append(words, fmt.Sprintf("CPUs=%d", p.CPUs))
 	}
-	if p.MemoryMiB > 0 {
-		words = append(words, fmt.Sprintf("RealMemory=%d", p.MemoryMiB))
+	if memory := jobMemory(p); memory > 0 {
+		words = append(words, fmt.Sprintf("RealMemory=%d", memory))
 	}
 	if len(gpus) > 0 {
 		words = append(words, "Gres="+nodeGPUs(gpus))

@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 	got := Render(Cluster{
-		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd", Addresses: "/run/muster/addresses.conf",
-		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}},
+		Name: "cfd", Head: "cfd", HeadAddress: "10.77.0.1", StateDir: "/home/.muster/slurmctld", SpoolDir: "/var/spool/slurmd", Local: "/run/muster/addresses.conf",
+		Queues: []protocol.Queue{{Name: "cpu", Default: true}, {Name: "gpu"}}, Memory: map[string]int{"cpu": 1920},
 	})
 	golden := filepath.Join("testdata", "slurm.conf")
 	if *update {
@@ -38,13 +38,6 @@ func TestSlurmConfIsTheGoldenOne(t *testing.T) {
 	}
 }
 
-func TestAddressesAreThoseOfComputeNodes(t *testing.T) {
-	peers := []protocol.Peer{{Name: "head", Address: "10.77.0.2", Role: protocol.Head}, {Name: "n1", Address: "10.77.0.3", Role: protocol.Compute}}
-	if got := Addresses(peers); !strings.HasSuffix(got, ".\nNodeName=n1 NodeAddr=10.77.0.3 State=FUTURE\n") {
-		t.Error(got)
-	}
-}
-
 func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 	for _, c := range []struct {
 		peer protocol.Peer
@@ -53,6 +46,7 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 	}{
 		{protocol.Peer{CPUs: 2, MemoryMiB: 4000, Queue: "cpu"}, nil, "CPUs=2 RealMemory=4000 Feature=cpu"},
 		{protocol.Peer{Queue: "cpu"}, []GPU{{Model: "NVIDIA A40"}, {}, {Model: "NVIDIA A40"}}, "Gres=gpu:a40:2,gpu:1 Feature=cpu"},
+		{protocol.Peer{MemoryMiB: 16384, OwnCPUs: true, Queue: "cpu"}, nil, "RealMemory=15360 Feature=cpu"},
 		{protocol.Peer{Queue: "cpu"}, nil, "Feature=cpu"},
 		{protocol.Peer{}, nil, ""},
 	} {

@@ -17,11 +17,12 @@ type Defaults struct {
 	Shapes    map[string]VM
 	HeadClass string
 	LeaseFor  string // "" for leases without an end
+	HomeSize  string // "" for none
 }
 
-// Resolve fills in all that the file leaves out and spells out its short forms: what `muster expand` prints, and what is kept of a
-// cluster. To resolve the result again changes nothing. The Cluster may also come from a program: an error is Diagnostics, without
-// places until Document.Locate adds them.
+// Resolve fills in all that the file leaves out and spells out its short forms: what `muster expand` prints, and what is
+// kept of a cluster. To resolve the result again changes nothing. The Cluster may also come from a program: an error is
+// Diagnostics, without places until Document.Locate adds them.
 func Resolve(c Cluster, d Defaults) (Cluster, error) {
 	var missing Diagnostics
 	pick := func(path, written, standard string) string {
@@ -84,8 +85,13 @@ func Resolve(c Cluster, d Defaults) (Cluster, error) {
 		lease = *c.Lease
 	}
 	c.Lease = &Lease{Start: or(lease.Start, Now), For: or(lease.For, d.LeaseFor), OnEnd: or(lease.OnEnd, OnEndPause)}
-	if len(c.Storage) == 0 {
+	if c.Storage = slices.Clone(c.Storage); len(c.Storage) == 0 {
 		c.Storage = []Storage{{Mount: homeMount}}
+	}
+	for i := range c.Storage {
+		if c.Storage[i].Mount == homeMount {
+			c.Storage[i].Size = or(c.Storage[i].Size, d.HomeSize)
+		}
 	}
 	if c.Access != nil {
 		access := *c.Access

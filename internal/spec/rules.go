@@ -9,14 +9,14 @@ type rule struct {
 	check  func(*reader, Cluster)
 }
 
-// rules run on whatever could be read; a value that is wrong by itself is absent from the Cluster but has a place, so that nothing
-// is called missing that was only mistaken.
+// rules run on whatever could be read; a value that is wrong by itself is absent from the Cluster but has a place, so that
+// nothing is called missing that was only mistaken.
 var rules = []rule{
 	{at: "", check: nodesOrQueues, schema: map[string]any{"oneOf": []any{needs("nodes"), needs("queues")}}},
 	{at: "queues[]", check: queueSizes, schema: map[string]any{"oneOf": []any{
 		without(needs("nodes"), "min", "max"), without(needs("max"), "nodes"),
 	}}},
-	{check: namedOnce},
+	{check: namedOnce}, {check: homeIsLarge},
 	{check: oneSite},
 	{check: plainIsFixed},
 	{check: wholeOrPart},
@@ -71,6 +71,16 @@ func queueSizes(r *reader, c Cluster) {
 			// reported where it was read
 		case q.Min != nil && *q.Min > *q.Max:
 			r.report(CodeBadValue, path+".min", r.places[path+".min"], fmt.Sprintf("must be at most max, which is %d, not %d", *q.Max, *q.Min), "")
+		}
+	}
+}
+
+// homeIsLarge refuses a /home that no file system could be made of.
+func homeIsLarge(r *reader, c Cluster) {
+	for i, s := range c.Storage {
+		if mib := MiB(s.Size); s.Size != "" && mib > 0 && mib < LeastHome {
+			path := fmt.Sprintf("storage[%d].size", i)
+			r.report(CodeBadValue, path, r.places[path], fmt.Sprintf("must be at least %dMiB, not %s", LeastHome, s.Size), "")
 		}
 	}
 }

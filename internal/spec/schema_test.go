@@ -59,6 +59,7 @@ func TestTheSchemaRefusesWhatItCanExpress(t *testing.T) {
 		"queue-min-above-max.yaml":      "compares two fields",
 		"plain-elastic.yaml":            "compares two fields",
 		"storage-parent-directory.yaml": "needs more than a pattern",
+		"storage-too-small.yaml":        "compares an amount with its unit",
 		"nodes-octal.yaml":              "is a number once YAML has read it",
 	}
 	s, checked := compiled(t), 0

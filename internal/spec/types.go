@@ -94,6 +94,19 @@ type Storage struct {
 	Source string `json:"source,omitempty"`
 }
 
+// LeastHome is the smallest size of /home, in MiB.
+const LeastHome = 300
+
+// Home is the entry of /home; empty where the file says nothing of it.
+func (c Cluster) Home() Storage {
+	for _, s := range c.Storage {
+		if s.Mount == homeMount {
+			return s
+		}
+	}
+	return Storage{}
+}
+
 // Software is what runs on the nodes.
 type Software struct {
 	Scheduler string   `json:"scheduler,omitempty"`

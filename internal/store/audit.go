@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -31,8 +33,25 @@ type Entry struct {
 	Request string // X-Request-Id
 }
 
-// Audit writes an entry; its time is given.
+// objectForm is what the names of the site's things look like: names, IDs, PROJECT/NAME, NAME@DIGEST, fingerprints.
+var objectForm = regexp.MustCompile(`^[A-Za-z0-9(][A-Za-z0-9._:/+=,@() -]{0,159}$`)
+
+// object is what a request was about, as it was named, where that looks like a name. What does not was made up by whoever
+// asked, and is quoted and cut.
+func object(named string) string {
+	if named == "" || objectForm.MatchString(named) {
+		return named
+	}
+	const most = 80
+	if quoted := strconv.QuoteToASCII(named[:min(len(named), most)]); len(named) > most || len(quoted) > most {
+		return quoted[:min(len(quoted)-1, most)] + "…"
+	}
+	return strconv.QuoteToASCII(named)
+}
+
+// Audit writes an entry; its time is given. What it was done to is quoted unless it looks like a name.
 func (tx *Tx) Audit(ctx context.Context, e Entry) error {
+	e.Object = object(e.Object)
 	_, err := tx.exec(ctx, `INSERT INTO audit (id, at, person, token, door, action, project, object, outcome, remote, request)
 		VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		e.ID, e.Person, e.Token, string(e.Door), e.Action, e.Project, e.Object, e.Outcome, e.Remote, e.Request)

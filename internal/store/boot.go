@@ -107,7 +107,8 @@ func flag(b bool) int {
 	return 0
 }
 
-// MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the subject is at another boot.
+// MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the
+// subject is at another boot.
 func (tx *Tx) MarkBoot(ctx context.Context, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
 	n, err := tx.exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
 			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
@@ -138,13 +139,15 @@ func (tx *Tx) UseInspectionToken(ctx context.Context, machine string, number int
 	return n == 1, nil
 }
 
-// SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot.
-func (tx *Tx) SaveFindings(ctx context.Context, machine string, number int64, f protocol.Findings) (bool, error) {
+// SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot, or if
+// that was joined with another key.
+func (tx *Tx) SaveFindings(ctx context.Context, machine string, number int64, key string, f protocol.Findings) (bool, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending = 0`, machine, number, string(text))
+	n, err := tx.exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending = 0 AND joined_key = $4 AND joined_key <> ''`,
+		machine, number, string(text), key)
 	if err != nil {
 		return false, fmt.Errorf("save the findings of %s: %w", machine, err)
 	}

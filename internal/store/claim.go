@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"muster/internal/printable"
 )
 
 // Kind names an entity with a lifecycle; it is also its table.
@@ -137,7 +139,7 @@ func (tx *Tx) Settle(ctx context.Context, c Claim, s Settlement) error {
 			wake_at = CASE WHEN wakes = $4 THEN now_ms() + $5 ELSE now_ms() END,
 			owner = '', lease_until = 0
 		WHERE id = $6 AND owner = $7 AND fence = $8`,
-		string(s.Phase), s.Reason, s.Failures, c.wakes, after, c.ID, c.Owner, c.Fence)
+		string(s.Phase), printable.Cut(s.Reason, mostText), s.Failures, c.wakes, after, c.ID, c.Owner, c.Fence)
 	if err == nil && n == 0 {
 		err = ErrFenced
 	}

@@ -25,7 +25,7 @@ type Cluster struct {
 	Reached    int64 // the newest generation that was wholly ready
 	Revision   int64 // of what its agents are told
 	DrainFor   time.Duration
-	MungeKey   []byte // secret
+	MungeKey   Secret
 	Receipt    *Receipt
 	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
@@ -88,9 +88,7 @@ func scanCluster(r scanner) (Cluster, error) {
 	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
 		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
 	}
-	if err := json.Unmarshal([]byte(key), &c.MungeKey); err != nil {
-		return c, fmt.Errorf("key of cluster %s: %w", c.ID, err)
-	}
+	c.MungeKey = sealed(clusterMunge(), c.ID, key)
 	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
 		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
 	}
@@ -135,7 +133,7 @@ func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	key, err := json.Marshal(c.MungeKey)
+	key, err := tx.seal(ctx, clusterMunge(), c.ID, c.MungeKey)
 	if err != nil {
 		return err
 	}
@@ -145,7 +143,7 @@ func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	}
 	_, err = tx.exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at, created_by, phase, phase_at, wake_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
-		c.ID, c.Project, c.Name, string(document), c.Image, string(Present), string(key), segment, c.CreatedBy, string(Pending))
+		c.ID, c.Project, c.Name, string(document), c.Image, string(Present), key, segment, c.CreatedBy, string(Pending))
 	if taken(err) && !lostRace(err) {
 		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, ErrExists)
 	}

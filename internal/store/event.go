@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/printable"
 	"muster/internal/telemetry"
 )
 
@@ -27,7 +28,14 @@ type Event struct {
 }
 
 // Log appends an event; its number and, unless it has one, its time are given at the transaction's end.
-func (tx *Tx) Log(e Event) { tx.events = append(tx.events, e) }
+func (tx *Tx) Log(e Event) {
+	e.Text = printable.Cut(e.Text, mostText)
+	tx.events = append(tx.events, e)
+}
+
+// mostText is how many bytes of a reason or of an event's text are kept: what a program or a machine says may be of any
+// length, and people read it in tables.
+const mostText = 2 << 10
 
 // LogPhase appends the event of a new phase, at the instant that stands in the row: so the log, the row and the meter
 // tell the same time.

@@ -9,13 +9,17 @@ import (
 // GatewayKey is a host key of the SSH gateways.
 type GatewayKey struct {
 	Line    string // the public key, authorized_keys format
-	Private string // PEM; secret
+	Private Secret // PEM
 	From    time.Time
 }
 
 // AddGatewayKey stores a key that is in use after a while.
 func (tx *Tx) AddGatewayKey(ctx context.Context, k GatewayKey, after time.Duration) error {
-	_, err := tx.exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, k.Private, after.Milliseconds())
+	box, err := tx.seal(ctx, gatewayPrivate(), k.Line, k.Private)
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(ctx, `INSERT INTO gateway_key (line, private, from_at) VALUES ($1, $2, now_ms() + $3)`, k.Line, box, after.Milliseconds())
 	if err != nil {
 		return fmt.Errorf("add a gateway's key: %w", err)
 	}
@@ -26,8 +30,9 @@ func (tx *Tx) AddGatewayKey(ctx context.Context, k GatewayKey, after time.Durati
 func (tx *Tx) GatewayKeys(ctx context.Context) ([]GatewayKey, error) {
 	scan := func(r scanner) (k GatewayKey, err error) {
 		var from int64
-		err = r.Scan(&k.Line, &k.Private, &from)
-		k.From = instant(from)
+		var box string
+		err = r.Scan(&k.Line, &box, &from)
+		k.From, k.Private = instant(from), sealed(gatewayPrivate(), k.Line, box)
 		return k, err
 	}
 	keys, err := list(ctx, tx, scan, `SELECT line, private, from_at FROM gateway_key

@@ -12,6 +12,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/placement"
+	"muster/internal/printable"
 )
 
 // Machine is one row of the inventory with its life.
@@ -45,6 +46,8 @@ type Release struct {
 	Power string            `json:"power" doc:"how the memory was cleared"`
 	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
 	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
+	Boot  int64             `json:"boot,omitempty" doc:"number of the machine's boot that proved it"`
+	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine got with that boot, and that delivered this"`
 }
 
 // Free says that the machine can be given away whole now.
@@ -231,7 +234,7 @@ func (tx *Tx) AskInspection(ctx context.Context, id string) error {
 
 // SuspectMachine notes why a machine is to be set apart as soon as nobody has it, and wakes it.
 func (tx *Tx) SuspectMachine(ctx context.Context, id, reason string) error {
-	if _, err := tx.exec(ctx, `UPDATE machine SET suspect = $1, `+woken+` WHERE id = $2`, reason, id); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET suspect = $1, `+woken+` WHERE id = $2`, printable.Cut(reason, mostText), id); err != nil {
 		return fmt.Errorf("suspect machine %s: %w", id, err)
 	}
 	return nil

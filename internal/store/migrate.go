@@ -63,6 +63,13 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
+	at, err := provider.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the database's version: %w", err)
+	}
+	if at > int64(len(steps)) {
+		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): use that version; nothing was changed", at, len(steps))
+	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}

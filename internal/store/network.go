@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 )
 
@@ -82,7 +83,8 @@ func (tx *Tx) PresencesOf(ctx context.Context, cluster string) ([]Presence, erro
 	return all, nil
 }
 
-// RemoveNetwork forgets a network, its leases, and the strangers seen on it. ErrNotFound if there is none; it must have no machines.
+// RemoveNetwork forgets a network, its leases, and the strangers seen on it. ErrNotFound if there is none; it must have no
+// machines.
 func (tx *Tx) RemoveNetwork(ctx context.Context, name string) error {
 	n, err := tx.exec(ctx, `DELETE FROM network WHERE name = $1`, name)
 	if err == nil && n == 0 {
@@ -158,6 +160,30 @@ func (tx *Tx) ExpiredLeases(ctx context.Context, network string, limit int) ([]n
 		return addressOf(n), err
 	}
 	return list(ctx, tx, scan, `SELECT address FROM lease WHERE network = $1 AND expires > 0 AND expires < now_ms() ORDER BY expires LIMIT $2`, network, limit)
+}
+
+// HeldLease is a lease of an enrolled machine.
+type HeldLease struct {
+	Lease
+	Step protocol.BootStep // of the machine's boot; "" if it has none, or has just begun
+}
+
+// HeldLeases lists those of a network that are not over.
+func (tx *Tx) HeldLeases(ctx context.Context, network string) ([]HeldLease, error) {
+	scan := func(r scanner) (HeldLease, error) {
+		var l HeldLease
+		var address int64
+		err := r.Scan(&address, &l.MAC, &l.Step)
+		l.Network, l.Address = network, addressOf(address)
+		return l, err
+	}
+	held, err := list(ctx, tx, scan, `SELECT l.address, l.mac, COALESCE(b.step, '') FROM lease l JOIN nic ON nic.mac = l.mac
+		JOIN machine m ON m.id = nic.machine_id AND m.network = l.network LEFT JOIN boot b ON b.machine_id = m.id
+		WHERE l.network = $1 AND (l.expires = 0 OR l.expires > now_ms()) ORDER BY l.address`, network)
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of machines on network %s: %w", network, err)
+	}
+	return held, nil
 }
 
 // Owners are the machines that have MACs on a network: IDs by MAC. Nobody's are left out.
@@ -256,6 +282,25 @@ func (tx *Tx) LearnLease(ctx context.Context, network, mac string, address netip
 		return fmt.Errorf("note that %s has %s: %w", mac, address, err)
 	}
 	return nil
+}
+
+// ProveLease lets a lease that was given for a time last that long from now, if that is longer.
+func (tx *Tx) ProveLease(ctx context.Context, network, mac string, length time.Duration) error {
+	_, err := tx.exec(ctx, `UPDATE lease SET expires = now_ms() + $3 WHERE network = $1 AND mac = $2 AND expires > 0 AND expires < now_ms() + $3`,
+		network, mac, length.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("prolong the lease of %s: %w", mac, err)
+	}
+	return nil
+}
+
+// Passing lists the leases that were given for a time and are not over, those that end first.
+func (tx *Tx) Passing(ctx context.Context, network string) ([]Lease, error) {
+	leases, err := list(ctx, tx, scanLease, `SELECT `+leaseColumns+` FROM lease WHERE network = $1 AND expires > now_ms() ORDER BY expires`, network)
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of unknown machines on network %s: %w", network, err)
+	}
+	return leases, nil
 }
 
 // SetLeaseAside takes an address from a MAC and gives it to nobody for a time. It does nothing if the MAC has it not.

@@ -71,13 +71,13 @@ func TestTheNextKeyOfGatewaysWaitsForItsTime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := storetest.Open(t, url)
 		update(t, s, func(ctx context.Context, tx *store.Tx) error {
-			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "old", Private: "p"}, -time.Hour); err != nil {
+			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "old", Private: store.NewSecret([]byte("p"))}, -time.Hour); err != nil {
 				return err
 			}
-			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "now", Private: "p"}, 0); err != nil {
+			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "now", Private: store.NewSecret([]byte("p"))}, 0); err != nil {
 				return err
 			}
-			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "next", Private: "p"}, time.Hour); err != nil {
+			if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: "next", Private: store.NewSecret([]byte("p"))}, time.Hour); err != nil {
 				return err
 			}
 			keys, err := tx.GatewayKeys(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/printable"
 	"muster/internal/spec"
 )
 
@@ -144,7 +145,7 @@ func (tx *Tx) Restoring(ctx context.Context, snapshot string) ([]string, error) 
 
 // SayRestoring records how far a new cluster's files are.
 func (tx *Tx) SayRestoring(ctx context.Context, cluster, text string) error {
-	if _, err := tx.exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`, text, cluster); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`, printable.Cut(text, mostText), cluster); err != nil {
 		return fmt.Errorf("progress of cluster %s: %w", cluster, err)
 	}
 	return nil

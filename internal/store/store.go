@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 	sqlite "modernc.org/sqlite"
 
+	"muster/internal/sealing"
 	"muster/internal/telemetry"
 )
 
@@ -58,7 +60,10 @@ type Store struct {
 	dialect dialect
 	write   *sql.DB
 	read    *sql.DB
-	file    *os.File // SQLite: held under an exclusive lock for as long as the store is open
+	keys    *sealing.Ring // nil: secrets can be neither read nor written
+	file    *os.File      // SQLite: held under an exclusive lock for as long as the store is open
+
+	unsealed atomic.Bool // there may be secrets that are not sealed
 
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced after every commit in this process
@@ -66,16 +71,28 @@ type Store struct {
 
 // Open opens and migrates the database at url: "postgres://…", or a path of an SQLite file (created with mode 0600).
 // A second process that opens the same SQLite file is refused.
-func Open(ctx context.Context, url string) (*Store, error) {
-	s := &Store{change: make(chan struct{})}
+//
+// Secrets are sealed with the keys of the ring. A ring that cannot open the database's secrets is refused, and nothing was
+// changed then. Secrets that are not sealed, or with an older key, are sealed before Open returns. Without a ring everything else
+// can be read and written.
+func Open(ctx context.Context, url string, keys *sealing.Ring) (*Store, error) {
+	s := &Store{change: make(chan struct{}), keys: keys}
 	var err error
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
 		err = s.openPostgres(url)
 	} else {
 		err = s.openSQLite(ctx, url)
 	}
+	if err == nil && keys != nil {
+		if err = keys.Load(ctx); err == nil {
+			err = s.prove(ctx)
+		}
+	}
 	if err == nil {
 		err = migrate(ctx, s.write, s.dialect)
+	}
+	if err == nil && keys != nil {
+		err = s.unlock(ctx)
 	}
 	if err != nil {
 		s.Close()
@@ -119,7 +136,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	_ = created.Close()
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
+		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
 	if s.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
@@ -171,6 +188,7 @@ func (s *Store) announce() {
 type Tx struct {
 	tx     *sql.Tx
 	d      dialect
+	keys   *sealing.Ring
 	events []Event // written last, so that the event counter's lock is held only for the commit
 	wakes  []wake
 	frozen bool // a View
@@ -194,7 +212,7 @@ func (s *Store) view(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return f(&Tx{tx: tx, d: s.dialect, frozen: true})
+	return f(&Tx{tx: tx, d: s.dialect, keys: s.keys, frozen: true})
 }
 
 // tries is how often Update repeats a transaction that lost against a concurrent one.
@@ -236,7 +254,7 @@ func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = raw.Rollback() }()
-	tx := &Tx{tx: raw, d: s.dialect}
+	tx := &Tx{tx: raw, d: s.dialect, keys: s.keys}
 	if err := f(tx); err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ var ErrStale = errors.New("an older boot of this node")
 // node had better come elsewhere. The error's text says why.
 var ErrRefused = errors.New("refused by its host")
 
-// ErrUnderway is returned, by Ensure and Remove for example, where what was asked for goes on without the caller, who may look again later.
-// The error's text says how far it is.
+// ErrUnderway is returned, by Ensure and Remove for example, where what was asked for goes on without the caller, who may
+// look again later. The error's text says how far it is.
 var ErrUnderway = errors.New("under way")
 
 // Ref names one boot of one node. Boot numbers of a node only grow; a Ref is never reused.
@@ -91,7 +91,7 @@ type Substrate interface {
 	List(ctx context.Context) ([]Ref, error)
 }
 
-// Network is how a cluster's network reaches beyond this host.
+// Network is how a cluster's network reaches beyond this host, and how large its /home is.
 type Network struct {
 	// Segment is the cluster's number, 1 to MaxSegment, which no other cluster of the site has at the same time. All MACs
 	// of the cluster hold it.
@@ -101,6 +101,8 @@ type Network struct {
 	// Away says that the cluster's gateway, where its controllers are, is on another host: here nobody has its address, and
 	// what is for it goes out by an uplink.
 	Away bool
+	// Home is how many bytes /home may hold; 0: as much as the site grants. It grows while it is used and never shrinks.
+	Home int64
 }
 
 // Uplink names a bridge that a cluster's network is joined to. Clusters may share it; none sees another.
@@ -115,15 +117,24 @@ type Uplink struct {
 // Commons is what the nodes of one cluster share, and what outlives them: a network of their own, the shared /home, and
 // the state of their head.
 type Commons interface {
-	// EnsureCommons makes the network, /home and the place of the head's state; it keeps what is there. An uplink that is missing is added, and one that
-	// is not named any more is removed, while nodes run.
+	// EnsureCommons makes the network, /home and the place of the head's state; it keeps what is there. An uplink that is
+	// missing is added, and one that is not named any more is removed, while nodes run.
 	EnsureCommons(ctx context.Context, cluster string, n Network) error
+	// GrowHome sees to it that /home may hold so many bytes at least, at once, while it is used. It never shrinks; where there
+	// is none yet, or one that is not the driver's, nothing is done.
+	GrowHome(ctx context.Context, cluster string, bytes int64) error
 	// RemoveCommons takes them away, /home with its content included. The cluster's nodes must be gone.
 	RemoveCommons(ctx context.Context, cluster string) error
 	// ListCommons names the clusters that have any of it.
 	ListCommons(ctx context.Context) ([]string, error)
 	// Dial opens a TCP connection inside the cluster's network, as its gateway address.
 	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
+}
+
+// Saved is what there is of a snapshot.
+type Saved struct {
+	Bytes   int64  // its size
+	LeftOut string // what its owners kept from being copied, for them to read; "": nothing
 }
 
 // ErrNoRoom is returned where a copy would not fit on the disk; the error's text has the numbers.
@@ -137,10 +148,9 @@ var ErrNoRoom = errors.New("no room")
 type Keep interface {
 	// Size is how much disk it takes, in bytes; 0 where there is nothing.
 	Size(ctx context.Context, cluster string) (int64, error)
-	// Save makes the snapshot, whole, and keeps one that is there; it returns its size. What belongs to the cluster alone
-	// (protocol.StateOwn) is not in it. Nodes may run: each file is as it was when it was copied, and files that go
-	// meanwhile are not in it.
-	Save(ctx context.Context, cluster, snapshot string, progress func(copied int64) error) (int64, error)
+	// Save makes the snapshot, whole, and keeps one that is there. What belongs to the cluster alone (protocol.StateOwn) is
+	// not in it. Nodes may run: each file is as it was when it was copied, and files that go meanwhile are not in it.
+	Save(ctx context.Context, cluster, snapshot string, progress func(copied int64) error) (Saved, error)
 	// Restore makes a snapshot's content that of a cluster without commons; it keeps what a cluster has already.
 	Restore(ctx context.Context, snapshot, cluster string, progress func(copied int64) error) error
 	// Drop removes a snapshot, or what there is of it. Removing what is not there is a success.

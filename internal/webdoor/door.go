@@ -7,6 +7,7 @@
 package webdoor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -20,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/limit"
 	"muster/internal/store"
 )
 
@@ -36,12 +38,15 @@ type Config struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Log         *slog.Logger
 	NewID       func(kind string) string // for entries of the audit log
+	Requests    int                      // of all people at once; 0: a thousand
+	Meter       limit.Meter              // nil: nobody counts
 }
 
 // Door leads to web apps.
 type Door struct {
 	Config
-	proxy *httputil.ReverseProxy
+	proxy    *httputil.ReverseProxy
+	requests limit.Share
 
 	mu   sync.Mutex
 	open map[*visit]context.CancelCauseFunc // requests that are being answered
@@ -50,9 +55,14 @@ type Door struct {
 // New makes a door; Run opens it.
 func New(c Config) *Door {
 	d := &Door{Config: c, open: map[*visit]context.CancelCauseFunc{}}
+	d.requests = limit.Share{Kind: "requests and connections to web apps", Each: eachRequests, Total: cmp.Or(c.Requests, 1000), Door: "web", Meter: c.Meter,
+		Hint: "close some windows"}
 	d.proxy = d.newProxy()
 	return d
 }
+
+// eachRequests is how many requests of one person may be under way; notebooks keep one or two each for as long as they are open.
+const eachRequests = 200
 
 // CodeLife is how long the code in the address that `muster open` prints is good, once.
 const CodeLife = time.Minute
@@ -114,6 +124,13 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, a asked) {
 		d.refuse(w, r, err)
 		return
 	}
+	limit.Known(r.Context())
+	leave, over := d.requests.Enter(v.who.Name, false)
+	if over != nil {
+		tooMany(over).write(w, r)
+		return
+	}
+	defer leave()
 	ctx, done := d.begin(r.Context(), v)
 	defer done()
 	// An app may answer while it still reads; otherwise the server would swallow a part of what it has not read yet.

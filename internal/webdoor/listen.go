@@ -14,23 +14,18 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"muster/internal/limit"
 )
 
-// helloWithin is how long a client may take to say hello, and then to send a request's headers.
+// helloWithin is how long a client may take to say hello.
 const helloWithin = 10 * time.Second
 
 // Run serves on a listener until ctx ends: HTTPS, and to those who speak HTTP there, where HTTPS is.
-func (d *Door) Run(ctx context.Context, l net.Listener) error {
+func (d *Door) Run(ctx context.Context, l *limit.Gate) error {
 	group, ctx := errgroup.WithContext(ctx)
 	secure, plain := split(ctx, l)
-	server := func(h http.Handler) *http.Server {
-		return &http.Server{
-			Handler: h, ReadHeaderTimeout: helloWithin, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeaders,
-			BaseContext: func(net.Listener) context.Context { return ctx },
-			ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // every client that goes away in the middle
-		}
-	}
-	https, http := server(d), server(http.HandlerFunc(d.redirect))
+	https, http := l.Server(ctx, d), l.Server(ctx, http.HandlerFunc(d.redirect))
 	https.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: d.Certificate}
 	context.AfterFunc(ctx, func() { _, _, _ = l.Close(), https.Close(), http.Close() })
 	group.Go(func() error { return ended(https.ServeTLS(secure, "", "")) })
@@ -109,6 +104,9 @@ type begun struct {
 	net.Conn
 	first []byte
 }
+
+// NetConn is the connection as it came.
+func (b *begun) NetConn() net.Conn { return b.Conn }
 
 func (b *begun) Read(into []byte) (int, error) {
 	if len(b.first) > 0 && len(into) > 0 {

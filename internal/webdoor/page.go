@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"muster/internal/limit"
+	"muster/internal/printable"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -41,13 +43,15 @@ func (p refusal) write(w http.ResponseWriter, r *http.Request) {
 		h.Set("Connection", "close")
 	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", "10")
+	case http.StatusTooManyRequests:
+		h.Set("Retry-After", "2")
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(p.status)
 		for _, line := range []string{p.title, p.text, p.run, p.hint} {
 			if line != "" {
-				_, _ = fmt.Fprintln(w, line)
+				_, _ = fmt.Fprintln(w, printable.Line(line)) // for a terminal
 			}
 		}
 		return
@@ -55,6 +59,15 @@ func (p refusal) write(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(p.status)
 	_ = page.Execute(w, map[string]string{"Title": p.title, "Text": p.text, "Run": p.run, "Hint": p.hint})
+}
+
+// tooMany is told to who has too much open, or when all together have.
+func tooMany(over *limit.Over) refusal {
+	status := http.StatusServiceUnavailable
+	if over.Own {
+		status = http.StatusTooManyRequests
+	}
+	return refusal{status: status, title: "Too many requests at once", text: over.Text + ".", hint: strings.ToUpper(over.Hint[:1]) + over.Hint[1:] + "."}
 }
 
 // fromElsewhere is told to pages of other sites, and of other apps.

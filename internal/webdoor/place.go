@@ -10,9 +10,9 @@ import (
 
 // Place is where users find the door.
 type Place struct {
-	Domain string // apps are below it, one label each
-	Port   string // as browsers see it; "" for that of HTTPS
-	CA     string // PEM of the authority that browsers have to be told of; "" if they know the door's
+	Domain string        // apps are below it, one label each
+	Port   string        // as browsers see it; "" for that of HTTPS
+	CA     func() string // PEM of the authority that browsers have to be told of; nil if they know the door's
 }
 
 // mostLabel is the longest label of a DNS name.

@@ -22,6 +22,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/limit"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
@@ -132,7 +133,8 @@ func (s *site) listen() {
 		NewID: func(kind string) string { return fmt.Sprint(kind, entries.Add(1)) }})
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.door.Run(ctx, l) }()
+	gate := limit.NewGroup(1000, nil).Gate(l, limit.BudgetOf(20000).WebLimits())
+	go func() { done <- s.door.Run(ctx, gate) }()
 	s.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -35,8 +35,18 @@ import (
 // bootServer names the folder of a boot server in the environment of the process that is to be it.
 const bootServer = "MUSTER_COMPARE_BOOT_SERVER"
 
-// TestMain lets this program be the boot server of its own comparison: a process of its own, like its peers.
+// TestMain lets this program be the boot server of its own comparison, a process of its own, like its peers, and the worker of
+// another one.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(homeVariable); dir != "" {
+		w, err := workInFolder(dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(w.write, w.read, w.create, w.look, w.remove)
+		return
+	}
 	dir := os.Getenv(bootServer)
 	if dir == "" {
 		os.Exit(m.Run())
@@ -55,7 +65,7 @@ func serveBoots(dir string) error {
 	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
 		_ = os.Remove(path + end)
 	}
-	db, err := store.Open(ctx, path)
+	db, err := store.Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}

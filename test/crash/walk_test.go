@@ -319,7 +319,7 @@ func (w *walk) end() {
 	if url == "" {
 		url = filepath.Join(w.Data, "muster.db")
 	}
-	db, err := store.Open(context.Background(), url)
+	db, err := store.Open(context.Background(), url, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -46,6 +46,18 @@ func ends(r *rig.Rig, why string, session <-chan struct{}) {
 	}
 }
 
+// runs says whether a process of a command is on this host, in whichever node.
+func runs(command string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range all {
+		text, _ := os.ReadFile(file) // it may have ended
+		if strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) == command {
+			return true
+		}
+	}
+	return false
+}
+
 func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, "")
@@ -63,7 +75,11 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	bert.Run("projects", "grant", "bio", "bea", "member")
 	olga.Run("create", "cfd", "--nodes", "1")
 	bert.Run("create", "lab", "--nodes", "1", "--wait")
-	r.Eventually(time.Minute, "cfd is ready", func() bool { return strings.Contains(olga.Run("list"), "ready") })
+	r.Eventually(time.Minute, "cfd is ready", func() bool {
+		var c struct{ Phase string }
+		olga.Get(&c, "get", "cfd")
+		return c.Phase == "ready"
+	})
 
 	t.Run("a member has an account of their own, and its files", func(t *testing.T) {
 		mia := mia.In(t)
@@ -151,8 +167,15 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	t.Run("who leaves a project is out within seconds, and what they made stays", func(t *testing.T) {
 		olga, mia := olga.In(t), mia.In(t)
 		session := stays(mia, "cfd")
+		loop, job := fmt.Sprintf("sleep 4242.%d", os.Getpid()), fmt.Sprintf("sleep 4243.%d", os.Getpid())
+		mia.Run("ssh", "cfd", "--", "setsid nohup sh -c 'trap \"\" TERM HUP; while :; do "+loop+"; done' >/dev/null 2>&1 </dev/null & sbatch -o none --wrap='"+job+"'")
+		olga.Eventually(30*time.Second, "the loop and the job run", func() bool { return runs(loop) && runs(job) })
 		olga.Run("projects", "revoke", "aero", "mia")
 		ends(olga, "the membership has ended", session)
+		olga.Eventually(30*time.Second, "only the job goes on", func() bool { return !runs(loop) })
+		if !runs(job) {
+			t.Error("the job has ended")
+		}
 		olga.Eventually(30*time.Second, "the key opens nothing", func() bool { return !opens() })
 		if got := mia.Muster("ssh", "cfd", "--", "id"); got.Code != 6 {
 			t.Errorf("%+v", got)
@@ -162,7 +185,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		}
 		olga.Run("projects", "grant", "aero", "mia", "member")
 		olga.Eventually(30*time.Second, "the key opens again", opens)
-		if out := mia.Run("ssh", "cfd", "--", "cat f"); out != "mine\n" {
+		if out := mia.Run("ssh", "cfd", "--", "scancel -u mia; cat f"); out != "mine\n" {
 			t.Error(out)
 		}
 	})

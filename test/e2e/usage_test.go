@@ -18,6 +18,7 @@ import (
 	"muster/internal/api"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/sealing"
 	"muster/test/rig"
 )
 
@@ -156,7 +157,7 @@ func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	}
 	var c struct{ ID string }
 	r.Get(&c, "get", cluster)
-	for _, path := range []string{"admin.token", "local/clusters/" + c.ID + "/state/own/ssh_host_ed25519_key"} {
+	for _, path := range []string{"admin.token", "site.key", "local/clusters/" + c.ID + "/state/own/ssh_host_ed25519_key"} {
 		text, err := os.ReadFile(filepath.Join(r.Data, path))
 		if err != nil {
 			r.Fatal(err)
@@ -172,8 +173,21 @@ func secretsOf(r *rig.Rig, cluster string) (all []secret) {
 	if err := db.QueryRow(`SELECT value, munge_key FROM secret, cluster WHERE secret.name = 'root' AND cluster.id = $1`, c.ID).Scan(&root, &munge); err != nil {
 		r.Fatal(err)
 	}
+	add("the root of all keys, sealed", root)
+	key := sealing.File(filepath.Join(r.Data, "site.key"), false)
+	if err := key.Load(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	open := func(place, box string) string {
+		plain, err := key.Open(r.Context(), place, box)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return string(plain)
+	}
+	root = open("secret.value root", root)
 	add("the root of all keys", root)
-	add("the key of munge", munge)
+	add("the key of munge", open("cluster.munge_key "+c.ID, munge))
 	authority, err := identity.Open(root)
 	if err != nil {
 		r.Fatal(err)

@@ -2,7 +2,10 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,9 +64,9 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	r.Run("fabric", "remove", "ib0")
 }
 
-// TestClustersHaveKeysOfTheirOwn is a user's whole way: clusters on machines whose ports are on a fabric, each with a key of its own in
-// its ports' tables; a tenant who writes another's key into his own port loses his node; and no table holds a key of a cluster that has
-// been deleted.
+// TestClustersHaveKeysOfTheirOwn is a user's whole way: clusters on machines whose ports are on a fabric, each with a key
+// of its own in its ports' tables; a tenant who writes another's key into his own port loses his node; and no table holds a
+// key of a cluster that has been deleted.
 func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 	r, simulator := withFabric(t)
 	const machines = 5
@@ -148,9 +151,21 @@ func withFabric(t *testing.T) (*rig.Rig, *ibsim.Simulator) {
 	manager := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	manager.Start(t)
 	t.Setenv("PATH", opensmtest.Programs(t, folder, manager.Environment))
+	// What the managers' files are called and how they are signalled is root's to say; the signal by a file of root's in signal.d.
+	r.Site = r.File("site.yaml", fmt.Sprintf(`
+site: home
+defaults: {project: default, image: debian12-hpc, class: local, head_class: service}
+classes:
+  - {name: local, select: ["substrate = local"]}
+  - {name: service, select: ["substrate = local"]}
+fabrics: {ib0: {partitions: %q, log: %q}}
+`, manager.File, manager.Logs))
+	signals := filepath.Join(r.Data, "signal.d")
+	if err := errors.Join(os.MkdirAll(signals, 0o700), os.WriteFile(filepath.Join(signals, "reload"), []byte(manager.Signal+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	r.Start()
-	r.Run("fabric", "add", "ib0", "--driver", "opensm", "--manager", manager.GUID.String(),
-		"--config", "partitions="+manager.File, "--config", "log="+manager.Logs, "--config", "signal="+manager.Signal)
+	r.Run("fabric", "add", "ib0", "--driver", "opensm", "--manager", manager.GUID.String(), "--config", "signal=reload")
 	said := r.Muster("fabric", "import", "ib0", r.File("snapshot.txt", snapshot))
 	if said.Code != 0 || !strings.Contains(said.Out+said.Err, fmt.Sprintf("%d ports", hosts)) {
 		t.Fatalf("%+v", said)

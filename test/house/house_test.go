@@ -18,22 +18,24 @@ import (
 var above = map[string][]string{
 	"cmd/muster":                       {"internal/cli"},
 	"cmd/muster-init":                  {"internal/environment/firststage"},
-	"internal/cli":                     {"internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/api", "internal/controller", "internal/environment/images", "internal/fabric", "internal/gpus", "internal/hardware", "internal/inventory", "internal/rack", "internal/spec", "internal/store", "images"},
-	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/centre", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/power", "internal/fabric", "internal/fabric/ethernet", "internal/fabric/infiniband", "internal/fabric/ufm", "internal/gateway", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/lifecycle", "internal/login", "internal/monitor", "internal/netns", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal", "internal/substrate/remote", "internal/telemetry", "internal/webdoor"},
-	"internal/api":                     {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/centre", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/environment/power", "internal/fabric", "internal/fabric/ethernet", "internal/fabric/topology", "internal/inventory", "internal/login", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage", "internal/webdoor"},
-	"internal/gateway":                 {"internal/access", "internal/agent/protocol", "internal/centre", "internal/environment/identity", "internal/store", "internal/substrate", "internal/telemetry"},
+	"internal/cli":                     {"internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/api", "internal/controller", "internal/environment/images", "internal/fabric", "internal/gpus", "internal/hardware", "internal/inventory", "internal/printable", "internal/private", "internal/rack", "internal/spec", "internal/store", "images"},
+	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/centre", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/onlink", "internal/environment/power", "internal/fabric", "internal/fabric/ethernet", "internal/fabric/infiniband", "internal/fabric/ufm", "internal/gateway", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/lifecycle", "internal/limit", "internal/login", "internal/monitor", "internal/netns", "internal/private", "internal/rotation", "internal/sealing", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal", "internal/substrate/remote", "internal/telemetry", "internal/webdoor"},
+	"internal/api":                     {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/centre", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/environment/power", "internal/fabric", "internal/fabric/ethernet", "internal/fabric/topology", "internal/inventory", "internal/limit", "internal/login", "internal/placement", "internal/rotation", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage", "internal/webdoor"},
+	"internal/rotation":                {"internal/environment/identity", "internal/store"},
+	"internal/gateway":                 {"internal/access", "internal/agent/protocol", "internal/centre", "internal/environment/identity", "internal/printable", "internal/store", "internal/substrate", "internal/telemetry"},
 	"internal/acceptance":              {"internal/agent/protocol", "internal/inventory"},
-	"internal/lifecycle":               {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
-	"internal/monitor":                 {"internal/access", "internal/agent/protocol", "internal/environment/identity", "internal/environment/netboot", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry"},
+	"internal/lifecycle":               {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
+	"internal/monitor":                 {"internal/access", "internal/agent/protocol", "internal/environment/identity", "internal/environment/netboot", "internal/environment/onlink", "internal/inventory", "internal/limit", "internal/placement", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry"},
 	"internal/admission":               {"internal/agent/protocol", "internal/calendar", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/usage"},
-	"internal/webdoor":                 {"internal/access", "internal/spec", "internal/store", "internal/substrate"},
+	"internal/webdoor":                 {"internal/access", "internal/limit", "internal/printable", "internal/spec", "internal/store", "internal/substrate"},
 	"internal/placement":               {"internal/fabric/topology", "internal/inventory"},
 	"internal/elastic":                 {"internal/agent/protocol"},
 	"internal/calendar":                {"internal/inventory"},
-	"internal/store":                   {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/telemetry", "internal/usage"},
+	"internal/store":                   {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/printable", "internal/sealing", "internal/spec", "internal/telemetry", "internal/usage"},
+	"internal/sealing":                 {},
 	"internal/telemetry":               {},
-	"internal/store/storetest":         {"internal/store", "internal/usage"},
-	"internal/substrate/local":         {"internal/agent/protocol", "internal/netns", "internal/substrate", "internal/substrate/onhost"},
+	"internal/store/storetest":         {"internal/sealing", "internal/store", "internal/usage"},
+	"internal/substrate/local":         {"internal/agent/protocol", "internal/netns", "internal/substrate", "internal/substrate/onhost", "internal/tree"},
 	"internal/substrate/onhost":        {"internal/substrate"},
 	"internal/hypervisor":              {"internal/agent/protocol", "internal/environment/initramfs", "internal/inventory", "internal/netns", "internal/placement", "internal/substrate", "internal/substrate/onhost"},
 	"internal/hypervisor/domain":       {"internal/inventory", "internal/placement"},
@@ -41,19 +43,22 @@ var above = map[string][]string{
 	"internal/substrate/metal":         {"internal/agent/protocol", "internal/environment/power", "internal/fabric/ethernet", "internal/inventory", "internal/netns", "internal/substrate"},
 	"internal/substrate/fake":          {"internal/substrate"},
 	"internal/substrate/substratetest": {"internal/substrate"},
-	"internal/agent":                   {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/slurm"},
+	"internal/agent":                   {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/jail", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/slurm"},
 	"internal/agent/hosting":           {"internal/agent/inspection", "internal/agent/longpoll", "internal/agent/protocol", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/substrate", "internal/substrate/local", "internal/substrate/remote"},
 	"internal/agent/accelerators":      {"internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/kmod"},
 	"internal/agent/inspection":        {"internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory"},
 	"internal/slurm":                   {"internal/agent/protocol"},
 	"internal/gpus":                    {"internal/slurm"},
+	"internal/agent/jail":              {"internal/agent/protocol"},
 	"internal/agent/longpoll":          {},
 	"internal/agent/measure":           {},
 	"internal/agent/protocol":          {},
 	"internal/netns":                   {},
+	"internal/tree":                    {},
 	"internal/rack":                    {"internal/inventory", "internal/netns"},
-	"internal/environment/netboot":     {"internal/agent/protocol", "internal/inventory", "internal/netns", "internal/telemetry"},
-	"internal/environment/power":       {"internal/inventory", "internal/netns"},
+	"internal/environment/netboot":     {"internal/agent/protocol", "internal/environment/onlink", "internal/inventory", "internal/netns", "internal/telemetry"},
+	"internal/environment/onlink":      {"internal/netns"},
+	"internal/environment/power":       {"internal/inventory", "internal/netns", "internal/private"},
 	"internal/environment/identity":    {},
 	"internal/gateway/target":          {},
 	"internal/fabric":                  {},
@@ -79,7 +84,10 @@ var above = map[string][]string{
 	"internal/hardware":               {"internal/inventory"},
 	"internal/login":                  {"internal/inventory"},
 	"internal/login/logintest":        {},
+	"internal/limit":                  {},
 	"internal/access":                 {},
+	"internal/printable":              {},
+	"internal/private":                {},
 	"internal/spec":                   {},
 	"internal/substrate":              {"internal/fabric", "internal/placement"},
 	"images":                          {},
@@ -166,6 +174,33 @@ func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
 		for i, line := range strings.Split(string(text), "\n") {
 			if found := bad.FindString(line); found != "" {
 				t.Errorf("%s:%d: %q", file, i+1, found)
+			}
+		}
+	}
+}
+
+// docs/security.md names, for each attack, the tests that hold its answer, and `make attack` runs them by these names.
+func TestEveryAttackOfThePageHasItsTest(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("`((?:internal|test)/[a-z0-9/]+)`((?: `Test[A-Za-z0-9]+`)+)").FindAllSubmatch(page, -1)
+	if len(rows) < 20 {
+		t.Fatalf("the page names the tests of %d attacks", len(rows))
+	}
+	for _, row := range rows {
+		for _, name := range strings.Fields(strings.ReplaceAll(string(row[2]), "`", " ")) {
+			held := false
+			for _, file := range tracked(t, string(row[1])+"/*_test.go") {
+				text, err := os.ReadFile(filepath.Join(root(t), file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = held || bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)"))
+			}
+			if !held {
+				t.Errorf("docs/security.md: %s has no %s", row[1], name)
 			}
 		}
 	}

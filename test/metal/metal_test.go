@@ -16,6 +16,7 @@ import (
 
 // machine is what the API says of one.
 type machine struct {
+	ID                               string
 	Name, Phase, Reason, Node, Power string
 	Since                            time.Time
 	MACs                             []string
@@ -162,8 +163,8 @@ int main(int c, char **v) {
 	return MPI_Finalize();
 }`
 
-// TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and UEFI, Wake-on-LAN,
-// IPMI and Redfish.
+// TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and
+// UEFI, Wake-on-LAN, IPMI and Redfish.
 func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
 	y := newYard(t, 3, "--firmware", "mixed", "--power", "mixed")
 	y.robbed(t, "rack-1")

@@ -147,12 +147,15 @@ func state(text string) string {
 	return short(strings.TrimSpace(word))
 }
 
-// capital is ACTIVE as Active.
+// capital is ACTIVE as Active. Only letters of ASCII change, so that a word never grows.
 func capital(word string) string {
-	if word == "" {
-		return ""
+	text := []byte(word)
+	for i := 1; i < len(text); i++ {
+		if 'A' <= text[i] && text[i] <= 'Z' {
+			text[i] += 'a' - 'A'
+		}
 	}
-	return word[:1] + strings.ToLower(word[1:])
+	return string(text)
 }
 
 // lid reads "0x1a"; 0 is none, as on Ethernet.

@@ -134,6 +134,12 @@ func newMachine(t *testing.T) *machine {
 
 func (m *machine) Emulates() bool { return true }
 
+func (m *machine) has(image string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.images, image)
+}
+
 func (m *machine) Ensure(ctx context.Context, n substrate.Node) error {
 	m.mu.Lock()
 	missing := !slices.Contains(m.images, n.Image)

@@ -389,6 +389,9 @@ func TestAGuestArrivesWhereNobodyCanListenAnyMore(t *testing.T) {
 	v.tm.Lock()
 	v.whole["a"] = true // it has come before
 	v.tm.Unlock()
+	for end := time.Now().Add(20 * time.Second); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); { // fetched again by the new agent
+		time.Sleep(5 * time.Millisecond)
+	}
 	check(t, p.m[0].Remove(t.Context(), substrate.Ref{Cluster: "c1", Node: "a"}))
 	if over := p.c[1].does(t, nil, p.move(4, protocol.MoveArrive, 1)); over.Failed+over.Gone != "" {
 		t.Errorf("it does not arrive: %+v", over)

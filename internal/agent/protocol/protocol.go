@@ -71,8 +71,9 @@ type JoinRequest struct {
 	Node    string `json:"node"`
 	Boot    int64  `json:"boot"`
 	Token   string `json:"token"`
-	CSR     string `json:"csr"`      // PEM: certificate request for the key the agent made; its subject is ignored
-	HostKey string `json:"host_key"` // the node's SSH host public key, authorized_keys format
+	CSR     string `json:"csr"`             // PEM: certificate request for the key the agent made; its subject is ignored
+	HostKey string `json:"host_key"`        // the node's SSH host public key, authorized_keys format
+	Takes   bool   `json:"takes,omitempty"` // the agent lives by the Authority and the Token of the reply from then on
 }
 
 // JoinReply is the agent's identity for this boot. Repeating a join with the same token and the same CSR key is
@@ -81,6 +82,9 @@ type JoinReply struct {
 	Certificate     string    `json:"certificate"`      // PEM
 	NotAfter        time.Time `json:"not_after"`        // renew well before, by joining again over the old certificate
 	HostCertificate string    `json:"host_certificate"` // SSH host certificate, authorized_keys format
+	Authority       string    `json:"authority"`        // PEM: replaces the Boot's
+	Token           string    `json:"token"`            // replaces the Boot's
+	Stamp           string    `json:"stamp"`            // of what this reply was made with; see Config
 }
 
 // Role of a node in its cluster.
@@ -103,9 +107,12 @@ type Config struct {
 	// Gateway is the controller's own end of the cluster's network.
 	Gateway  Neighbour `json:"gateway"`
 	MungeKey []byte    `json:"munge_key"`
-	Queues   []Queue   `json:"queues"`
-	Users    []User    `json:"users"`
-	SSH      SSH       `json:"ssh"`
+	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over its
+	// certificate: the site changes what it signs with.
+	Stamp  string  `json:"stamp,omitempty"`
+	Queues []Queue `json:"queues"`
+	Users  []User  `json:"users"`
+	SSH    SSH     `json:"ssh"`
 	// Plain says that the cluster has no scheduler: no munge, no Slurm, and a host file for MPI instead.
 	Plain bool `json:"plain,omitempty"`
 	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
@@ -156,11 +163,15 @@ type Peer struct {
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
 	GPUs      []GPU  `json:"gpus,omitempty"` // that the node is to have, by their PCI addresses
+	// OwnCPUs says that no other node runs on its CPUs, and that its kernel is its own: Slurm binds tasks to them.
+	OwnCPUs bool `json:"own_cpus,omitempty"`
 	// Leaf is the switch that its machine hangs on, and LeafNumber tells leaves' order; "" and 0: not known.
 	Leaf       string `json:"leaf,omitempty"`
 	LeafNumber int    `json:"leaf_number,omitempty"`
 	// Ready says that it was handed over and stays. The heads of plain clusters alone hear of it at once.
 	Ready bool `json:"ready,omitempty"`
+	// Mounts says that its /home comes from the head by NFS: it is not on the head's host.
+	Mounts bool `json:"mounts,omitempty"`
 	// Drain asks that no new job starts on it and that running ones end. DrainKill ends what still runs there:
 	// the user's drain limit has passed.
 	Drain     bool `json:"drain,omitempty"`
@@ -173,6 +184,9 @@ type Queue struct {
 	Default bool   `json:"default,omitempty"`
 	// Closed says that it goes: it takes no new jobs, and is there for as long as nodes of it have jobs.
 	Closed bool `json:"closed,omitempty"`
+	// CPUs and MemoryMiB are what its nodes will have, which have CPUs of their own; 0: it is as the machines are.
+	CPUs      int `json:"cpus,omitempty"`
+	MemoryMiB int `json:"memory_mib,omitempty"`
 }
 
 // User is an account on every node of the cluster, with a home directory on the shared /home.

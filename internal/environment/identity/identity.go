@@ -10,7 +10,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,6 +24,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -43,131 +43,152 @@ func NewRoot() string {
 	return base64.StdEncoding.EncodeToString(root[:])
 }
 
-// Authority is what a site's certificates come from.
-type Authority struct {
-	tokenKey  []byte
-	agents    ed25519.PrivateKey
-	agentsPEM []byte
-	agentsCA  *x509.Certificate
-	userCA    ssh.Signer
-	hostCA    ssh.Signer
-	loginCA   ssh.Signer
-	centreCA  ssh.Signer
-	web       []byte // seed; see Web
-	gatewayCA ssh.Signer
-}
+// Authority is what a site's certificates come from. Its keys may change at any time; see Set.
+type Authority struct{ keys atomic.Pointer[keys] }
 
-// Open derives a site's authorities from its root secret.
+// Open derives a site's first authorities from its root secret.
 func Open(root string) (*Authority, error) {
-	secret, err := base64.StdEncoding.DecodeString(root)
-	if err != nil || len(secret) != 32 {
-		return nil, errors.New("the site's root secret in the database is damaged")
-	}
-	derive := func(use string) ([]byte, error) {
-		return hkdf.Key(sha256.New, secret, nil, "muster "+use, ed25519.SeedSize)
+	first, err := First(root)
+	if err != nil {
+		return nil, err
 	}
 	a := &Authority{}
-	seeds := map[string][]byte{}
-	for _, use := range []string{"boot tokens", "agents", "ssh users", "ssh hosts", "ssh logins", "ssh gateways", "ssh centres", "web apps"} {
-		if seeds[use], err = derive(use); err != nil {
-			return nil, fmt.Errorf("derive the key for %s: %w", use, err)
+	return a, a.Set(first)
+}
+
+// AgentsPEM is the certificates that agents believe: of all generations that sign, the newest last.
+func (a *Authority) AgentsPEM() string {
+	var all strings.Builder
+	for _, k := range a.now()[Agents] {
+		if k.Signs {
+			all.Write(k.agents.pem)
 		}
 	}
-	a.tokenKey, a.web = seeds["boot tokens"], seeds["web apps"]
-	a.agents = ed25519.NewKeyFromSeed(seeds["agents"])
-	if a.userCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh users"])); err != nil {
-		return nil, err
-	}
-	if a.hostCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh hosts"])); err != nil {
-		return nil, err
-	}
-	if a.loginCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh logins"])); err != nil {
-		return nil, err
-	}
-	if a.gatewayCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh gateways"])); err != nil {
-		return nil, err
-	}
-	if a.centreCA, err = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seeds["ssh centres"])); err != nil {
-		return nil, err
-	}
-	return a, a.signItself()
+	return all.String()
 }
-
-// signItself makes the agents' authority's own certificate: the same bytes every time, so that no replica has to keep
-// it (Ed25519 signatures are deterministic, RFC 8032).
-func (a *Authority) signItself() error {
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Muster agents"},
-		NotBefore: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2056, 1, 1, 0, 0, 0, 0, time.UTC),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.agents.Public(), a.agents)
-	if err != nil {
-		return fmt.Errorf("make the agents' authority: %w", err)
-	}
-	a.agentsPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	a.agentsCA, err = x509.ParseCertificate(der)
-	return err
-}
-
-// AgentsPEM is the certificate that agents trust.
-func (a *Authority) AgentsPEM() string { return string(a.agentsPEM) }
 
 // Token is the one-time token of one boot of a node. It is computed, never stored; that it was used is.
 func (a *Authority) Token(node string, boot int64) string {
-	mac := hmac.New(sha256.New, a.tokenKey)
+	return a.now().signing(BootTokens).token(node, boot)
+}
+
+func (k *key) token(node string, boot int64) string {
+	mac := hmac.New(sha256.New, k.Seed)
 	fmt.Fprintf(mac, "%s\x00%d", node, boot)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// CheckToken says whether token is that of the boot, in constant time.
+// Tokens are all tokens that are good for a boot: one of each generation.
+func (a *Authority) Tokens(node string, boot int64) (all []string) {
+	for _, k := range a.now()[BootTokens] {
+		all = append(all, k.token(node, boot))
+	}
+	return all
+}
+
+// CheckToken says whether token is one of the boot's, in constant time.
 func (a *Authority) CheckToken(node string, boot int64, token string) bool {
-	return subtle.ConstantTimeCompare([]byte(a.Token(node, boot)), []byte(token)) == 1
+	good := 0
+	for _, right := range a.Tokens(node, boot) {
+		good |= subtle.ConstantTimeCompare([]byte(right), []byte(token))
+	}
+	return good == 1
 }
 
 // ServerTLS is how a controller meets agents: TLS 1.3, with client certificates verified where they are given. Only the
-// join may come without one.
+// join may come without one. Which authority's certificate an agent is shown goes by the name that it asks for: the newest
+// that it believes. Whoever asks for ServerName is shown the oldest.
 func (a *Authority) ServerTLS(now time.Time) (*tls.Config, error) {
+	if _, err := a.now()[Agents][0].agents.serve(now); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		all, pool := a.now()[Agents], x509.NewCertPool()
+		shown := all[0]
+		for _, k := range all {
+			pool.AddCert(k.agents.ca)
+			if hello.ServerName == serverName(k.agents.ca.Raw) {
+				shown = k
+			}
+		}
+		certificate, err := shown.agents.serve(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*certificate}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool,
+			SessionTicketsDisabled: true, // each connection shows what it is by
+		}, nil
+	}}, nil
+}
+
+// serve is this process's certificate of a generation.
+func (g *authorityOfAgents) serve(now time.Time) (*tls.Certificate, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.server != nil && now.Before(g.until) {
+		return g.server, nil
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName},
+	der, err := g.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName, serverName(g.ca.Raw)},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := a.sign(template, key.Public())
+	}, key.Public())
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(a.agentsCA)
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		ClientAuth:   tls.VerifyClientCertIfGiven,
-		ClientCAs:    pool,
-	}, nil
+	g.server, g.until = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, now.AddDate(0, 6, 0)
+	return g.server, nil
 }
 
-func (a *Authority) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+func (g *authorityOfAgents) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
 	}
 	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, a.agentsCA, key, a.agents)
+	der, err := x509.CreateCertificate(rand.Reader, template, g.ca, key, g.private)
 	if err != nil {
 		return nil, fmt.Errorf("sign a certificate: %w", err)
 	}
 	return der, nil
 }
 
+// Shown is the generation of the authority by which a controller proved itself on a connection.
+func (a *Authority) Shown(c *tls.ConnectionState) int64 {
+	all := a.now()[Agents]
+	for _, k := range all {
+		if c != nil && c.ServerName == serverName(k.agents.ca.Raw) {
+			return k.Number
+		}
+	}
+	return all[0].Number
+}
+
+// LivesBy is the oldest generation that a connection of an agent needs: of the certificate that it showed, and of the one that
+// it was shown. It is 0 if one of the two is none of the site's any more; such a caller is to be refused.
+func (a *Authority) LivesBy(c *tls.ConnectionState) (number int64) {
+	if c == nil || len(c.VerifiedChains) == 0 {
+		return 0
+	}
+	chain := c.VerifiedChains[0]
+	for _, k := range a.now()[Agents] {
+		if k.agents.ca.Equal(chain[len(chain)-1]) {
+			number = k.Number
+		}
+	}
+	return min(number, a.Shown(c))
+}
+
 // Agent is who an agent's certificate says it is.
 type Agent struct {
 	Node string
 	Boot int64
+	Key  string // fingerprint of the certificate's key, as CertifyAgent returns it; "" before there is one
 }
 
 // CertifyAgent signs the key of a certificate request for one boot of a node; the request's own subject is ignored. It
@@ -184,7 +205,7 @@ func (a *Authority) CertifyAgent(csrPEM string, who Agent, now time.Time) (certi
 	if err != nil {
 		return "", "", fmt.Errorf("read the certificate request: %w", err)
 	}
-	der, err := a.sign(&x509.Certificate{
+	der, err := a.now().signing(Agents).agents.sign(&x509.Certificate{
 		Subject:   pkix.Name{CommonName: who.Node, SerialNumber: strconv.FormatInt(who.Boot, 10)},
 		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(CertificateLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -192,8 +213,13 @@ func (a *Authority) CertifyAgent(csrPEM string, who Agent, now time.Time) (certi
 	if err != nil {
 		return "", "", err
 	}
-	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), base64.RawStdEncoding.EncodeToString(sum[:]), nil
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), fingerprintOf(csr.RawSubjectPublicKeyInfo), nil
+}
+
+// fingerprintOf is the SHA-256 of a public key, as people write it.
+func fingerprintOf(key []byte) string {
+	sum := sha256.Sum256(key)
+	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
 // AgentOf reads a verified client certificate.
@@ -202,20 +228,24 @@ func AgentOf(c *x509.Certificate) (Agent, error) {
 	if err != nil || c.Subject.CommonName == "" {
 		return Agent{}, errors.New("the certificate names no node")
 	}
-	return Agent{c.Subject.CommonName, boot}, nil
+	return Agent{c.Subject.CommonName, boot, fingerprintOf(c.RawSubjectPublicKeyInfo)}, nil
 }
 
-// UserCA is the public key that nodes trust to sign users, authorized_keys format without a newline.
-func (a *Authority) UserCA() string { return line(a.userCA.PublicKey()) }
+// UserCA is the public keys that nodes trust to sign users, authorized_keys format without a newline at the end. While it is
+// rotated there are two, a line each; so it is with the others.
+func (a *Authority) UserCA() string { return a.now().lines(SSHUsers) }
 
-// HostCA is the public key that users trust to sign hosts.
-func (a *Authority) HostCA() string { return line(a.hostCA.PublicKey()) }
+// HostCA is the public keys that users trust to sign hosts.
+func (a *Authority) HostCA() string { return a.now().lines(SSHHosts) }
+
+// IsHostCA says whether a key is one of HostCA's.
+func (a *Authority) IsHostCA(key ssh.PublicKey) bool { return a.now().among(SSHHosts, key) }
 
 func line(key ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) }
 
 // GatewayCA is the public key that people trust to sign gateways. It is not that of nodes: people name their clusters and
 // queues, and so their nodes, as they like.
-func (a *Authority) GatewayCA() string { return line(a.gatewayCA.PublicKey()) }
+func (a *Authority) GatewayCA() string { return a.now().lines(SSHGateways) }
 
 // NewHostKey makes a gateway's host key: the public key in authorized_keys format, the private one in PEM.
 func NewHostKey() (public, private string, err error) {
@@ -236,17 +266,17 @@ func NewHostKey() (public, private string, err error) {
 
 // CertifyGateway signs a gateway's SSH host key for its names.
 func (a *Authority) CertifyGateway(publicKey string, names []string, now time.Time) (string, error) {
-	return certifySSH(a.gatewayCA, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names, nil, now, CertificateLife)
+	return certifySSH(a.now().signing(SSHGateways).signer, publicKey, ssh.HostCert, "gateway "+strings.Join(names, " "), names, nil, now, CertificateLife)
 }
 
 // CertifyHost signs a node's SSH host key for its names.
 func (a *Authority) CertifyHost(publicKey string, names []string, now time.Time) (string, error) {
-	return certifySSH(a.hostCA, publicKey, ssh.HostCert, "host "+strings.Join(names, " "), names, nil, now, CertificateLife)
+	return certifySSH(a.now().signing(SSHHosts).signer, publicKey, ssh.HostCert, "host "+strings.Join(names, " "), names, nil, now, CertificateLife)
 }
 
 // CertifyUser signs a user's SSH key for one account, for life. Agent forwarding and X11 are not in it.
 func (a *Authority) CertifyUser(publicKey, identity, account string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.userCA, publicKey, ssh.UserCert, identity, []string{account}, userRights(), now, life)
+	return certifySSH(a.now().signing(SSHUsers).signer, publicKey, ssh.UserCert, identity, []string{account}, userRights(), now, life)
 }
 
 func userRights() map[string]string {
@@ -255,12 +285,15 @@ func userRights() map[string]string {
 
 // LoginCA is the public key that gateways, and only they, trust to sign people who have logged in. Nodes must not: a
 // node cannot see that a login has ended.
-func (a *Authority) LoginCA() string { return line(a.loginCA.PublicKey()) }
+func (a *Authority) LoginCA() string { return a.now().lines(SSHLogins) }
+
+// IsLoginCA says whether a key is one of LoginCA's.
+func (a *Authority) IsLoginCA(key ssh.PublicKey) bool { return a.now().among(SSHLogins, key) }
 
 // CertifyLogin signs a person's SSH key for as long as their login lasts. The principal is the person, the key ID is the
 // ID of the login's token and nothing else: the certificate is good while that token is, whatever its own end.
 func (a *Authority) CertifyLogin(publicKey, person, tokenID string, now time.Time, life time.Duration) (string, error) {
-	return certifySSH(a.loginCA, publicKey, ssh.UserCert, tokenID, []string{person}, userRights(), now, life)
+	return certifySSH(a.now().signing(SSHLogins).signer, publicKey, ssh.UserCert, tokenID, []string{person}, userRights(), now, life)
 }
 
 func certifySSH(ca ssh.Signer, publicKey string, kind uint32, id string, principals []string, extensions map[string]string, now time.Time, life time.Duration) (string, error) {

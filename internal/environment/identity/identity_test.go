@@ -53,7 +53,7 @@ func TestAnAgentsCertificateSaysWhoItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	text, fingerprint, err := a.CertifyAgent(csr, Agent{"nabc", 7}, time.Now())
+	text, fingerprint, err := a.CertifyAgent(csr, Agent{Node: "nabc", Boot: 7}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +67,10 @@ func TestAnAgentsCertificateSaysWhoItIs(t *testing.T) {
 	if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Fatal(err)
 	}
-	if who, err := AgentOf(c); err != nil || who != (Agent{"nabc", 7}) || fingerprint == "" {
+	if who, err := AgentOf(c); err != nil || who != (Agent{"nabc", 7, fingerprint}) || fingerprint == "" {
 		t.Fatal(who, err)
 	}
-	if _, _, err := a.CertifyAgent("nonsense", Agent{"nabc", 7}, time.Now()); err == nil {
+	if _, _, err := a.CertifyAgent("nonsense", Agent{Node: "nabc", Boot: 7}, time.Now()); err == nil {
 		t.Fatal("nonsense was certified")
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,10 +22,19 @@ const webLife = 30 * 24 * time.Hour
 
 // Web is the authority of a site's door for web apps, where nobody has given it a certificate that browsers know.
 type Web struct {
-	key  *ecdsa.PrivateKey
-	ca   *x509.Certificate
-	pem  []byte
-	leaf *ecdsa.PrivateKey // of this process
+	authority *Authority
+	domain    string
+	leaf      *ecdsa.PrivateKey // of this process
+
+	mu   sync.Mutex
+	made map[string]*webKey // by seed
+}
+
+// webKey is one generation.
+type webKey struct {
+	key *ecdsa.PrivateKey
+	ca  *x509.Certificate
+	pem []byte
 }
 
 // steady signs the same text with the same bytes (RFC 6979), so that all replicas have one certificate. Browsers know no
@@ -37,37 +48,64 @@ func (s steady) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte
 // Web derives the authority for the names below a domain. It can vouch for no other names, so that who trusts it risks
 // nothing else.
 func (a *Authority) Web(domain string) (*Web, error) {
-	scalar := new(big.Int).SetBytes(a.web)
-	most := new(big.Int).Sub(elliptic.P256().Params().N, big.NewInt(1))
-	scalar.Add(scalar.Mod(scalar, most), big.NewInt(1))
-	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar.FillBytes(make([]byte, 32)))
-	if err != nil {
-		return nil, fmt.Errorf("make the authority for web apps: %w", err)
-	}
-	w := &Web{key: key}
+	w := &Web{authority: a, domain: domain, made: map[string]*webKey{}}
+	var err error
 	if w.leaf, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Muster web apps of " + domain},
-		NotBefore: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2056, 1, 1, 0, 0, 0, 0, time.UTC),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: []string{domain},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), steady{key})
-	if err != nil {
-		return nil, fmt.Errorf("make the authority for web apps: %w", err)
-	}
-	w.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	w.ca, err = x509.ParseCertificate(der)
+	_, err = w.of(a.now().signing(WebApps))
 	return w, err
 }
 
-// PEM is the certificate that browsers are to trust.
-func (w *Web) PEM() string { return string(w.pem) }
+// of makes the authority of a generation.
+func (w *Web) of(k *key) (*webKey, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if made := w.made[string(k.Seed)]; made != nil {
+		return made, nil
+	}
+	scalar := new(big.Int).SetBytes(k.Seed)
+	most := new(big.Int).Sub(elliptic.P256().Params().N, big.NewInt(1))
+	scalar.Add(scalar.Mod(scalar, most), big.NewInt(1))
+	private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar.FillBytes(make([]byte, 32)))
+	if err != nil {
+		return nil, fmt.Errorf("make the authority for web apps: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(k.Number), Subject: pkix.Name{CommonName: "Muster web apps of " + w.domain},
+		NotBefore: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2056, 1, 1, 0, 0, 0, 0, time.UTC),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		PermittedDNSDomainsCritical: true, PermittedDNSDomains: []string{w.domain},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), steady{private})
+	if err != nil {
+		return nil, fmt.Errorf("make the authority for web apps: %w", err)
+	}
+	made := &webKey{key: private, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	if made.ca, err = x509.ParseCertificate(der); err != nil {
+		return nil, err
+	}
+	w.made[string(k.Seed)] = made
+	return made, nil
+}
+
+// PEM is the certificates that browsers are to trust: one, or two while it is rotated.
+func (w *Web) PEM() string {
+	var all strings.Builder
+	for _, k := range w.authority.now()[WebApps] {
+		if made, err := w.of(k); err == nil { // fails for nothing that a seed can be
+			all.Write(made.pem)
+		}
+	}
+	return all.String()
+}
 
 // Certify makes a certificate for one host name.
 func (w *Web) Certify(host string, now time.Time) (*tls.Certificate, error) {
+	by, err := w.of(w.authority.now().signing(WebApps))
+	if err != nil {
+		return nil, err
+	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
@@ -76,7 +114,7 @@ func (w *Web) Certify(host string, now time.Time) (*tls.Certificate, error) {
 		SerialNumber: serial, DNSNames: []string{host}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(webLife),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, w.ca, w.leaf.Public(), w.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, by.ca, w.leaf.Public(), by.key)
 	if err != nil {
 		return nil, fmt.Errorf("sign a certificate for %s: %w", host, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Import copies an image into the store and makes it the latest of its name. The source is an image folder (its digest
@@ -230,16 +232,13 @@ func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, e
 	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
 		return Image{}, err
 	}
-	if exists(final) && !sound {
-		// Another import may have brought it since we looked; ours is as good.
-		if err := s.discard(final); err != nil {
-			return Image{}, err
-		}
-	}
-	if !exists(final) {
+	switch {
+	case !exists(final):
 		err = os.Rename(image, final)
-	} else {
+	case sound:
 		err = renew(image, final)
+	default: // damaged, or another import has brought it since we looked: there is one of the two at any moment
+		err = unix.Renameat2(unix.AT_FDCWD, image, unix.AT_FDCWD, final, unix.RENAME_EXCHANGE)
 	}
 	if err != nil {
 		return Image{}, err

@@ -256,6 +256,45 @@ func TestConcurrentImportsAllSucceed(t *testing.T) {
 	wantEntries(t, s.dir, ".lock", "demo")
 }
 
+// What was wrong once: an image was taken away before its better copy came.
+func TestAnImageIsNeverGoneWhileItIsReplaced(t *testing.T) {
+	s := openStore(t)
+	folder := imageFolder(t, "demo", "one")
+	i, err := s.Import(t.Context(), folder, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			if _, err := s.Get("demo"); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	for range 50 {
+		if err := os.WriteFile(i.Squashfs(), []byte("damaged"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Import(t.Context(), folder, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(t.Context(), "demo"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(over)
+	reader.Wait()
+	wantEntries(t, s.dir, ".lock", "demo")
+}
+
 func TestTarballsBecomeTheSameImageHoweverTheyArePacked(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "root.tar")
 	write(t, plain, string(rootTar(t)))

@@ -1,16 +1,16 @@
 package netboot
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 	"golang.org/x/net/ipv4"
-	"golang.org/x/sys/unix"
 
 	"muster/internal/inventory"
 )
@@ -27,14 +27,13 @@ const (
 	// dhcpPacket is the most bytes of a packet that are read. The rest of a longer one is cut off, so that it has no end mark
 	// and is thrown away.
 	dhcpPacket = 1500
-	// dhcpRead is how many packets are taken from the kernel at once.
-	dhcpRead = 64
 )
 
 // datagram is a packet and who sent it, or who is to get it.
 type datagram struct {
 	data []byte
 	peer netip.AddrPort
+	to   netip.Addr // that it was sent to
 }
 
 // answerer makes the answers to a batch of DHCP packets: at most one for each.
@@ -48,19 +47,18 @@ func (s *server) answerer() answerer {
 	return s.lease
 }
 
-// serveDHCP answers what comes in on a socket, batch by batch, until the socket is closed. A batch is what has come in
-// while the last one was answered: it grows with the load, and one transaction, durable on disk, serves all of it.
-func (s *server) serveDHCP(ctx context.Context, conn *net.UDPConn, answer answerer) error {
-	if err := growBuffer(conn, dhcpBuffer); err != nil {
-		return err
-	}
-	packets, in := ipv4.NewPacketConn(conn), make([]ipv4.Message, dhcpRead)
-	for i := range in {
-		in[i].Buffers = [][]byte{make([]byte, dhcpPacket)}
-	}
-	var q dhcpQueues
+// serveDHCP answers what comes in as frames, batch by batch, until they are closed. A batch is what has come in while the
+// last one was answered: it grows with the load, and one transaction, durable on disk, serves all of it.
+func (s *server) serveDHCP(ctx context.Context, conn *net.UDPConn, in *frames, answer answerer) error {
+	packets, q := ipv4.NewPacketConn(conn), dhcpQueues{}
+	who := &senders{relays: s.Network.RelayMACs()}
 	for {
-		if err := q.fill(packets, in); err != nil {
+		err := in.read(2*dhcpQueue, q.empty(), func(f frame) {
+			if isFor(s.Network, f.to) {
+				s.hear(&q, who, f)
+			}
+		})
+		if err != nil {
 			return err
 		}
 		limited, cancel := context.WithTimeout(ctx, houseWait)
@@ -69,57 +67,81 @@ func (s *server) serveDHCP(ctx context.Context, conn *net.UDPConn, answer answer
 	}
 }
 
-// growBuffer gives a socket more room than the system allows everybody.
-func growBuffer(conn *net.UDPConn, size int) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
+// hear queues a packet whose sender is believed to be the machine that it is about, or its relay.
+func (s *server) hear(q *dhcpQueues, who *senders, f frame) {
+	if len(*q.of(kindOf(f.data))) >= dhcpQueue {
+		return
 	}
-	var inner error
-	outer := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size) })
-	return errors.Join(outer, inner)
+	r, sound := parseRequest(f.datagram)
+	if !sound {
+		return
+	}
+	switch why := who.believe(r, f.sender); why {
+	case "":
+		q.put(r)
+	case often:
+		s.Telemetry.Lease(s.Network.Name, "limited")
+	default:
+		s.Telemetry.Lease(s.Network.Name, "forged")
+		s.tell(f.sender.String(), "a DHCP packet is not believed", "mac", r.mac.String(), "from", f.sender.String(), "kind", r.kind.String(), "why", why)
+	}
+}
+
+// senders says whose DHCP packets are believed.
+type senders struct {
+	relays []string // MACs
+	second int64
+	heard  map[[6]byte]int // packets of each, in this second
+}
+
+const (
+	sendersRate  = 32    // packets of one sender in a second; firmware sends one or two
+	sendersLimit = 10000 // senders that are counted at once; more are one flood anyway
+)
+
+// often is why a packet is dropped in silence.
+const often = "too many packets"
+
+// believe says why a packet is not believed; "" if it is.
+func (w *senders) believe(r request, sender net.HardwareAddr) string {
+	relay := slices.Contains(w.relays, sender.String())
+	relayed := asAddr(r.GatewayIPAddr).IsValid()
+	switch {
+	case relayed && !relay:
+		return "it says that it is relayed, and the network names no such relay"
+	case relay && relayed:
+		return ""
+	case !bytes.Equal(sender, r.mac):
+		return "another NIC has sent it"
+	}
+	if now := time.Now().Unix(); now != w.second || w.heard == nil {
+		w.second, w.heard = now, map[[6]byte]int{}
+	}
+	if key := [6]byte(sender); w.heard[key] > 0 || len(w.heard) < sendersLimit {
+		if w.heard[key]++; w.heard[key] > sendersRate {
+			return often
+		}
+	}
+	return ""
 }
 
 // dhcpQueues are packets that wait. Machines that have begun go before those that begin: under more load than there is
 // power for, some machines are served wholly, rather than all of them by half.
 type dhcpQueues struct{ begin, rest []request }
 
-// fill takes all that the kernel has. It waits only if there is nothing else to do.
-func (q *dhcpQueues) fill(conn *ipv4.PacketConn, in []ipv4.Message) error {
-	for range 2 * dhcpQueue / dhcpRead { // not for ever, however fast packets come in
-		flags := 0
-		if len(q.begin)+len(q.rest) > 0 {
-			flags = unix.MSG_DONTWAIT
-		}
-		n, err := conn.ReadBatch(in, flags)
-		if errors.Is(err, unix.EAGAIN) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, m := range in[:n] {
-			if peer, ok := m.Addr.(*net.UDPAddr); ok {
-				q.put(datagram{m.Buffers[0][:m.N], peer.AddrPort()})
-			}
-		}
-		if n < len(in) && len(q.begin)+len(q.rest) > 0 {
-			return nil
-		}
+func (q *dhcpQueues) empty() bool { return len(q.begin)+len(q.rest) == 0 }
+
+// of is the queue of a kind.
+func (q *dhcpQueues) of(kind dhcpv4.MessageType) *[]request {
+	if kind == dhcpv4.MessageTypeDiscover {
+		return &q.begin
 	}
-	return nil
+	return &q.rest
 }
 
 // put queues a packet, or drops it.
-func (q *dhcpQueues) put(d datagram) {
-	queue := &q.rest
-	if kindOf(d.data) == dhcpv4.MessageTypeDiscover {
-		queue = &q.begin
-	}
-	if len(*queue) >= dhcpQueue {
-		return
-	}
-	if r, sound := parseRequest(d); sound {
+func (q *dhcpQueues) put(r request) {
+	if queue := q.of(r.kind); len(*queue) < dhcpQueue {
 		*queue = append(*queue, r)
 	}
 }
@@ -243,5 +265,5 @@ func (r request) finish(p *dhcpv4.DHCPv4) datagram {
 	} else if current := r.current(); current.IsValid() && p.MessageType() != dhcpv4.MessageTypeNak {
 		to = netip.AddrPortFrom(current, client)
 	}
-	return datagram{p.ToBytes(), to}
+	return datagram{data: p.ToBytes(), peer: to}
 }

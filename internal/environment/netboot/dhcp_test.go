@@ -46,7 +46,7 @@ func ask(t testing.TB, kind dhcpv4.MessageType, modifiers ...dhcpv4.Modifier) da
 	if err != nil {
 		t.Fatal(err)
 	}
-	return datagram{p.ToBytes(), netip.MustParseAddrPort("10.78.0.99:68")}
+	return datagram{data: p.ToBytes(), peer: netip.MustParseAddrPort("10.78.0.99:68")}
 }
 
 func option(code uint8, value ...byte) dhcpv4.Modifier {
@@ -296,11 +296,16 @@ func TestAProxyIsSilentToStrangersAndAnswersWhereItIsAsked(t *testing.T) {
 
 func TestMachinesThatHaveBegunGoFirst(t *testing.T) {
 	var q dhcpQueues
-	for range dhcpQueue + 10 { // more than there is room for
-		q.put(ask(t, discover))
+	s, who := newServer(t, inventory.ModeOwn, newHouse(bootMAC)), &senders{}
+	hear := func(d datagram) {
+		who.heard = nil // as if it were another second
+		s.hear(&q, who, frame{d, hardware(bootMAC)})
 	}
-	q.put(ask(t, request3))
-	q.put(datagram{data: []byte("no packet")})
+	for range dhcpQueue + 10 { // more than there is room for
+		hear(ask(t, discover))
+	}
+	hear(ask(t, request3))
+	hear(datagram{data: []byte("no packet")})
 	if first := q.batch(); len(first) != 1 || first[0].kind != request3 {
 		t.Errorf("first come %d packets, with a %s", len(first), first[0].kind)
 	}

@@ -41,7 +41,7 @@ func FuzzDHCP(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		kindOf(packet)
 		for _, answer := range []answerer{own.lease, proxy.proxyOffer, proxy.proxyBoot} {
-			got, to := give(t, answer, datagram{packet, netip.MustParseAddrPort("10.78.0.99:68")})
+			got, to := give(t, answer, datagram{data: packet, peer: netip.MustParseAddrPort("10.78.0.99:68")})
 			if got == nil {
 				continue
 			}
@@ -51,6 +51,18 @@ func FuzzDHCP(f *testing.F) {
 		}
 		for len(own.notes) > 0 {
 			<-own.notes
+		}
+	})
+}
+
+// FuzzUDP: whatever a frame holds, what is read of it was in it.
+func FuzzUDP(f *testing.F) {
+	f.Add([]byte("E\x00\x00\x20\x00\x00\x00\x00\x40\x11\x00\x00\x0aN\x01B\x0aN\x00\x01\x00D\x00C\x00\x0c\x00\x00abcd"))
+	f.Add([]byte("E\x00\x00\x20\x00\x00\x20\x00\x40\x11\x00\x00\x0aN\x01B\x0aN\x00\x01\x00D\x00C\x00\x0c\x00\x00abcd"))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		d, sound := parseUDP(packet)
+		if sound && (!d.peer.IsValid() || !d.to.Is4() || len(d.data) > len(packet)-28 || !bytes.Contains(packet, d.data)) {
+			t.Errorf("%+v", d)
 		}
 	})
 }

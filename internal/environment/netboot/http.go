@@ -13,11 +13,13 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/environment/onlink"
 )
 
 // Paths that only this package's own script and DHCP answers name; the others are the protocol's.
@@ -48,6 +50,7 @@ func (s *server) serveHTTP(ctx context.Context) error {
 		IdleTimeout:       idleWait,
 		MaxHeaderBytes:    headerLimit,
 		ConnState:         door.changed,
+		ConnContext:       onlink.WithCaller,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
@@ -106,12 +109,31 @@ func askedMAC(w http.ResponseWriter, r *http.Request) (net.HardwareAddr, bool) {
 	return mac, err == nil
 }
 
+// admit lets only the machine of a MAC through; false: the answer is given.
+func (s *server) admit(ctx context.Context, w http.ResponseWriter, mac net.HardwareAddr) bool {
+	err := s.admitted(ctx, mac)
+	if err != nil {
+		s.refuse(w, "cannot say who asks", err, mac.String())
+	}
+	return err == nil
+}
+
+// admitted says why whoever asks is not the machine of a MAC, and logs it.
+func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
+	who := onlink.CallerIn(ctx)
+	err := s.House.Admit(ctx, s.Network.Name, mac, who)
+	if errors.Is(err, onlink.ErrStranger) {
+		s.tell(who.Sender.String(), "somebody asks in the name of a machine, and is refused", "mac", mac.String(), "address", who.Address, "from", who.Sender.String(), "why", err)
+	}
+	return err
+}
+
 // refuse answers an error of the House.
 func (s *server) refuse(w http.ResponseWriter, what string, err error, mac string) {
 	switch {
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNothing):
 		http.Error(w, err.Error(), http.StatusNotFound)
-	case errors.Is(err, ErrProof):
+	case errors.Is(err, ErrProof), errors.Is(err, onlink.ErrStranger):
 		http.Error(w, err.Error(), http.StatusForbidden)
 	default:
 		s.trouble(what, err, "mac", mac)
@@ -126,6 +148,9 @@ func (s *server) getPlan(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), houseWait)
 	defer cancel()
+	if !s.admit(ctx, w, mac) {
+		return
+	}
 	plan, err := s.House.Plan(ctx, s.Network.Name, mac)
 	if err != nil {
 		s.refuse(w, "cannot say what a machine boots", err, mac.String())
@@ -159,6 +184,9 @@ func (s *server) postProgress(w http.ResponseWriter, r *http.Request) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), houseWait)
 		defer cancel()
+		if !s.admit(ctx, w, mac) {
+			return
+		}
 		if err := s.House.Seen(ctx, s.Network.Name, p, proof); err != nil {
 			s.refuse(w, "cannot note a boot's step", err, p.MAC)
 			return
@@ -202,7 +230,15 @@ func (s *server) postEnrol(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), houseWait)
 	defer cancel()
-	if err := s.House.Enrol(ctx, s.Network.Name, e); err != nil {
+	sender := onlink.CallerIn(ctx).Sender
+	if !slices.Contains(e.MACs, sender.String()) {
+		http.Error(w, fmt.Sprintf("macs: %q is not among them, and this comes from there", sender), http.StatusForbidden)
+		return
+	}
+	if !s.admit(ctx, w, sender) {
+		return
+	}
+	if err := s.House.Enrol(ctx, s.Network.Name, sender, e); err != nil {
 		s.refuse(w, "cannot note an unknown machine", err, e.MACs[0])
 		return
 	}
@@ -330,7 +366,7 @@ func (s *server) getInitramfs(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// It is the last that the script fetches.
-	if mac, err := parseMAC(r.URL.Query().Get("mac")); err == nil {
+	if mac, err := parseMAC(r.URL.Query().Get("mac")); err == nil && s.admitted(r.Context(), mac) == nil {
 		s.note(mac, protocol.StepKernel, "")
 	}
 }

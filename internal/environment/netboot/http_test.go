@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 )
 
@@ -28,7 +29,7 @@ func do(s *server, method, target, body string, headers ...string) *httptest.Res
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	s.handler().ServeHTTP(w, r)
+	s.handler().ServeHTTP(w, r.WithContext(onlink.With(r.Context(), onlink.Caller{Sender: hardware("52:54:00:00:00:99")})))
 	return w
 }
 
@@ -141,6 +142,7 @@ func TestRequestsAreAnsweredByWhatTheyAre(t *testing.T) {
 		{"POST", protocol.ProgressPath, `[]`, proof, 400},
 		{"POST", protocol.ProgressPath, `{"detail":"` + strings.Repeat("x", progressLimit) + `"}`, proof, 413},
 		{"POST", protocol.EnrolPath, enrol(`"52:54:00:00:00:99"`, `{}`), "", 204},
+		{"POST", protocol.EnrolPath, enrol(`"52:54:00:00:00:98"`, `{}`), "", 403}, // somebody else
 		{"POST", protocol.EnrolPath, enrol(``, `{}`), "", 400},
 		{"POST", protocol.EnrolPath, enrol(`"eth0"`, `{}`), "", 400},
 		{"POST", protocol.EnrolPath, enrol(`"52:54:00:00:00:99"`, `{`), "", 400},

@@ -40,6 +40,7 @@ func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	}
 	replies := make([]datagram, 0, len(requests))
 	for i, r := range requests {
+		s.hold(asks[i], granted[i])
 		s.Telemetry.Lease(s.Network.Name, asks[i].came(granted[i].Err))
 		if p := s.answer(r, asks[i], granted[i]); p != nil {
 			replies = append(replies, r.finish(p))
@@ -48,9 +49,21 @@ func (s *server) lease(ctx context.Context, batch []request) []datagram {
 	return replies
 }
 
+// hold has the kernel know who has an address before its machine is told of it.
+func (s *server) hold(ask Ask, g Granted) {
+	if g.Err != nil || !g.Lease.Known || !ask.Commit || ask.Decline || s.Link == nil {
+		return
+	}
+	if err := s.Link.Pin(g.Lease.Address, g.Lease.MAC); err != nil {
+		s.trouble("cannot keep who has an address", err)
+	}
+}
+
 // came says in a word how an ask was answered, to be counted.
 func (a Ask) came(err error) string {
 	switch {
+	case errors.Is(err, ErrKept):
+		return "kept"
 	case a.Decline:
 		return "declined"
 	case errors.Is(err, ErrUnknown):
@@ -97,8 +110,12 @@ func (s *server) ask(r request) (Ask, bool) {
 // answer makes the packet that tells what was granted; nil: silence.
 func (s *server) answer(r request, ask Ask, g Granted) *dhcpv4.DHCPv4 {
 	switch {
+	case ask.Decline && errors.Is(g.Err, ErrKept):
+		s.tell(r.mac.String(), "an enrolled machine says that another host has its address; it keeps it: find the other one, and change its address",
+			"address", ask.Want, "mac", r.mac.String())
+		return nil
 	case ask.Decline:
-		s.Log.Warn("another host has an address of a machine; it is set aside", "network", s.Network.Name, "address", ask.Want, "mac", r.mac.String())
+		s.tell(r.mac.String(), "another host has an address of a machine; it is set aside", "address", ask.Want, "mac", r.mac.String())
 		return nil
 	case errors.Is(g.Err, ErrFull):
 		s.Log.Warn("no address is free", "network", s.Network.Name, "mac", r.mac.String())
@@ -159,7 +176,7 @@ func (s *server) release(ctx context.Context, r request) {
 	if asAddr(r.ServerIdentifier()) != s.address() || !r.current().IsValid() {
 		return
 	}
-	if err := s.House.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) {
+	if err := s.House.Release(ctx, s.Network.Name, r.mac, r.current()); err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrKept) {
 		s.trouble("cannot release an address", err, "mac", r.mac.String())
 	}
 }

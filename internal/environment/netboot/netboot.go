@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/environment/onlink"
 )
 
 // Errors that a House returns, to be told apart with errors.Is.
@@ -23,6 +24,8 @@ var (
 	ErrTaken   = errors.New("address is not free") // the lease asked for is another machine's
 	ErrFull    = errors.New("no address is free")  // the network's range is exhausted
 	ErrProof   = errors.New("the boot's proof is missing or wrong")
+	ErrKept    = errors.New("an enrolled machine keeps its address")
+	ErrWait    = errors.New("this boot's script was handed out too often")
 )
 
 // Lease is an address of a machine.
@@ -40,8 +43,8 @@ type Ask struct {
 	// Commit asks for a lease that is durable when Leases returns (DHCPREQUEST); without it an address is only looked
 	// for, and nothing is written (DHCPDISCOVER).
 	Commit bool
-	// Decline says that another host has the address Want (DHCPDECLINE): the machine's lease of it is forgotten, and
-	// nobody is given the address for that long. The answer does not count.
+	// Decline says that another host has the address Want (DHCPDECLINE): an unknown machine's lease of it is forgotten, and
+	// nobody is given the address for that long; an enrolled machine's stays, which ErrKept says.
 	Decline bool
 	For     time.Duration
 }
@@ -66,17 +69,22 @@ type House interface {
 	// Leases answers a batch in one transaction, in order. An address that is only looked for is best chosen by the MAC: of
 	// two machines that look at once and are offered the same, one has to begin again.
 	Leases(ctx context.Context, network string, asks []Ask) ([]Granted, error)
-	// Release forgets a lease that its machine gave back.
+	// Release forgets a lease that its machine gave back: ErrKept for an enrolled one's.
 	Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error
-	// Boot says what the machine boots: ErrUnknown, ErrNothing. It hands out the token, so it is asked only for the script
+	// Held lists the leases of enrolled machines, so that nobody else is sent what is for them.
+	Held(ctx context.Context, network string) ([]Lease, error)
+	// Admit says whether a caller is the machine of a MAC: an onlink.ErrStranger, or ErrUnknown. Before it says so of an enrolled
+	// machine, what is sent to the caller's address goes to that machine and nowhere else.
+	Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error
+	// Boot says what the machine boots: ErrUnknown, ErrNothing, ErrWait. It hands out the token, so it is asked only for the script
 	// that the machine runs; the second time for one boot is told apart by the House (a firmware may repeat itself).
 	Boot(ctx context.Context, network string, mac net.HardwareAddr) (Boot, error)
 	// Plan is what the init makes of it: ErrUnknown, ErrNothing.
 	Plan(ctx context.Context, network string, mac net.HardwareAddr) (protocol.Plan, error)
 	// Seen notes that a machine has reached a step: ErrUnknown, ErrProof. From packets that prove nothing, proof is "".
 	Seen(ctx context.Context, network string, progress protocol.BootProgress, proof string) error
-	// Enrol notes an unknown machine.
-	Enrol(ctx context.Context, network string, e protocol.Enrolment) error
+	// Enrol notes an unknown machine, which has sent this from that MAC.
+	Enrol(ctx context.Context, network string, mac net.HardwareAddr, e protocol.Enrolment) error
 }
 
 // Blobs are files by digest.

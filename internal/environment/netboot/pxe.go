@@ -100,7 +100,7 @@ func (s *server) proxyBoot(ctx context.Context, batch []request) []datagram {
 		}
 		if p := s.proxied(ctx, r, dhcpv4.MessageTypeAck); p != nil {
 			p.ClientIPAddr = r.ClientIPAddr
-			replies = append(replies, datagram{p.ToBytes(), r.peer})
+			replies = append(replies, datagram{data: p.ToBytes(), peer: r.peer})
 		}
 	}
 	return replies

@@ -37,9 +37,16 @@ func (s *server) getScript(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), houseWait)
 	defer cancel()
+	if !s.admit(ctx, w, mac) {
+		return
+	}
 	boot, err := s.House.Boot(ctx, s.Network.Name, mac)
 	if errors.Is(err, ErrNothing) {
 		fmt.Fprint(w, localScript)
+		return
+	}
+	if errors.Is(err, ErrWait) {
+		fmt.Fprintf(w, waitScript, scriptAgain, s.scriptURL(mac))
 		return
 	}
 	var script string
@@ -67,6 +74,15 @@ echo Muster: nothing to boot from the network now; on to the local disk
 iseq ${platform} efi && exit 1 ||
 sanboot --no-describe --drive 0x80 ||
 exit 1
+`
+
+// waitScript is for a machine that is to boot and may have no script now. It must not go on to its own disk, where something of a
+// tenant's may be.
+const waitScript = `#!ipxe
+:again
+echo Muster: this boot was asked for too often; it is begun anew soon
+sleep %d
+chain --replace --autofree %s || goto again
 `
 
 // script boots kernel and initramfs. Both get names, since a UEFI kernel looks for its initramfs by name.

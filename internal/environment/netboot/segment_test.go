@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/netns"
 )
@@ -254,7 +255,25 @@ func (h *fakeHouse) Seen(_ context.Context, _ string, p protocol.BootProgress, p
 	return h.broken
 }
 
-func (h *fakeHouse) Enrol(_ context.Context, _ string, e protocol.Enrolment) error {
+// Admit believes whoever the frames of are a machine's; in tests without a link, everybody.
+func (h *fakeHouse) Admit(_ context.Context, _ string, mac net.HardwareAddr, who onlink.Caller) error {
+	if who.Neighbours == nil {
+		return nil
+	}
+	return who.Is([]string{mac.String()})
+}
+
+func (h *fakeHouse) Held(context.Context, string) ([]Lease, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var held []Lease
+	for mac, address := range h.leases {
+		held = append(held, Lease{MAC: hardware(mac), Address: address})
+	}
+	return held, nil
+}
+
+func (h *fakeHouse) Enrol(_ context.Context, _ string, _ net.HardwareAddr, e protocol.Enrolment) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.enrolled = append(h.enrolled, e)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/netns"
 	"muster/internal/telemetry"
@@ -32,13 +34,15 @@ type Config struct {
 	Firmware []string // folders with iPXE's files: an operator's own first
 	HTTPPort int      // 0: DefaultHTTPPort
 	Log      *slog.Logger
+	Link     *onlink.Link // of the network's interface; nil: Serve opens one of its own
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 }
 
 const (
-	houseWait = 5 * time.Second // for an answer of the House; a machine asks again anyway
-	noteQueue = 1024            // steps that wait to be told to the House; more are dropped
+	houseWait = 5 * time.Second  // for an answer of the House; a machine asks again anyway
+	noteQueue = 1024             // steps that wait to be told to the House; more are dropped
+	pinsEvery = 10 * time.Second // it is looked whether the pins are what the House knows
 )
 
 // server is the boot services of one network. Nothing in it changes after open.
@@ -46,8 +50,11 @@ type server struct {
 	Config
 	firmware firmware
 	notes    chan protocol.BootProgress
+	said     sayings
 
 	dhcp, pxe, tftp *net.UDPConn // dhcp and pxe only where the mode has them
+	dhcpIn, pxeIn   *frames      // what dhcp and pxe would hear
+	ownLink         bool
 	http            net.Listener
 	ndp             *packet.Conn
 	hardware        net.HardwareAddr // of the interface
@@ -73,15 +80,16 @@ func Serve(ctx context.Context, c Config) error {
 		})
 	}
 	if s.dhcp != nil {
-		run("DHCP", func(ctx context.Context) error { return s.serveDHCP(ctx, s.dhcp, s.answerer()) })
+		run("DHCP", func(ctx context.Context) error { return s.serveDHCP(ctx, s.dhcp, s.dhcpIn, s.answerer()) })
 	}
 	if s.pxe != nil {
-		run("PXE", func(ctx context.Context) error { return s.serveDHCP(ctx, s.pxe, s.proxyBoot) })
+		run("PXE", func(ctx context.Context) error { return s.serveDHCP(ctx, s.pxe, s.pxeIn, s.proxyBoot) })
 	}
 	run("TFTP", s.serveTFTP)
 	run("HTTP", s.serveHTTP)
 	run("router advertisements", s.serveNDP)
 	run("notes", s.takeNotes)
+	run("neighbours", s.keepPins)
 	return group.Wait()
 }
 
@@ -94,6 +102,13 @@ func open(c Config) (*server, error) {
 		c.HTTPPort = DefaultHTTPPort
 	}
 	s := &server{Config: c, firmware: c.Firmware, notes: make(chan protocol.BootProgress, noteQueue)}
+	if s.Link == nil {
+		link, err := onlink.Open(c.Network.Namespace, c.Network.Interface)
+		if err != nil {
+			return nil, err
+		}
+		s.Link, s.ownLink = link, true
+	}
 	if err := netns.Do(c.Network.Namespace, s.openHere); err != nil {
 		s.close()
 		return nil, err
@@ -113,19 +128,19 @@ func (s *server) openHere() (err error) {
 	s.hardware, s.mtu = card.HardwareAddr, card.MTU
 	anywhere := netip.IPv4Unspecified() // broadcasts are not addressed to us
 	if s.Network.Mode != inventory.ModeOff {
-		if s.dhcp, err = s.listenUDP(anywhere, 67); err != nil {
+		if s.dhcp, s.dhcpIn, err = s.listenDHCP(card, anywhere, 67); err != nil {
 			return err
 		}
 	}
 	if s.Network.Mode == inventory.ModeProxy {
-		if s.pxe, err = s.listenUDP(s.address(), 4011); err != nil {
+		if s.pxe, s.pxeIn, err = s.listenDHCP(card, s.address(), 4011); err != nil {
 			return err
 		}
 	}
 	if s.tftp, err = s.listenUDP(s.address(), 69); err != nil {
 		return err
 	}
-	if s.http, err = s.listenTCP(uint16(s.HTTPPort)); err != nil {
+	if s.http, err = s.Link.Listen(netip.AddrPortFrom(s.address(), uint16(s.HTTPPort)).String()); err != nil {
 		return err
 	}
 	if s.ndp, err = listenNDP(card); err != nil {
@@ -150,13 +165,20 @@ func (s *server) listenUDP(address netip.Addr, port uint16) (*net.UDPConn, error
 	return conn.(*net.UDPConn), nil
 }
 
-func (s *server) listenTCP(port uint16) (net.Listener, error) {
-	at := netip.AddrPortFrom(s.address(), port).String()
-	listener, err := s.listenConfig().Listen(context.Background(), "tcp4", at)
+// listenDHCP keeps a port, and hears what comes to it as frames.
+func (s *server) listenDHCP(card *net.Interface, address netip.Addr, port uint16) (*net.UDPConn, *frames, error) {
+	conn, err := s.listenUDP(address, port)
 	if err != nil {
-		return nil, fmt.Errorf("listen on TCP %s of %s: %w", at, s.Network.Interface, err)
+		return nil, nil, err
 	}
-	return listener, nil
+	if err := deaf(conn); err != nil {
+		return conn, nil, fmt.Errorf("set the filter of UDP port %d of %s: %w", port, card.Name, err)
+	}
+	in, err := listenFrames(card, port)
+	if err != nil {
+		return conn, nil, fmt.Errorf("open a packet socket on %s: %w", card.Name, err)
+	}
+	return conn, in, nil
 }
 
 // listenConfig binds sockets to the interface: what comes in elsewhere is not for this network, and broadcasts leave here
@@ -176,11 +198,72 @@ func (s *server) close() {
 			_ = conn.Close()
 		}
 	}
+	for _, in := range []*frames{s.dhcpIn, s.pxeIn} {
+		if in != nil {
+			in.close()
+		}
+	}
 	if s.http != nil {
 		_ = s.http.Close()
 	}
 	if s.ndp != nil {
 		_ = s.ndp.Close()
+	}
+}
+
+// keepPins has the kernel know who has the addresses of enrolled machines, also after this host was started anew, and
+// forget it of machines that have left.
+func (s *server) keepPins(ctx context.Context) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, houseWait)
+		held, err := s.House.Held(limited, s.Network.Name)
+		cancel()
+		wanted := make(map[netip.Addr]net.HardwareAddr, len(held))
+		for _, l := range held {
+			if s.Network.Address.Contains(l.Address) && l.Address != s.address() {
+				wanted[l.Address] = l.MAC
+			}
+		}
+		if err == nil {
+			err = s.Link.Keep(wanted)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.trouble("cannot keep who has which address", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pinsEvery):
+		}
+	}
+}
+
+// sayings are when something was said of somebody last.
+type sayings struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+const (
+	sayEvery = 10 * time.Second
+	sayLimit = 1000 // that are remembered
+)
+
+// tell logs what somebody does who is not believed, not more than once in a while for each.
+func (s *server) tell(who, what string, more ...any) {
+	s.said.mu.Lock()
+	now := time.Now()
+	if s.said.at == nil || len(s.said.at) >= sayLimit {
+		s.said.at = map[string]time.Time{}
+	}
+	key := who + what
+	silent := now.Sub(s.said.at[key]) < sayEvery
+	if !silent {
+		s.said.at[key] = now
+	}
+	s.said.mu.Unlock()
+	if !silent {
+		s.Log.Warn(what, append(more, "network", s.Network.Name)...)
 	}
 }
 

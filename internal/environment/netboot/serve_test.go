@@ -131,7 +131,7 @@ func TestAStormOfPacketsStopsNothing(t *testing.T) {
 		output(t, in(ns, program(t, "busybox"), "udhcpc", "-f", "-n", "-q", "-t", "10", "-T", "1", "-s", "/bin/true", "-i", "eth0"))
 	}
 	script := func() {
-		if text := output(t, in(ns, program(t, "curl"), "-sSf", "http://10.78.0.1:8069"+scriptPath+"?mac="+bootMAC)); !strings.Contains(text, "muster.token=one-time") {
+		if text := output(t, in(ns, program(t, "curl"), "-sSf", "http://10.78.0.1:8069"+scriptPath+"?mac="+clientMAC)); !strings.Contains(text, "muster.token=one-time") {
 			t.Errorf("the script is %q", text)
 		}
 	}

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"muster/internal/netns"
+	"muster/internal/private"
 )
 
 // Exit statuses of a site's program that mean something.
@@ -31,24 +30,25 @@ const (
 // program switches a machine by a site's own program. It is run without a shell as PROGRAM ARGS… state|on|off|boot-network,
 // inside the network namespace of the machine's network.
 type program struct {
-	dir, file   string
+	dir         private.Dir
+	name        string
 	args        []string
 	environment []string
-	credentials string
+	credentials reference
 	namespace   string
 }
 
-func newProgram(dir string, control Control, t Target) (program, error) {
+func newProgram(dir private.Dir, control Control, credentials reference, t Target) (program, error) {
 	if dir == "" {
 		return program{}, errors.New("command: this site has no directory of power commands")
 	}
 	return program{
-		dir: dir, file: filepath.Join(dir, control.Program), args: control.Args,
+		dir: dir, name: control.Program, args: control.Args,
 		environment: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
 			"MUSTER_MACHINE=" + t.Machine, "MUSTER_MACS=" + strings.Join(t.MACs, " "),
 		},
-		credentials: t.Power.Credentials, namespace: t.Network.Namespace,
+		credentials: credentials, namespace: t.Network.Namespace,
 	}, nil
 }
 
@@ -80,18 +80,18 @@ func (p program) do(ctx context.Context, what string) error {
 
 // run runs the program once. It may be killed at any time, with all processes of its group.
 func (p program) run(ctx context.Context, what string) (string, error) {
-	if err := p.check(); err != nil {
+	file, err := p.dir.Program(p.name) // before each run
+	if err != nil {
 		return "", err
 	}
 	var who credentials
-	if p.credentials != "" {
-		var err error
-		if who, err = readCredentials(p.credentials); err != nil {
+	if p.credentials.text != "" {
+		if who, err = p.credentials.read(); err != nil {
 			return "", err
 		}
 	}
 	var out, complaint bounce
-	c := exec.CommandContext(ctx, p.file, append(slices.Clone(p.args), what)...)
+	c := exec.CommandContext(ctx, file, append(slices.Clone(p.args), what)...)
 	c.Dir, c.Env, c.Stdout, c.Stderr, c.WaitDelay = "/", p.environment, &out, &complaint, afterKill
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -101,7 +101,7 @@ func (p program) run(ctx context.Context, what string) (string, error) {
 	if err := netns.Do(p.namespace, c.Start); err != nil {
 		return "", err
 	}
-	err := c.Wait()
+	err = c.Wait()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -123,28 +123,6 @@ func orNothing(text string) string {
 		return "it said nothing"
 	}
 	return "it said: " + text
-}
-
-// check says whether only root decides what is run: the program belongs to root in a directory of root's, and nobody else
-// may write either. It is asked before each run.
-func (p program) check() error {
-	for _, path := range []string{p.dir, p.file} {
-		info, err := os.Lstat(path)
-		if err != nil {
-			return err
-		}
-		switch mode, owner := info.Mode(), info.Sys().(*syscall.Stat_t).Uid; {
-		case path == p.file && !mode.IsRegular():
-			return fmt.Errorf("%s is no plain file", path)
-		case owner != 0:
-			return fmt.Errorf("%s belongs to user %d; it must belong to root: chown root %s", path, owner, path)
-		case mode.Perm()&0o022 != 0:
-			return fmt.Errorf("%s has mode %04o; nobody but root may write it: chmod go-w %s", path, mode.Perm(), path)
-		case path == p.file && mode.Perm()&0o111 == 0:
-			return fmt.Errorf("%s is not executable: chmod +x %s", path, path)
-		}
-	}
-	return nil
 }
 
 // bounce keeps the first maxOutput bytes that are written to it and takes the rest without a word.

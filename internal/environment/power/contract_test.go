@@ -125,7 +125,7 @@ func refuses(t *testing.T, p peer) {
 		"wrong password": secretFile(t, user+":"+wrong),
 		"wrong user":     secretFile(t, "nobody:"+password),
 		"no file":        "file:/nonexistent/" + user,
-		"no variable":    "env:MUSTER_TEST_NO_SUCH_VARIABLE",
+		"no variable":    "env:BMC_NO_SUCH_VARIABLE",
 		"open to others": openFile(t, user+":"+password),
 		"no password":    secretFile(t, password),
 		"two lines":      secretFile(t, user+":"+password+"\n"+password),
@@ -152,6 +152,9 @@ func refuses(t *testing.T, p peer) {
 
 func open(t *testing.T, o power.Opener, target power.Target) power.Driver {
 	t.Helper()
+	if path, is := strings.CutPrefix(target.Power.Credentials, "file:"); is { // each test's secrets have a folder of their own
+		o.SecretDir = filepath.Dir(path)
+	}
 	d, err := o.Open(target)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +185,7 @@ func becomes(t *testing.T, d power.Driver, wanted power.State) {
 func secretFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bmc")
-	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(text+"\nfor 0.0.0.0/0 ::/0 localhost command:pdu command:hang\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "file:" + name

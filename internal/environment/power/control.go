@@ -51,8 +51,17 @@ var (
 	systemPath  = regexp.MustCompile(`^/redfish/v1/Systems/[A-Za-z0-9._:~-]+/?$`)
 )
 
-// Validate says what is wrong with a machine's power settings. It opens and asks nothing.
+// Validate says what is wrong with power settings that somebody gives a machine. It opens and asks nothing. A path is
+// refused: who may enrol machines need not be who may read the controller's files.
 func Validate(p inventory.Power) error {
+	if path, is := strings.CutPrefix(p.Credentials, "file:"); is {
+		return fmt.Errorf("credentials: %.200q is a path; credentials lie in secrets.d of the data directory, where root puts them, and are named: secret:NAME", path)
+	}
+	return validate(p)
+}
+
+// validate also takes what rows have from before there was secrets.d.
+func validate(p inventory.Power) error {
 	control, err := Parse(p.Control)
 	if err != nil {
 		return err
@@ -61,7 +70,7 @@ func Validate(p inventory.Power) error {
 		return fmt.Errorf("credentials: Wake-on-LAN has none; leave them out")
 	}
 	if control.Kind == IPMI && p.Credentials == "" {
-		return fmt.Errorf("credentials: IPMI needs them; use file:/PATH or env:NAME")
+		return fmt.Errorf("credentials: IPMI needs them; use secret:NAME or env:BMC…")
 	}
 	return validateReference(p.Credentials)
 }
@@ -98,7 +107,7 @@ func parse(control string) (Control, error) {
 
 func parseBMC(kind Kind, rest string) (Control, error) {
 	if strings.Contains(rest, "@") {
-		return Control{}, fmt.Errorf("%s: user and password do not belong here; put them into a file and name it as credentials, file:/PATH", kind)
+		return Control{}, fmt.Errorf("%s: user and password do not belong here; put them into a file in secrets.d and name it as credentials, secret:NAME", kind)
 	}
 	authority, ok := strings.CutPrefix(rest, "//")
 	if !ok {

@@ -104,16 +104,19 @@ func TestACompleteURLWithAPasswordIsRefusedWithoutIt(t *testing.T) {
 
 func TestPowerSettingsAsAWhole(t *testing.T) {
 	for p, why := range map[inventory.Power]string{
-		{Control: "wol"}:                                            "",
-		{Control: "wol", Credentials: "env:BMC"}:                    "Wake-on-LAN has none",
-		{Control: "ipmi://bmc1"}:                                    "IPMI needs them",
-		{Control: "ipmi://bmc1", Credentials: "env:BMC"}:            "",
-		{Control: "redfish://bmc1"}:                                 "",
-		{Control: "redfish://bmc1", Credentials: "file:/etc/m/bmc"}: "",
-		{Control: "redfish://bmc1", Credentials: "file:bmc"}:        "absolute",
-		{Control: "redfish://bmc1", Credentials: "file:/etc/../b"}:  "absolute",
-		{Control: "redfish://bmc1", Credentials: "env:A B"}:         "name of a variable",
-		{Control: "redfish://bmc1", Credentials: "admin:hunter2"}:   "use file:/PATH or env:NAME",
+		{Control: "wol"}:                                                  "",
+		{Control: "wol", Credentials: "env:BMC"}:                          "Wake-on-LAN has none",
+		{Control: "ipmi://bmc1"}:                                          "IPMI needs them",
+		{Control: "ipmi://bmc1", Credentials: "env:BMC"}:                  "",
+		{Control: "redfish://bmc1"}:                                       "",
+		{Control: "redfish://bmc1", Credentials: "file:/etc/m/bmc"}:       "is a path",
+		{Control: "redfish://bmc1", Credentials: "secret:bmc"}:            "",
+		{Control: "redfish://bmc1", Credentials: "secret:../admin.token"}: "no path",
+		{Control: "redfish://bmc1", Credentials: "env:MUSTER_DB"}:         "begins with BMC",
+		{Control: "redfish://bmc1", Credentials: "file:bmc"}:              "is a path",
+		{Control: "redfish://bmc1", Credentials: "file:/etc/../b"}:        "is a path",
+		{Control: "redfish://bmc1", Credentials: "env:A B"}:               "name of a variable",
+		{Control: "redfish://bmc1", Credentials: "admin:hunter2"}:         "use secret:NAME or env:BMC",
 	} {
 		err := Validate(p)
 		if (err == nil) != (why == "") || err != nil && (!strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "hunter2")) {

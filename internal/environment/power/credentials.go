@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"unicode"
+
+	"muster/internal/private"
 )
 
-// maxCredentials bounds a file of credentials, in bytes.
-const maxCredentials = 1024
-
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// variableName is that of variables that were made for this: the others may hold what is for nobody else.
+var variableName = regexp.MustCompile(`^BMC[A-Za-z0-9_]*$`)
 
 // credentials are read when they are used and forgotten afterwards. The password is behind a function: package fmt prints
 // fields of nested structs whatever their methods say, but of a function it only knows the address.
@@ -61,42 +60,67 @@ func validateReference(reference string) error {
 	switch {
 	case reference == "":
 		return nil
-	case kind == "file" && filepath.IsAbs(name) && filepath.Clean(name) == name && !strings.ContainsRune(name, 0):
+	case kind == "secret":
+		if err := private.CheckName(name); err != nil {
+			return fmt.Errorf("credentials: %w; write secret:NAME, and have NAME in secrets.d of the data directory", err)
+		}
 		return nil
+	case kind == "file" && filepath.IsAbs(name) && filepath.Clean(name) == name && private.CheckName(filepath.Base(name)) == nil:
+		return nil // of a row from before there was secrets.d
 	case kind == "file":
 		return errors.New("credentials: file: needs an absolute, clean path, as file:/etc/muster/bmc")
 	case kind == "env" && variableName.MatchString(name):
 		return nil
 	case kind == "env":
-		return errors.New("credentials: env: needs the name of a variable of the controller's environment, as env:BMC")
+		return errors.New("credentials: env: needs the name of a variable of the controller's environment that begins with BMC, as env:BMC_RACK1")
 	}
-	return errors.New("credentials: use file:/PATH or env:NAME") // the text may be a password that went astray
+	return errors.New("credentials: use secret:NAME or env:BMC…") // the text may be a password that went astray
 }
 
-// readCredentials fetches "user:password" from where the reference says. Its errors are ErrCredentials and hold no part
-// of them.
-func readCredentials(reference string) (credentials, error) {
-	if err := validateReference(reference); err != nil {
+// reference is where credentials are, and whom they are for.
+type reference struct {
+	text string
+	dir  private.Dir
+	to   string // a host, or "command:PROGRAM"
+}
+
+// read fetches "user:password" from where the reference says, if root has said that it may be shown there. A path, which only old
+// rows have, names the file of its last part in the site's directory: what is elsewhere is not read. Its errors are
+// ErrCredentials and hold no part of them.
+func (r reference) read() (credentials, error) {
+	if err := validateReference(r.text); err != nil {
 		return credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	kind, name, _ := strings.Cut(reference, ":")
-	var text string
-	if kind == "env" {
+	kind, name, _ := strings.Cut(r.text, ":")
+	var secret private.Secret
+	var err error
+	switch kind {
+	case "env":
 		value, ok := os.LookupEnv(name)
 		if !ok {
 			return credentials{}, fmt.Errorf("%w: the controller's environment has no variable %s", ErrCredentials, name)
 		}
-		text = value
-	} else {
-		read, err := readPrivate(name)
-		if err != nil {
-			return credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
+		if secret, err = private.ParseSecret(value); err != nil {
+			err = fmt.Errorf("%s: %w", r.text, err)
 		}
-		text = read
+	case "file":
+		secret, err = r.dir.Secret(filepath.Base(name))
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w; credentials are read from there alone: as root, install -m 0600 %s %s, and add the line \"for %s\" to it",
+				err, name, filepath.Join(string(r.dir), filepath.Base(name)), r.to)
+		}
+	default:
+		secret, err = r.dir.Secret(name)
 	}
-	c, err := parseCredentials(text)
 	if err != nil {
-		return credentials{}, fmt.Errorf("%w: %s: %w", ErrCredentials, reference, err)
+		return credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
+	}
+	c, err := parseCredentials(secret.Text)
+	if err == nil {
+		err = secret.Allows(r.to)
+	}
+	if err != nil {
+		return credentials{}, fmt.Errorf("%w: %s: %w", ErrCredentials, r.text, err)
 	}
 	return c, nil
 }
@@ -112,31 +136,4 @@ func parseCredentials(text string) (credentials, error) {
 		return credentials{}, errors.New("one line user:password is needed")
 	}
 	return credentials{user: user, password: func() string { return password }}, nil
-}
-
-// readPrivate reads a small file that nobody else may read or write. It looks at the open file, so that nothing can be
-// changed in between, and opens it without waiting, so that a pipe cannot hold it.
-func readPrivate(name string) (string, error) {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	switch mode := info.Mode(); {
-	case !mode.IsRegular():
-		return "", fmt.Errorf("%s is no regular file", name)
-	case owner != 0 && int(owner) != os.Geteuid():
-		return "", fmt.Errorf("%s belongs to user %d; it must belong to root or to the controller's user: chown root %s", name, owner, name)
-	case mode.Perm()&0o027 != 0:
-		return "", fmt.Errorf("%s has mode %04o; others may not read it, nor anyone else write it: chmod 0600 %s", name, mode.Perm(), name)
-	case info.Size() > maxCredentials:
-		return "", fmt.Errorf("%s has %d bytes; one line user:password is needed", name, info.Size())
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxCredentials))
-	return string(text), err
 }

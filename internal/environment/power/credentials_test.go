@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"muster/internal/private"
 )
 
 const hunter = "hunter2:%d\\n"
@@ -46,7 +48,7 @@ func TestAFileOfCredentials(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(text+"\nfor h1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(path, mode); err != nil {
@@ -58,28 +60,28 @@ func TestAFileOfCredentials(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("MUSTER_TEST_BMC", "admin:"+hunter)
-	t.Setenv("MUSTER_TEST_BMC_BAD", hunter+"\n")
+	t.Setenv("BMC_TEST", "admin:"+hunter+"\nfor h1")
+	t.Setenv("BMC_TEST_BAD", hunter+"\nfor h1")
 	cases := map[string]string{ // reference → what the error says; "": none
 		"file:" + file("good", "admin:"+hunter, 0o600):           "",
 		"file:" + file("newline", "admin:"+hunter+"\r\n", 0o400): "",
 		"file:" + file("group", "admin:"+hunter, 0o640):          "",
-		"env:MUSTER_TEST_BMC":                                    "",
-		"env:MUSTER_TEST_BMC_BAD":                                "",
-		"env:MUSTER_TEST_NONE":                                   "no variable MUSTER_TEST_NONE",
-		"file:" + filepath.Join(dir, "none"):                     "no such file",
-		"file:" + file("world", "admin:"+hunter, 0o604):          "chmod 0600",
-		"file:" + file("writable", "admin:"+hunter, 0o620):       "chmod 0600",
-		"file:" + dir:                                              "no regular file",
-		"file:" + pipe:                                             "no regular file",
-		"file:" + file("empty", "", 0o600):                         "one line user:password",
-		"file:" + file("nobody", ":"+hunter, 0o600):                "one line user:password",
-		"file:" + file("bare", "admin", 0o600):                     "one line user:password",
-		"file:" + file("two", "admin:"+hunter+"\nb:c", 0o600):      "more than one line",
-		"file:" + file("zero", "admin:\x00", 0o600):                "control character",
-		"file:" + file("big", strings.Repeat(hunter, 1000), 0o600): "bytes",
+		"env:BMC_TEST":                                              "",
+		"env:BMC_TEST_BAD":                                          "",
+		"env:BMC_NONE":                                              "no variable BMC_NONE",
+		"file:" + filepath.Join(dir, "none"):                        "no such file",
+		"file:" + file("world", "admin:"+hunter, 0o604):             "chmod 0600",
+		"file:" + file("writable", "admin:"+hunter, 0o620):          "chmod 0600",
+		"file:" + dir:                                               "no such file",
+		"file:" + pipe:                                              "no plain file",
+		"file:" + file("empty", "", 0o600):                          "first line",
+		"file:" + file("nobody", ":"+hunter, 0o600):                 "one line user:password",
+		"file:" + file("bare", "admin", 0o600):                      "one line user:password",
+		"file:" + file("two", "admin:"+hunter+"\nb:c", 0o600):       "below the secret",
+		"file:" + file("zero", "admin:\x00", 0o600):                 "control character",
+		"file:" + file("big", strings.Repeat(hunter, 10000), 0o600): "bytes",
 		"":     "one line",
-		hunter: "use file:/PATH or env:NAME",
+		hunter: "use secret:NAME or env:BMC",
 	}
 	if os.Geteuid() == 0 {
 		stranger := file("stranger", "admin:"+hunter, 0o600)
@@ -89,15 +91,15 @@ func TestAFileOfCredentials(t *testing.T) {
 		cases["file:"+stranger] = "belongs to user 4242"
 	}
 	delete(cases, "") // "" is the absence of credentials, which nobody reads
-	for reference, why := range cases {
-		_, err := readCredentials(reference)
+	for text, why := range cases {
+		_, err := reference{text: text, dir: private.Dir(dir), to: "h1"}.read()
 		switch {
 		case why == "" && err != nil:
-			t.Errorf("%s: %v", reference, err)
+			t.Errorf("%s: %v", text, err)
 		case why != "" && (!errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), why)):
-			t.Errorf("%s: %v; it should say %q", reference, err, why)
+			t.Errorf("%s: %v; it should say %q", text, err, why)
 		case err != nil && strings.Contains(err.Error(), "hunter2"):
-			t.Errorf("%s: the error tells the password: %v", reference, err)
+			t.Errorf("%s: the error tells the password: %v", text, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ const parameterNotSupported types.CompletionCode = 0x80
 // bmc switches a machine by IPMI 2.0 over the network. Each call has a session of its own.
 type bmc struct {
 	control     Control
-	credentials string
+	credentials reference
 	namespace   string
 	uefi        bool
 }
@@ -100,12 +100,12 @@ func setBoot(ctx context.Context, s *rmcp, option types.BootOptionParameter) err
 
 // session runs do in a session. Suite 17 (SHA-256) is tried first, suite 3 (SHA-1) if the BMC has no better.
 func (b bmc) session(ctx context.Context, do func(*rmcp) error) error {
-	who, err := readCredentials(b.credentials)
+	who, err := b.credentials.read()
 	if err != nil {
 		return err
 	}
 	if len(who.user) > ipmiMaxUser || len(who.password()) > ipmiMaxPassword {
-		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", ErrCredentials, b.credentials, ipmiMaxUser, ipmiMaxPassword)
+		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", ErrCredentials, b.credentials.text, ipmiMaxUser, ipmiMaxPassword)
 	}
 	connection, err := dial(ctx, b.namespace, "udp", b.control.Host, b.control.Port)
 	if err != nil {

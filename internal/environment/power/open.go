@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/inventory"
 	"muster/internal/netns"
+	"muster/internal/private"
 )
 
 // patience bounds every call of a driver.
@@ -35,6 +36,8 @@ type Opener struct {
 	// CommandDir has the programs that "command:" may run. It and they belong to root and nobody else may write them.
 	// "": there are none.
 	CommandDir string
+	// SecretDir has the credentials that machines name, in files that nobody else may read.
+	SecretDir string
 }
 
 // Open makes the driver that a machine's power settings ask for. It connects to nothing, so its errors are errors of the
@@ -48,23 +51,27 @@ func (o Opener) Open(t Target) (Driver, error) {
 }
 
 func (o Opener) open(t Target) (Driver, error) {
-	if err := Validate(t.Power); err != nil {
+	if err := validate(t.Power); err != nil {
 		return nil, err
 	}
 	control, err := Parse(t.Power.Control)
 	if err != nil {
 		return nil, err
 	}
+	credentials := reference{text: t.Power.Credentials, dir: private.Dir(o.SecretDir), to: control.Host}
+	if control.Kind == Command {
+		credentials.to = "command:" + control.Program
+	}
 	var driver Driver
 	switch control.Kind {
 	case WakeOnLAN:
 		driver, err = newWake(t)
 	case IPMI:
-		driver = bmc{control: control, credentials: t.Power.Credentials, namespace: t.Network.Namespace, uefi: t.UEFI}
+		driver = bmc{control: control, credentials: credentials, namespace: t.Network.Namespace, uefi: t.UEFI}
 	case Redfish:
-		driver = redfish{control: control, credentials: t.Power.Credentials, namespace: t.Network.Namespace}
+		driver = redfish{control: control, credentials: credentials, namespace: t.Network.Namespace}
 	case Command:
-		driver, err = newProgram(o.CommandDir, control, t)
+		driver, err = newProgram(private.Dir(o.CommandDir), control, credentials, t)
 	}
 	if err != nil {
 		return nil, err

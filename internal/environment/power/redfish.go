@@ -29,7 +29,7 @@ const (
 // leaves no session behind, of which services have few.
 type redfish struct {
 	control     Control
-	credentials string
+	credentials reference
 	namespace   string
 }
 
@@ -67,9 +67,9 @@ func (r redfish) BootFromNetwork(ctx context.Context) error {
 // it comes from the service.
 func (r redfish) session(ctx context.Context, do func(*service) error) error {
 	var who credentials
-	if r.credentials != "" {
+	if r.credentials.text != "" {
 		var err error
-		if who, err = readCredentials(r.credentials); err != nil {
+		if who, err = r.credentials.read(); err != nil {
 			return err
 		}
 	}

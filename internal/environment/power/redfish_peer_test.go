@@ -42,6 +42,8 @@ type bmcService struct {
 	forgetsMode  bool   // a PATCH without BootSourceOverrideMode sets it to Legacy
 	noPXE        bool
 	resetTypes   []string
+	accounts     []map[string]any // of its AccountService; nil: it has none
+	ldap         bool
 	busyOnRepeat bool // switching to what is already so is an error
 
 	mutex   sync.Mutex
@@ -70,6 +72,9 @@ func (b *bmcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(err)
+	}
+	if b.serveAccounts(w, r.URL.Path) {
+		return
 	}
 	switch key := r.Method + " " + r.URL.Path; key {
 	case "GET /redfish/v1/Systems":

@@ -21,6 +21,7 @@ import (
 
 	"muster/internal/inventory"
 	"muster/internal/netns"
+	vswitch "muster/test/ovs"
 )
 
 // subject is a switch under test. Its ports are called "p-NAME" for each of names().
@@ -53,8 +54,8 @@ func subjects() map[string]func(*testing.T) subject {
 		},
 		"ovs": func(t *testing.T) subject {
 			y := newYard(t, names()...)
-			database := startOVS(t, y)
-			return subject{Switch: opened(t, inventory.Network{Switch: inventory.SwitchOVS, SwitchBridge: "machines", SwitchDatabase: database, Namespace: y.namespace, Interface: commonBridge}), yard: y}
+			database, _ := startOVS(t, y)
+			return subject{Switch: opened(t, inventory.Network{Switch: inventory.SwitchOVS, SwitchBridge: vswitch.Bridge, SwitchDatabase: database, Namespace: y.namespace, Interface: commonBridge}), yard: y}
 		},
 	}
 }
@@ -66,53 +67,14 @@ func opened(t *testing.T, n inventory.Network) Switch {
 	return s
 }
 
-// startOVS runs a real Open vSwitch in the yard's namespace, with its datapath in user space, and all ports on its bridge.
-func startOVS(t *testing.T, y *yard) (database string) {
+// startOVS runs a real Open vSwitch in the yard's namespace, with all ports on its bridge.
+func startOVS(t *testing.T, y *yard) (database, dir string) {
 	t.Helper()
-	if _, err := exec.LookPath("ovs-vswitchd"); err != nil {
-		t.Fatal("Open vSwitch is missing; `make setup` installs it:", err)
-	}
-	dir, err := os.MkdirTemp("", "ovs") // a socket's path is short
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	database = "unix:" + filepath.Join(dir, "db.sock")
-	environment := append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
-	run := func(args ...string) {
-		t.Helper()
-		c := exec.CommandContext(t.Context(), args[0], args[1:]...)
-		c.Env = environment
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
-		}
-	}
-	start := func(args ...string) {
-		t.Helper()
-		c := exec.Command(args[0], args[1:]...)
-		c.Env = environment
-		check(t, netns.Do(y.namespace, c.Start))
-		t.Cleanup(func() {
-			_ = c.Process.Kill()
-			_ = c.Wait() // it was killed
-		})
-	}
-	file := filepath.Join(dir, "conf.db")
-	run("ovsdb-tool", "create", file, "/usr/share/openvswitch/vswitch.ovsschema")
-	start("ovsdb-server", file, "--remote=p"+database, "--pidfile", "--log-file="+filepath.Join(dir, "db.log"), "-vconsole:off")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(strings.TrimPrefix(database, "unix:")); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("ovsdb-server does not begin to listen:", err)
-		}
-	}
-	run("ovs-vsctl", "--db="+database, "--timeout=20", "--no-wait", "init")
-	start("ovs-vswitchd", database, "--pidfile", "--log-file="+filepath.Join(dir, "ovs.log"), "-vconsole:off")
-	args := []string{"ovs-vsctl", "--db=" + database, "--timeout=20", "add-br", "machines", "--", "set", "Bridge", "machines", "datapath_type=netdev"}
+	var ports []string
 	for _, s := range y.stations {
-		args = append(args, "--", "add-port", "machines", s.port)
+		ports = append(ports, s.port)
 	}
-	run(args...)
-	return database
+	return vswitch.Start(t, y.namespace, ports...)
 }
 
 func (s subject) port(name string) Port {
@@ -423,8 +385,8 @@ func TestPortsAndSegmentsComeAndGo(t *testing.T) {
 // TestASwitchThatWasStartedAnewIsReminded has Open vSwitch's daemon die and come back: the segments stay, the pins do not.
 func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
 	y := newYard(t, "a1", "c1")
-	database := startOVS(t, y)
-	s := opened(t, inventory.Network{Switch: inventory.SwitchOVS, SwitchBridge: "machines", SwitchDatabase: database, Namespace: y.namespace, Interface: commonBridge})
+	database, dir := startOVS(t, y)
+	s := opened(t, inventory.Network{Switch: inventory.SwitchOVS, SwitchBridge: vswitch.Bridge, SwitchDatabase: database, Namespace: y.namespace, Interface: commonBridge})
 	in := subject{Switch: s, yard: y}
 	placed := []Placed{{in.port("a1"), 5}, {in.port("c1"), Common}}
 	for _, p := range placed {
@@ -438,7 +400,6 @@ func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
 		}
 	}
 	forgotten(0)
-	dir := filepath.Dir(strings.TrimPrefix(database, "unix:"))
 	text, err := os.ReadFile(filepath.Join(dir, "ovs-vswitchd.pid"))
 	check(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))

@@ -53,7 +53,8 @@ type Port struct {
 // ends. One controller at a time tells a switch about a port.
 type Switch interface {
 	// Put takes a port into a segment, whatever it was in, and returns when it was seen there. At no moment do frames pass
-	// between two segments. After an error the port is where it was, in the segment, or in none. ErrNoPort: there is none of that name.
+	// between two segments. After an error the port is where it was, in the segment, or in none. ErrNoPort: there is none of
+	// that name.
 	Put(ctx context.Context, p Port, s Segment) error
 	// Ports is where each port is, as read from the switch. The controller's own ends are not in it.
 	Ports(ctx context.Context) (map[string]Segment, error)
@@ -105,7 +106,8 @@ func Warning(n inventory.Network) string {
 	if n.Isolates() {
 		return ""
 	}
-	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there; "+
+	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there, "+
+		"and with another's MAC take that one's boot: its node with all keys, or its receipt of erasure; "+
 		"declare it anew by `muster networks add`, with --switch bridge or ovs, or give machines to one tenant only", n.Name, inventory.SwitchNone)
 }
 

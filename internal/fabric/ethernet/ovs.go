@@ -12,13 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 )
 
-// ovs is Open vSwitch on the controller's host, with any of its datapaths. A port is in the segment whose VLAN it is an access port
-// of; those of the common one are protected from each other (ovs-vswitchd.conf.db(5), Port, "tag" and "protected"). Each
-// segment's bridge of the landing has a cable to an access port of the same VLAN.
+// ovs is Open vSwitch on the controller's host, with any of its datapaths. A port is in the segment whose VLAN it is an
+// access port of; those of the common one are protected from each other (ovs-vswitchd.conf.db(5), Port, "tag" and
+// "protected"). Each segment's bridge of the landing has a cable to an access port of the same VLAN.
 type ovs struct {
 	landing
 	bridge   string
@@ -71,7 +72,26 @@ func (o ovs) daemon(ctx context.Context, args ...string) ([]byte, error) {
 	return o.run(ctx, "ovs-appctl", append([]string{"--timeout=20", "-t", "ovs-vswitchd"}, args...)...)
 }
 
+// ofTheSystem refuses a socket that a user of this host may have put there: who answers it says what the switch is.
+func ofTheSystem(socket string) error {
+	const firstUser = 1000 // Debian Policy, section 9.2.2
+	for _, p := range []string{filepath.Dir(socket), socket} {
+		info, err := os.Lstat(p)
+		if err != nil {
+			return fmt.Errorf("the switch's database: %w; does Open vSwitch run there? `muster networks add` takes its place with --switch-database", err)
+		}
+		owner := info.Sys().(*syscall.Stat_t).Uid
+		if mode := info.Mode(); owner >= firstUser || mode.IsDir() && mode.Perm()&0o002 != 0 || mode&os.ModeSymlink != 0 {
+			return fmt.Errorf("the switch's database: %s is not the system's alone: it belongs to user %d and has mode %s", p, owner, mode)
+		}
+	}
+	return nil
+}
+
 func (o ovs) run(ctx context.Context, program string, args ...string) ([]byte, error) {
+	if err := ofTheSystem(strings.TrimPrefix(o.database, "unix:")); err != nil {
+		return nil, err
+	}
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "OVS_RUNDIR=" + filepath.Dir(strings.TrimPrefix(o.database, "unix:"))}
 	var said bytes.Buffer

@@ -34,6 +34,8 @@ type Host struct {
 	File   string // its partitions; "": DefaultFile
 	Logs   string // its log; "": DefaultLog
 	Signal string // command that has it read its partitions anew; "": DefaultSignal
+	// Script reads the script for sh that is run instead of Signal, at each signal; nil: there is none.
+	Script func() (string, error)
 }
 
 // What Debian's opensm uses.
@@ -118,7 +120,14 @@ sync "$(dirname "$f")"
 
 // Reload signals the manager.
 func (h Host) Reload(ctx context.Context) error {
-	if _, err := h.Shell.Run(ctx, or(h.Signal, DefaultSignal)+"\n"); err != nil {
+	script := or(h.Signal, DefaultSignal)
+	if h.Script != nil {
+		var err error
+		if script, err = h.Script(); err != nil {
+			return fmt.Errorf("signalling the manager at port %s: %w", h.GUID, err)
+		}
+	}
+	if _, err := h.Shell.Run(ctx, script+"\n"); err != nil {
 		return fmt.Errorf("signalling the manager at port %s, which may not run: %w", h.GUID, err)
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
+	"syscall"
 
 	"muster/internal/fabric"
 )
@@ -39,57 +39,75 @@ func newClient(c Config) (*client, error) {
 	}
 	address := net.ParseIP(u.Hostname())
 	here := u.Hostname() == "localhost" || address != nil && address.IsLoopback()
+	if c.Elsewhere && (u.Scheme != "https" || here || address != nil && near(address)) {
+		return nil, errors.New("UFM is to be at another host, by https; root names one on this host in the site file")
+	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !here) {
 		return nil, errors.New("only https is spoken: a password would pass in the clear")
 	}
 	// Who has a password and who has a token come by different doors (UFM Enterprise REST API Guide, "Authentication").
 	root := "/ufmRest"
 	switch {
-	case c.TokenFile != "" && (c.User != "" || c.PasswordFile != ""):
+	case c.Token != nil && (c.User != "" || c.Password != nil):
 		return nil, errors.New("a token and a user: give one of them")
-	case c.TokenFile != "":
+	case c.Token != nil:
 		root = "/ufmRestV3"
-	case c.User == "" || c.PasswordFile == "":
-		return nil, errors.New("it needs a user and a file with the password, or a file with a token")
+	case c.User == "" || c.Password == nil:
+		return nil, errors.New("it needs a user and the name of a password, or that of a token")
 	}
 	made := &client{base: strings.TrimSuffix(c.URL, "/") + root, config: c}
 	if _, err := made.credentials(); err != nil {
 		return nil, err
 	}
 	roots := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		text, err := os.ReadFile(c.CAFile)
+	if c.CA != nil {
+		text, err := c.CA()
 		if err != nil {
 			return nil, err
 		}
 		roots.RootCAs = x509.NewCertPool()
-		if !roots.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s has no certificate in PEM", c.CAFile)
+		if !roots.RootCAs.AppendCertsFromPEM([]byte(text)) {
+			return nil, errors.New("the file of who signed its certificate has none in PEM")
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: roots, MaxIdleConnsPerHost: 1, IdleConnTimeout: c.Timeout}
+	if c.Elsewhere { // a name may lead here too, and to another address each time
+		dialer := &net.Dialer{Timeout: c.Timeout, Control: func(_, to string, _ syscall.RawConn) error {
+			host, _, err := net.SplitHostPort(to)
+			if ip := net.ParseIP(host); err != nil || ip == nil || near(ip) {
+				return fmt.Errorf("%s is this host's own, or no other's", to)
+			}
+			return nil
+		}}
+		transport.DialContext = dialer.DialContext
+	}
 	made.requests = &http.Client{Transport: transport, Timeout: c.Timeout,
 		// Where a redirect leads the credentials have no business.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return made, nil
 }
 
+// near says whether an address is this host's own or that of its links, where services answer whoever asks from here.
+func near(ip net.IP) bool {
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast()
+}
+
 // credentials reads what proves who asks.
 func (c *client) credentials() (set func(*http.Request), err error) {
-	path := c.config.PasswordFile
-	if c.config.TokenFile != "" {
-		path = c.config.TokenFile
+	read := c.config.Password
+	if c.config.Token != nil {
+		read = c.config.Token
 	}
-	text, err := os.ReadFile(path)
+	text, err := read()
 	if err != nil {
 		return nil, err
 	}
-	secret := strings.TrimSpace(string(text))
+	secret := strings.TrimSpace(text)
 	if secret == "" || strings.ContainsAny(secret, "\r\n") {
-		return nil, fmt.Errorf("%s is to hold one line", path)
+		return nil, errors.New("a password or a token is one line")
 	}
 	return func(r *http.Request) {
-		if c.config.TokenFile != "" {
+		if c.config.Token != nil {
 			r.Header.Set("Authorization", "Basic "+secret) // the guide's word for tokens too
 			return
 		}

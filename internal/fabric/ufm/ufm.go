@@ -22,9 +22,13 @@ import (
 // Config says how a UFM is reached.
 type Config struct {
 	URL string // "https://ufm.example.org"; plain HTTP to this host only
-	// User and PasswordFile, or TokenFile: who asks. The files are read at each request, so that a secret can be changed.
-	User, PasswordFile, TokenFile string
-	CAFile                        string // in PEM, of who signed UFM's certificate; "": the system's
+	// User and Password, or Token: who asks. They are read at each request, so that a secret can be changed; nil: there is none.
+	User            string
+	Password, Token func() (string, error)
+	CA              func() (string, error) // in PEM, who signed UFM's certificate; nil: the system's
+	// Elsewhere says that UFM is not on this host, nor where only this host's own things are: neither at its loopback addresses nor
+	// at those of its links.
+	Elsewhere bool
 	// Ports reads every port's table from the port itself, as fabric.Driver.Observe does; it may be called at any time. nil: what
 	// UFM believes is all that is known, and tables have no Capacity, so that their room is not counted.
 	Ports func(context.Context) (fabric.Tables, error)
@@ -115,7 +119,8 @@ func (d *Driver) tables(ctx context.Context) (fabric.Tables, error) {
 	return seen, nil
 }
 
-// Observe reads every port's table from the port itself, by the reader. Without one it says what UFM believes: of ports that are up.
+// Observe reads every port's table from the port itself, by the reader. Without one it says what UFM believes: of ports
+// that are up.
 func (d *Driver) Observe(ctx context.Context) (fabric.Tables, error) {
 	seen, err := d.tables(ctx)
 	if err == nil && seen == nil {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,21 +37,15 @@ func newFixture(t *testing.T) *fixture {
 	web := httptest.NewTLSServer(f.Server)
 	t.Cleanup(web.Close)
 	f.config = ufm.Config{
-		URL: web.URL, User: ufmtest.User, PasswordFile: file(t, "password", ufmtest.Password+"\n"),
-		CAFile: file(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}))),
-		Ports:  f.Fabric.Observe, Timeout: 5 * time.Second, Patience: 50 * time.Millisecond, Pause: time.Millisecond,
+		URL: web.URL, User: ufmtest.User, Password: said(ufmtest.Password + "\n"),
+		CA:    said(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}))),
+		Ports: f.Fabric.Observe, Timeout: 5 * time.Second, Patience: 50 * time.Millisecond, Pause: time.Millisecond,
 	}
 	return f
 }
 
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+// said is a secret, or a certificate, as it is read.
+func said(text string) func() (string, error) { return func() (string, error) { return text, nil } }
 
 func (f *fixture) driver(t *testing.T) *ufm.Driver {
 	t.Helper()
@@ -232,7 +225,7 @@ func TestWithoutAReaderOfPortsUFMsOwnViewIsTold(t *testing.T) {
 
 func TestATokenHasADoorOfItsOwn(t *testing.T) {
 	f := newFixture(t)
-	f.config.User, f.config.PasswordFile, f.config.TokenFile = "", "", file(t, "token", ufmtest.Token)
+	f.config.User, f.config.Password, f.config.Token = "", nil, said(ufmtest.Token)
 	if err := f.driver(t).Apply(t.Context(), f.intent(nil)); err != nil {
 		t.Error(err)
 	}
@@ -297,16 +290,17 @@ func TestARedirectLeadsNowhere(t *testing.T) {
 
 func TestAConfigurationThatCannotWorkIsRefusedAtOnce(t *testing.T) {
 	f := newFixture(t)
-	good, password := f.config, f.config.PasswordFile
+	good, password := f.config, f.config.Password
 	for says, change := range map[string]func(*ufm.Config){
-		"one looks like":              func(c *ufm.Config) { c.URL = "ufm.example.org" },
-		"names neither user nor path": func(c *ufm.Config) { c.URL = "https://admin:secret@ufm.example.org" },
-		"only https is spoken":        func(c *ufm.Config) { c.URL = "http://ufm.example.org" },
-		"it needs a user and a file":  func(c *ufm.Config) { c.User = "" },
-		"give one of them":            func(c *ufm.Config) { c.TokenFile = password },
-		"is to hold one line":         func(c *ufm.Config) { c.PasswordFile = file(t, "empty", "\n") },
-		"no such file":                func(c *ufm.Config) { c.PasswordFile = "/nonexistent" },
-		"no certificate in PEM":       func(c *ufm.Config) { c.CAFile = password },
+		"one looks like":               func(c *ufm.Config) { c.URL = "ufm.example.org" },
+		"names neither user nor path":  func(c *ufm.Config) { c.URL = "https://admin:secret@ufm.example.org" },
+		"at another host":              func(c *ufm.Config) { c.Elsewhere = true },
+		"only https is spoken":         func(c *ufm.Config) { c.URL = "http://ufm.example.org" },
+		"it needs a user and the name": func(c *ufm.Config) { c.User = "" },
+		"give one of them":             func(c *ufm.Config) { c.Token = password },
+		"is one line":                  func(c *ufm.Config) { c.Password = said("\n") },
+		"file does not exist":          func(c *ufm.Config) { c.Password = func() (string, error) { return "", os.ErrNotExist } },
+		"has none in PEM":              func(c *ufm.Config) { c.CA = password },
 	} {
 		c := good
 		change(&c)
@@ -314,7 +308,7 @@ func TestAConfigurationThatCannotWorkIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	good.CAFile = ""
+	good.CA = nil
 	d, err := ufm.New(good)
 	if err != nil {
 		t.Fatal(err)

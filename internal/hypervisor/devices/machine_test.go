@@ -230,10 +230,10 @@ func (m *machine) disk(name string) {
 	m.drives = append(m.drives, "-drive", "if=none,format=raw,id="+name+",file="+path)
 }
 
-// boot runs the machine until it is off, and returns its console. What it does inside goes by a name.
+// boot runs the machine until it has said its result, and returns its console. What it does inside goes by a name.
 func (m *machine) boot(what string, more ...string) string {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(m.Context(), 15*time.Minute)
 	defer cancel()
 	arguments := append([]string{
 		"-M", "q35,kernel-irqchip=split", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1", "-m", m.memory, "-nodefaults", "-display", "none", "-vga", "none",
@@ -242,10 +242,31 @@ func (m *machine) boot(what string, more ...string) string {
 		"-device", "intel-iommu,intremap=on,caching-mode=on",
 	}, append(m.drives, more...)...)
 	began := time.Now()
-	out, err := exec.CommandContext(ctx, m.qemu, arguments...).CombinedOutput()
-	m.Logf("%.1f s\n%s", time.Since(began).Seconds(), out)
-	if err != nil {
+	said := new(console)
+	said.over = func() { time.AfterFunc(20*time.Second, cancel) } // an emulated controller may hang while its machine powers off
+	qemu := exec.CommandContext(ctx, m.qemu, arguments...)
+	qemu.Stdout, qemu.Stderr = said, said
+	err := qemu.Run()
+	m.Logf("%.1f s\n%s", time.Since(began).Seconds(), said)
+	if err != nil && said.over != nil {
 		m.Fatalf("qemu: %v", err)
 	}
-	return string(out)
+	return said.String()
+}
+
+// console keeps what a machine says. The first line of a result calls over, once.
+type console struct {
+	bytes.Buffer
+	over func()
+}
+
+var result = regexp.MustCompile(`(?m)^RESULT .*\n`)
+
+func (c *console) Write(p []byte) (int, error) {
+	n, err := c.Buffer.Write(p)
+	if c.over != nil && result.Match(c.Bytes()) {
+		c.over()
+		c.over = nil
+	}
+	return n, err
 }

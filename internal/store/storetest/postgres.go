@@ -59,7 +59,7 @@ func Open(t *testing.T, url string) *store.Store {
 	if !strings.Contains(url, "://") {
 		lay(t, url)
 	}
-	s, err := store.Open(t.Context(), url)
+	s, err := store.Open(t.Context(), url, Keys())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,21 @@ import (
 	"muster/internal/store"
 )
 
-// buildDir is the tree's folder for what is built: empty databases are kept there, since to copy one is less work than to make it.
+// buildDir is the tree's folder for what is built: empty databases are kept there, since to copy one is less work than to
+// make it.
 func buildDir() string {
 	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "../../../build")
+	if filepath.IsAbs(here) {
+		return filepath.Join(filepath.Dir(here), "../../../build")
+	}
+	// Built with -trimpath: tests run in their package's folder.
+	dir, err := os.Getwd()
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	return filepath.Join(dir, "build")
 }
 
 // lay puts an empty database there, if there is none: a copy of one that has all migrations already.
@@ -56,7 +67,7 @@ func keepEmpty(t *testing.T, at string) ([]byte, error) {
 		return nil, err
 	}
 	half := filepath.Join(t.TempDir(), "empty.db")
-	s, err := store.Open(t.Context(), half)
+	s, err := store.Open(t.Context(), half, nil)
 	if err != nil {
 		return nil, err
 	}

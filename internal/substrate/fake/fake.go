@@ -237,6 +237,9 @@ func (s *Substrate) EnsureCommons(ctx context.Context, cluster string, _ substra
 	return ctx.Err()
 }
 
+// GrowHome does nothing: what is kept here takes no room.
+func (s *Substrate) GrowHome(ctx context.Context, _ string, _ int64) error { return ctx.Err() }
+
 // RemoveCommons takes them away; it refuses while a node of the cluster is present.
 func (s *Substrate) RemoveCommons(ctx context.Context, cluster string) error {
 	s.count(func(c *Calls) { c.RemoveCommons++ })

@@ -17,7 +17,7 @@ func (s *Substrate) Size(ctx context.Context, cluster string) (int64, error) {
 }
 
 // Save copies it, half of it at a time.
-func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress func(int64) error) (int64, error) {
+func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress func(int64) error) (substrate.Saved, error) {
 	s.mu.Lock()
 	content, there := s.snapshots[snapshot]
 	if !there {
@@ -26,18 +26,18 @@ func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress
 	room := s.room
 	s.mu.Unlock()
 	if there {
-		return int64(len(content)), ctx.Err()
+		return substrate.Saved{Bytes: int64(len(content))}, ctx.Err()
 	}
 	if room >= 0 && len(content) > room {
-		return 0, fmt.Errorf("%w: the copy takes %d bytes, and %d are free", substrate.ErrNoRoom, len(content), room)
+		return substrate.Saved{}, fmt.Errorf("%w: the copy takes %d bytes, and %d are free", substrate.ErrNoRoom, len(content), room)
 	}
 	if err := slowly(ctx, content, progress); err != nil {
-		return 0, err
+		return substrate.Saved{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshots[snapshot] = content
-	return int64(len(content)), nil
+	return substrate.Saved{Bytes: int64(len(content))}, nil
 }
 
 // Restore copies it to a cluster without commons.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +32,7 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	for range 2 { // it may be called again
 		check(t, away.EnsureCommons(t.Context(), "c1", network))
 	}
-	t.Cleanup(func() { check(t, away.RemoveCommons(t.Context(), "c1")) })
+	t.Cleanup(func() { check(t, away.RemoveCommons(context.Background(), "c1")) })
 
 	n, guest := s.guest(t, away, "c1", 7, local1)
 	meet(t, guest, "eth0", 7, substrate.GatewaySlot, metal)
@@ -55,7 +56,7 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	other := network
 	other.Segment = 8
 	check(t, away.EnsureCommons(t.Context(), "c2", other))
-	t.Cleanup(func() { check(t, away.RemoveCommons(t.Context(), "c2")) })
+	t.Cleanup(func() { check(t, away.RemoveCommons(context.Background(), "c2")) })
 	_, stranger := s.guest(t, away, "c2", 8, local2)
 	meet(t, stranger, "eth0", 7, local1) // its kernel is its own, and may say what it likes
 	before := received(t, guest)
@@ -77,7 +78,7 @@ func (s shared) guest(t *testing.T, on Cables, cluster string, segment, slot int
 	in(t, guest, "ip", "addr", "add", n.Address.String(), "dev", "eth0")
 	in(t, guest, "ip", "link", "set", "eth0", "arp", "off", "up")
 	check(t, on.PlugPort(t.Context(), n, from))
-	t.Cleanup(func() { check(t, on.DropPort(t.Context(), n.Cluster, n.Node)) })
+	t.Cleanup(func() { check(t, on.DropPort(context.Background(), n.Cluster, n.Node)) })
 	return n, guest
 }
 

@@ -16,6 +16,7 @@ import (
 	"muster/internal/netns"
 	"muster/internal/substrate"
 	"muster/internal/substrate/onhost"
+	"muster/internal/tree"
 )
 
 // commons is a cluster's place on disk.
@@ -27,6 +28,9 @@ type commons struct {
 func (c commons) netns() string { return filepath.Join(c.dir, "netns") }
 func (c commons) home() string  { return filepath.Join(c.dir, "home") }
 func (c commons) state() string { return filepath.Join(c.dir, "state") }
+
+// layer is where the overlay of a boot keeps what is written in the node.
+func (c commons) layer(b boot) string { return filepath.Join(c.layerVolume().at, b.name) }
 
 func (d *Driver) commons(cluster string) (commons, error) {
 	if err := onhost.CheckID(cluster); err != nil {
@@ -44,7 +48,7 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	if n.Segment < 1 || n.Segment > substrate.MaxSegment {
 		return fmt.Errorf("network of cluster %s: segment %d is not between 1 and %d", cluster, n.Segment, substrate.MaxSegment)
 	}
-	if ready, err := d.hasCommons(ctx, c, n.Uplinks); err != nil || ready {
+	if ready, err := d.hasCommons(ctx, c, n); err != nil || ready {
 		return err
 	}
 	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
@@ -52,11 +56,8 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 		return err
 	}
 	defer held.Release()
-	if err := makeDir(c.home(), 0o755); err != nil {
-		return fmt.Errorf("home of cluster %s: %w", cluster, err)
-	}
-	if err := makeDir(c.state(), 0o711); err != nil { // daemons of the head reach what is theirs in it
-		return fmt.Errorf("state of cluster %s: %w", cluster, err)
+	if err := d.ensureVolumes(ctx, c, n.Home); err != nil {
+		return err
 	}
 	if err := c.ensureNetwork(n); err != nil {
 		return fmt.Errorf("network of cluster %s: %w", cluster, err)
@@ -68,13 +69,16 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 }
 
 // hasCommons asks under the lock that starting nodes share, so that an idle EnsureCommons does not wait for them.
-func (d *Driver) hasCommons(ctx context.Context, c commons, uplinks []substrate.Uplink) (bool, error) {
+func (d *Driver) hasCommons(ctx context.Context, c commons, n substrate.Network) (bool, error) {
 	unlock, err := onhost.Shared(ctx, d.lockPath("cluster", c.cluster))
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	return c.ready() && c.hasUplinks(uplinks), nil
+	if !c.ready() || !c.hasUplinks(n.Uplinks) {
+		return false, nil
+	}
+	return d.hasVolumes(c, n.Home)
 }
 
 // ready says whether everything was made: the bridge goes up last.
@@ -113,13 +117,13 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 		return err
 	}
 	defer held.Release()
-	if err := d.forgetNodes(cluster); err != nil {
+	if err := d.forgetNodes(ctx, cluster); err != nil {
 		return fmt.Errorf("remove cluster %s: %w", cluster, err)
 	}
 	if ports, err := c.ports(); err != nil || len(ports) > 0 { // those of guests, of whom nothing else is here
 		return errors.Join(err, fmt.Errorf("remove cluster %s: its network has nodes: ports %v", cluster, ports))
 	}
-	foreign, err := mountsBelow(c.home())
+	foreign, err := c.foreign()
 	if err != nil {
 		return err
 	}
@@ -129,17 +133,22 @@ func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
 	if err := c.dropUplinks(nil); err != nil {
 		return fmt.Errorf("remove uplinks of cluster %s: %w", cluster, err)
 	}
+	for _, v := range c.volumes() {
+		if err := v.abandon(ctx); err != nil {
+			return fmt.Errorf("remove files of cluster %s: %w", cluster, err)
+		}
+	}
 	if err := unmountBelow(ctx, c.dir); err != nil {
 		return fmt.Errorf("remove network of cluster %s: %w", cluster, err)
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
+	if err := tree.Remove(ctx, c.dir); err != nil {
 		return fmt.Errorf("remove home of cluster %s: %w", cluster, err)
 	}
 	return nil
 }
 
 // forgetNodes removes the memory of boots that removed nodes left behind; a node that is present is an error.
-func (d *Driver) forgetNodes(cluster string) error {
+func (d *Driver) forgetNodes(ctx context.Context, cluster string) error {
 	homes, err := filepath.Glob(filepath.Join(d.config.Dir, "nodes", cluster+".*"))
 	if err != nil {
 		return err
@@ -153,7 +162,7 @@ func (d *Driver) forgetNodes(cluster string) error {
 		case len(boots) > 0:
 			present = append(present, fmt.Errorf("node %s is still there", strings.TrimPrefix(filepath.Base(dir), cluster+".")))
 		default:
-			if err := os.RemoveAll(dir); err != nil {
+			if err := tree.Remove(ctx, dir); err != nil {
 				return err
 			}
 		}

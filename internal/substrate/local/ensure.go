@@ -108,16 +108,19 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c commons,
 	if !c.ready() {
 		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
 	}
+	if there, err := d.hasVolumes(c, 0); err != nil || !there {
+		return errors.Join(err, fmt.Errorf("the files of cluster %s are not mounted", n.Cluster))
+	}
 	for _, step := range []struct {
 		what string
 		do   func() error
 	}{
-		{"directories", func() error { return makeDirs(b) }},
-		{"network", func() error { return plug(c.netns(), b.path("netns"), n) }},
-		{"root", func() error { return d.mountRoot(ctx, b, n.Image) }},
-		{"boot file", func() error { return mountRun(b.path("run"), n.BootFile) }},
-		{"bundle", func() error { return d.writeBundle(b, n, c) }},
-		{"start", func() error { return d.start(ctx, held, b) }},
+		{"directories", func() error { return d.makeDirs(b, c, n) }},
+		{"network", func() error { return d.plug(c.netns(), b, n) }},
+		{"root", func() error { return d.mountRoot(ctx, b, c, n) }},
+		{"boot file", func() error { return d.mountRun(b, n) }},
+		{"bundle", func() error { return d.writeBundle(ctx, b, n, c) }},
+		{"start", func() error { return d.start(ctx, held, b, n, c) }},
 	} {
 		if err := held.Lost(); err != nil {
 			return err
@@ -129,20 +132,25 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c commons,
 	return nil
 }
 
-func makeDirs(b boot) error {
+func (d *Driver) makeDirs(b boot, c commons, n substrate.Node) error {
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
-	for _, dir := range []string{"root", "upper", "work", "run"} {
-		if err := makeDir(b.path(dir), 0o755); err != nil {
+	layer := c.layer(b)
+	for _, dir := range []string{b.path("root"), b.path("run"), filepath.Join(layer, "upper"), filepath.Join(layer, "work")} {
+		if err := makeDir(dir, 0o755); err != nil {
 			return err
 		}
+	}
+	if d.mapsUsers(n) {
+		return give(filepath.Join(layer, "upper")) // which the root takes its owner from
 	}
 	return nil
 }
 
 // mountRun mounts what the node sees as /run and puts the boot file there: in memory, so its token never is on a disk.
-func mountRun(at string, bootFile []byte) error {
+func (d *Driver) mountRun(b boot, n substrate.Node) error {
+	at := b.path("run")
 	if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=256m"); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
@@ -151,7 +159,13 @@ func mountRun(at string, bootFile []byte) error {
 			return err
 		}
 	}
-	return os.WriteFile(underRun(at, protocol.BootFile), bootFile, 0o600)
+	if err := os.WriteFile(underRun(at, protocol.BootFile), n.BootFile, 0o600); err != nil {
+		return err
+	}
+	if d.mapsUsers(n) {
+		return give(at)
+	}
+	return nil
 }
 
 // underRun translates a path that the node sees below /run.
@@ -165,7 +179,7 @@ func underRun(at, path string) string {
 
 // start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
 // complaints, go to the console file.
-func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot) error {
+func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, c commons) error {
 	select {
 	case d.starts <- struct{}{}:
 		defer func() { <-d.starts }()
@@ -189,7 +203,12 @@ func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot) error {
 	runc := exec.CommandContext(ctx, d.runc, arguments...)
 	runc.Stdout, runc.Stderr = console, console
 	runc.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the controller is not meant for it
-	if err := runc.Run(); err != nil {
+	run := runc.Run
+	if d.mapsUsers(n) {
+		_, mounts := d.bundle(b, n, c, false)
+		run = func() error { return d.inStage(mounts, runc.Run) }
+	}
+	if err := run(); err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(ctx.Err(), err)
 		}

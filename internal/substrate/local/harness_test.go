@@ -23,6 +23,9 @@ import (
 const crashEnv = "MUSTER_LOCAL_TEST_DIR"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashCommonsEnv); dir != "" {
+		commonsForever(dir)
+	}
 	if dir := os.Getenv(crashEnv); dir != "" {
 		ensureForever(dir)
 	}
@@ -159,11 +162,9 @@ func (w world) halfMake(t *testing.T, n substrate.Node) {
 	check(t, onhost.Raise(b.home.dir, n.Boot))
 	c, err := w.commons(n.Cluster)
 	check(t, err)
-	for _, dir := range []string{"root", "upper", "work", "run"} {
-		check(t, makeDir(b.path(dir), 0o755))
-	}
-	check(t, plug(c.netns(), b.path("netns"), n))
-	check(t, w.mountRoot(t.Context(), b, n.Image))
+	check(t, w.makeDirs(b, c, n))
+	check(t, w.plug(c.netns(), b, n))
+	check(t, w.mountRoot(t.Context(), b, c, n))
 }
 
 // leftovers lists all that exists on the host because of the driver, and the dead that nobody collected.
@@ -184,8 +185,8 @@ func (w world) leftovers(t testing.TB) []string {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + w.cgroups.Path("*"))
 	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, loop := range loops {
-		if text, _ := os.ReadFile(loop); strings.HasSuffix(strings.TrimSpace(string(text)), "/image.sqfs") &&
-			strings.HasPrefix(string(text), filepath.Dir(filepath.Dir(w.config.Dir))) {
+		if text, _ := os.ReadFile(loop); strings.HasPrefix(string(text), filepath.Dir(filepath.Dir(w.config.Dir))) &&
+			strings.TrimSpace(string(text)) != filepath.Dir(filepath.Dir(w.config.Dir))+"/disk" { // the directory's own
 			groups = append(groups, "loop device "+loop)
 		}
 	}

@@ -2,11 +2,9 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"syscall"
+
+	"muster/internal/tree"
 )
 
 // Size counts the blocks of /home and of the head's state. Files that go meanwhile are not counted.
@@ -15,9 +13,12 @@ func (d *Driver) Size(ctx context.Context, cluster string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := d.present(ctx, c); err != nil {
+		return 0, fmt.Errorf("size of cluster %s: %w", cluster, err)
+	}
 	var sum int64
-	for _, dir := range []string{c.home(), c.state()} {
-		n, err := sizeOf(ctx, dir)
+	for _, v := range []volume{c.homeVolume(), c.stateVolume()} {
+		n, err := d.sizeOf(ctx, v)
 		if err != nil {
 			return 0, fmt.Errorf("size of cluster %s: %w", cluster, err)
 		}
@@ -26,33 +27,22 @@ func (d *Driver) Size(ctx context.Context, cluster string) (int64, error) {
 	return sum, nil
 }
 
-// sizeOf is what a tree takes on disk; a file with several names counts once.
-func sizeOf(ctx context.Context, dir string) (int64, error) {
-	var sum int64
-	linked := map[uint64]bool{}
-	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || linked[stat.Ino] {
-			return ctx.Err()
-		}
-		if stat.Nlink > 1 && !info.IsDir() {
-			linked[stat.Ino] = true
-		}
-		sum += stat.Blocks * 512
-		return ctx.Err()
-	})
-	return sum, err
+// sizeOf is what is on a volume: as its file system knows at once, or by a look at each file of a folder that is not one yet.
+func (d *Driver) sizeOf(ctx context.Context, v volume) (int64, error) {
+	if there, err := v.mounted(); err != nil {
+		return 0, err
+	} else if there && v.made() {
+		_, used, err := v.usage()
+		return used, err
+	}
+	return d.treeSize(ctx, v.at)
+}
+
+// treeSize is what a tree takes on disk. What its users keep from being measured does not count.
+func (d *Driver) treeSize(ctx context.Context, dir string) (int64, error) {
+	n, report, err := tree.Size(ctx, dir)
+	if err == nil && report.Count > 0 {
+		d.config.Log.Warn("not all of a tree could be measured", "folder", dir, "left", report)
+	}
+	return n, err
 }

@@ -13,9 +13,11 @@
 //	clusters/<id>/netns       the cluster's network namespace, with the bridge
 //	clusters/<id>/home/       what its nodes see as /home
 //	clusters/<id>/state/      what its head alone sees at protocol.StateDir
+//	clusters/<id>/layers/     what is written in its nodes: <boot>/upper, <boot>/work
+//	clusters/<id>/*.img       the file systems of these three
 //	snapshots/<id>/           copies of the two; <id>.part and <id>.gone are on their way
 //	nodes/<cluster>.<node>/boot       the highest boot ever asked for
-//	nodes/<cluster>.<node>/<boot>/    root, upper, work, run, netns, config.json, console.log, pid, exit
+//	nodes/<cluster>.<node>/<boot>/    root, run, netns, config.json, console.log, pid, exit
 //	runc/                     runc's own state
 //
 // Outside of Dir the kernel forces one name on us, that of control groups: /muster-<hash of Dir>.<cluster>.<node>.<boot>.
@@ -35,6 +37,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/internal/substrate"
@@ -56,6 +59,13 @@ type Config struct {
 	// Grace is how long Remove waits for a node to end by itself at SIGTERM, if it handles that signal at all.
 	// 0: Remove kills at once. More than 2 s is taken as 2 s.
 	Grace time.Duration
+	// Opened is what the site opens to its nodes beyond what is usual.
+	Opened Opened
+	// Home is how much a cluster's /home may hold if it names no size of its own; Layers, what all nodes of a cluster may
+	// write outside of it; State, what is kept of its head. In bytes; 0: as much as the driver thinks fit.
+	Home, Layers, State int64
+	// Reserve is what volumes leave of the disk under Dir, in bytes; 0: a twentieth of it, from 1 to 20 GiB.
+	Reserve int64
 	// Log hears of what is worth an operator's look and is no error of a call. nil: nobody.
 	Log *slog.Logger
 }
@@ -72,6 +82,14 @@ type Driver struct {
 	cgroups onhost.Cgroups
 	starts  chan struct{} // room for a bounded number of runc at a time
 	wards   *wards
+
+	privileged *privileged
+	mapper     *mapper // nil: nodes' root is the host's
+	stageDir   string  // where a node's mounts lie while it is started
+	noMapper   string  // why mapper is nil
+
+	reserve sync.Mutex // held while volumes are told what they may take
+	guarded bool       // they are told again and again: somebody keeps them from the reserve of the disk
 }
 
 var (
@@ -89,6 +107,9 @@ func New(config Config) (*Driver, error) {
 	runc, err := exec.LookPath("runc")
 	if err != nil {
 		return nil, fmt.Errorf("nodes on this host need runc: %w", err)
+	}
+	if _, err := exec.LookPath("mkfs.xfs"); err != nil {
+		return nil, fmt.Errorf("the file systems of /home need mkfs.xfs (Debian's package xfsprogs): %w", err)
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
@@ -112,7 +133,10 @@ func New(config Config) (*Driver, error) {
 	}
 	config.Log.Debug("local substrate", "dir", config.Dir, "cgroups", cgroups.String())
 	// Twice the cores keep them busy while one start waits for the kernel; more only makes every start slower.
-	return &Driver{config, runc, cgroups, make(chan struct{}, 2*runtime.NumCPU()), newWards()}, nil
+	d := &Driver{config: config, runc: runc, cgroups: cgroups, starts: make(chan struct{}, 2*runtime.NumCPU()), wards: newWards(),
+		privileged: &privileged{known: map[string]func() ([]string, error){}}}
+	d.mapUsers()
+	return d, nil
 }
 
 // Cables are the networks of clusters on a host whose nodes are another driver's.

@@ -47,6 +47,11 @@ func quiet() error {
 	return err
 }
 
+// pings lets everybody in this thread's namespace ask for echoes. Programs then need no raw socket for it.
+func pings() error {
+	return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0)
+}
+
 func up(links *netlink.Handle, name string) error {
 	link, err := links.LinkByName(name)
 	if err != nil {
@@ -112,9 +117,18 @@ func introduce(links *netlink.Handle, address netip.Addr) error {
 }
 
 // plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
-func plug(cluster, own string, n substrate.Node) error {
-	port := PortName(n.Node)
-	if err := netns.New(own, func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }); err != nil {
+func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
+	port, create := PortName(n.Node), netns.New
+	if d.mapsUsers(n) {
+		create = func(path string, do func() error) error {
+			if err := namespaces(path, b.path("userns")); err != nil {
+				return err
+			}
+			return netns.Do(path, do)
+		}
+	}
+	cable := func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }
+	if err := create(b.path("netns"), cable); err != nil {
 		return err
 	}
 	return fence(cluster, n, nil)
@@ -203,7 +217,7 @@ func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
 // addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
 // is there an interface in the host's.
 func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error {
-	if err := quiet(); err != nil {
+	if err := errors.Join(quiet(), pings()); err != nil {
 		return err
 	}
 	far, err := os.Open(cluster)

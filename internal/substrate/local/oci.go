@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,6 +36,8 @@ type (
 		User         ociUser         `json:"user"`
 		Capabilities ociCapabilities `json:"capabilities"`
 		OOMScoreAdj  int             `json:"oomScoreAdj"`
+
+		NoNewPrivileges bool `json:"noNewPrivileges"`
 	}
 	ociUser struct {
 		UID   int `json:"uid"`
@@ -58,6 +61,14 @@ type (
 		Resources     ociResources   `json:"resources"`
 		MaskedPaths   []string       `json:"maskedPaths"`
 		ReadonlyPaths []string       `json:"readonlyPaths"`
+		Seccomp       *ociSeccomp    `json:"seccomp"`
+		UIDMappings   []ociIDMapping `json:"uidMappings,omitempty"`
+		GIDMappings   []ociIDMapping `json:"gidMappings,omitempty"`
+	}
+	ociIDMapping struct {
+		Container uint32 `json:"containerID"`
+		Host      uint32 `json:"hostID"`
+		Size      uint32 `json:"size"`
 	}
 	ociNamespace struct {
 		Type string `json:"type"`
@@ -87,16 +98,43 @@ type (
 )
 
 // writeBundle writes the container's config.json. It holds no secret: the boot file is the only place for one.
-func (d *Driver) writeBundle(b boot, n substrate.Node, c commons) error {
-	text, err := json.Marshal(d.spec(b, n, c))
+func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c commons) error {
+	serves := false
+	var err error
+	if n.ServesHome {
+		if serves, err = d.served(c); err != nil {
+			return err
+		}
+		if !serves {
+			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node of the cluster runs",
+				"cluster", n.Cluster, "node", n.Name)
+		}
+	}
+	spec, _ := d.bundle(b, n, c, serves)
+	if spec.Process.NoNewPrivileges, err = d.noNewPrivileges(ctx, n); err != nil {
+		return err
+	}
+	text, err := json.Marshal(spec)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(b.path("config.json"), text, 0o600)
 }
 
-func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
-	capabilities := nodeCapabilities(n.ServesHome)
+// bundle describes the container, and what is to be staged for it. One that serves /home has the rights for it.
+func (d *Driver) bundle(b boot, n substrate.Node, c commons, serves bool) (ociSpec, []staged) {
+	spec := d.spec(b, n, c, serves)
+	if !d.mapsUsers(n) {
+		return spec, nil
+	}
+	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
+	spec.Linux.UIDMappings = []ociIDMapping{{0, firstID, ids}}
+	spec.Linux.GIDMappings = spec.Linux.UIDMappings
+	return spec, d.toStage(&spec)
+}
+
+func (d *Driver) spec(b boot, n substrate.Node, c commons, serves bool) ociSpec {
+	capabilities := nodeCapabilities(serves)
 	spec := ociSpec{
 		Version:  "1.0.2",
 		Hostname: n.Name,
@@ -115,9 +153,14 @@ func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
 			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
 				{Type: "network", Path: b.path("netns")}},
 			Resources: resources(d.cgroups, n.CPUs, n.MemoryMiB, runtime.NumCPU()),
+			// What tells of the host's memory and devices: some of it to any user, the rest to uid 0, which is a node's root.
 			MaskedPaths: []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"},
-			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger",
+				"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/allocinfo",
+				"/proc/kmsg", "/proc/vmcore",
+				"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/devices/virtual/powercap"},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"},
+			Seccomp:       seccomp(serves, d.config.Opened),
 		},
 	}
 	if d.cgroups.Version != 0 {
@@ -126,10 +169,13 @@ func (d *Driver) spec(b boot, n substrate.Node, c commons) ociSpec {
 	return spec
 }
 
+// servingCapability opens files by handle.
+const servingCapability = "CAP_DAC_READ_SEARCH"
+
 // nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
-// SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of the disk that /home is on by
-// its handle) are what a node would need to reach the host. A head that serves /home cannot do without the last one,
-// since an NFS server is asked for files by handle; its agent keeps it from all but that server.
+// SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of a file system by its handle) are
+// what a node would need to reach the host. A head that serves /home has two of them for the first moment of its agent, which
+// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/agent/jail.
 func nodeCapabilities(servesHome bool) []string {
 	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
@@ -139,14 +185,15 @@ func nodeCapabilities(servesHome bool) []string {
 		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024
 	}
 	if servesHome {
-		capabilities = append(capabilities, "CAP_DAC_READ_SEARCH")
+		capabilities = append(capabilities, servingCapability, "CAP_SYS_ADMIN")
 	}
 	return capabilities
 }
 
 func (d *Driver) mounts(b boot, c commons, n substrate.Node) []ociMount {
 	mounts := []ociMount{
-		{"/proc", "proc", "proc", nil},
+		// Whoever is not of group 0 sees their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
+		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},
 		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
 		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
 		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},

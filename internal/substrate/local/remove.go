@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"muster/internal/substrate"
+	"muster/internal/tree"
 )
 
 // Remove ends the node and takes away all that it had. It is the hard end: whatever deserves care was drained before.
@@ -26,7 +27,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 		return fmt.Errorf("remove node %s: %w", r.Node, err)
 	}
 	if r.Boot == 0 {
-		if err := os.RemoveAll(h.dir); err != nil {
+		if err := tree.Remove(ctx, h.dir); err != nil {
 			return fmt.Errorf("remove node %s: %w", r.Node, err)
 		}
 	}
@@ -74,13 +75,16 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string)
 	if err := unmountBelow(ctx, b.dir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(d.runcState(b)); err != nil {
+	if err := tree.Remove(ctx, d.runcState(b)); err != nil {
 		return err
 	}
 	if err := d.left(b); err != nil {
 		return err
 	}
-	return os.RemoveAll(b.dir) // nothing is mounted there any more: it is ours alone
+	if err := tree.Remove(ctx, c.layer(b)); err != nil {
+		return err
+	}
+	return tree.Remove(ctx, b.dir) // nothing is mounted there any more: it is ours alone
 }
 
 // left looks once more for what would be lost from sight with the directory.

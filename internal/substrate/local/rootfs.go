@@ -12,30 +12,59 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/substrate"
 	"muster/internal/substrate/onhost"
 )
 
 // mountRoot mounts the node's root: the image below, a fresh upper layer of this boot above.
-func (d *Driver) mountRoot(ctx context.Context, b boot, digest string) error {
+func (d *Driver) mountRoot(ctx context.Context, b boot, c commons, n substrate.Node) error {
+	digest := n.Image
 	squashfs, err := d.config.Images(digest)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", digest, err)
 	}
-	name := strings.ReplaceAll(digest, ":", "-")
+	name := imageName(digest)
 	if err := checkImageName(name); err != nil {
 		return err
 	}
 	// Held until the overlay uses the image: from then on the kernel's table of mounts says that it is in use.
-	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", filepath.Base(d.lower(n))))
 	if err != nil {
 		return err
 	}
 	defer held.Release()
-	lower := filepath.Join(d.config.Dir, "images", name)
-	if err := mountImage(squashfs, lower); err != nil {
+	lower := d.lower(n)
+	if err := d.mountLower(squashfs, lower, d.mapsUsers(n)); err != nil {
 		return fmt.Errorf("image %s: %w", digest, err)
 	}
-	return mountOverlay(lower, b)
+	return mountOverlay(lower, c.layer(b), b.path("root"))
+}
+
+func imageName(digest string) string { return strings.ReplaceAll(digest, ":", "-") }
+
+// lower is where a node's image is mounted: one mount for all nodes with the same users' numbers.
+func (d *Driver) lower(n substrate.Node) string {
+	name := imageName(n.Image)
+	if d.mapsUsers(n) {
+		name += mappedImage
+	}
+	return filepath.Join(d.config.Dir, "images", name)
+}
+
+const mappedImage = "-nodes"
+
+// mountLower mounts an image, unless it is mounted, with the numbers of nodes if it is mapped. The caller holds its lock.
+func (d *Driver) mountLower(squashfs, at string, mapped bool) error {
+	if mounts, err := mountsBelow(at); err != nil || len(mounts) > 0 {
+		return err
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return err
+	}
+	if mapped {
+		return d.mapper.image(squashfs, at)
+	}
+	return mountImage(squashfs, at)
 }
 
 func checkImageName(name string) error {
@@ -47,11 +76,11 @@ func checkImageName(name string) error {
 
 // mountOverlay is volatile: nothing of an upper layer is ever used again after its boot, so it is never synced. Without
 // that, every unmount would wait for the disk to write what is about to be deleted.
-func mountOverlay(lower string, b boot) error {
-	options := "lowerdir=" + lower + ",upperdir=" + b.path("upper") + ",workdir=" + b.path("work")
-	err := unix.Mount("overlay", b.path("root"), "overlay", unix.MS_NODEV, options+",volatile")
+func mountOverlay(lower, layer, at string) error {
+	options := "lowerdir=" + lower + ",upperdir=" + filepath.Join(layer, "upper") + ",workdir=" + filepath.Join(layer, "work")
+	err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options+",volatile")
 	if errors.Is(err, unix.EINVAL) { // before Linux 5.10
-		err = unix.Mount("overlay", b.path("root"), "overlay", unix.MS_NODEV, options)
+		err = unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options)
 	}
 	if err != nil {
 		return fmt.Errorf("mount root: %w", err)
@@ -59,15 +88,9 @@ func mountOverlay(lower string, b boot) error {
 	return nil
 }
 
-// mountImage mounts a squashfs read-only, once. The caller holds the image's lock.
+// mountImage mounts a squashfs read-only. The caller holds the image's lock.
 func mountImage(squashfs, at string) error {
-	if err := os.MkdirAll(at, 0o700); err != nil {
-		return err
-	}
-	if mounts, err := mountsBelow(at); err != nil || len(mounts) > 0 {
-		return err
-	}
-	device, err := attachLoop(squashfs)
+	device, err := attachLoop(squashfs, unix.LO_FLAGS_READ_ONLY)
 	if err != nil {
 		return fmt.Errorf("loop device: %w", err)
 	}
@@ -76,41 +99,6 @@ func mountImage(squashfs, at string) error {
 		return fmt.Errorf("mount: %w", err)
 	}
 	return nil
-}
-
-// attachLoop puts a file behind a free loop device, which the kernel frees when the last user is gone: the returned
-// file, and then the mount. A crash in between leaves nothing.
-func attachLoop(path string) (*os.File, error) {
-	backing, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer backing.Close()
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer control.Close()
-	config := unix.LoopConfig{Fd: uint32(backing.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_READ_ONLY | unix.LO_FLAGS_AUTOCLEAR}}
-	// Between asking for a free device and taking it, another process may take it.
-	for range 100 {
-		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return nil, err
-		}
-		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", number), os.O_RDONLY, 0)
-		if err != nil {
-			return nil, err
-		}
-		if err = unix.IoctlLoopConfigure(int(device.Fd()), &config); err == nil {
-			return device, nil
-		}
-		device.Close()
-		if !errors.Is(err, unix.EBUSY) {
-			return nil, err
-		}
-	}
-	return nil, unix.EBUSY
 }
 
 // releaseImages unmounts the images that no node uses any more. It may be called at any time.

@@ -24,6 +24,9 @@ type Inspection struct {
 // Progress is how far an inspection is.
 type Progress struct {
 	Findings *protocol.Findings // of an inspection that is over; the machine is off
+	Accounts []string           // of one that is over: who may log in at its BMC, as power.Accountant tells; nil: nothing tells
+	Unread   string             // why they could not be read though there are such; "": they could, or nothing tells
+	Key      string             // fingerprint of the key that they were delivered with
 	Doing    string             // else what it does or waits for
 	Stuck    string             // why it cannot go on by itself; "" if it can
 }
@@ -49,7 +52,29 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 	if err := d.end(ctx, b, b.Number); err != nil {
 		return p, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
-	return Progress{Findings: b.Findings}, nil
+	p = Progress{Findings: b.Findings, Key: b.Key}
+	p.Accounts, p.Unread = d.accounts(ctx, m)
+	return p, nil
+}
+
+// accounts lists who may log in at a machine's BMC, after whoever had the machine could last change that.
+func (d *Driver) accounts(ctx context.Context, m Machine) (accounts []string, unread string) {
+	control, err := d.config.Power(m)
+	if err != nil {
+		return nil, err.Error()
+	}
+	accountant, ok := control.(power.Accountant)
+	if !ok {
+		return nil, ""
+	}
+	accounts, err = accountant.Accounts(ctx)
+	switch {
+	case errors.Is(err, power.ErrUnsupported):
+		return nil, ""
+	case err != nil:
+		return nil, err.Error()
+	}
+	return accounts, ""
 }
 
 // Host takes a machine's boot as a hypervisor as far as it goes without waiting; call again until its agent has come. That

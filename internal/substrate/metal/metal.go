@@ -45,6 +45,7 @@ type Boot struct {
 	Step     protocol.BootStep
 	Detail   string
 	Findings *protocol.Findings
+	Key      string // fingerprint of the key that its agent joined with
 }
 
 // Ledger keeps the driver's state. ErrNone is returned for what is not there.
@@ -254,8 +255,9 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	return seen, nil
 }
 
-// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns. What it left on disks is for the next inspection to
-// erase. A machine on which the node's agent never came is given up even if its power cannot be told.
+// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns. What it left
+// on disks is for the next inspection to erase. A machine on which the node's agent never came is given up even if its
+// power cannot be told.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	b, err := d.config.Ledger.BootOf(ctx, r.Node)
 	if errors.Is(err, ErrNone) || err == nil && r.Boot > 0 && b.Number > r.Boot {

@@ -116,6 +116,7 @@ type part struct {
 type noCommons struct{}
 
 func (noCommons) EnsureCommons(context.Context, string, substrate.Network) error { return nil }
+func (noCommons) GrowHome(context.Context, string, int64) error                  { return nil }
 func (noCommons) RemoveCommons(context.Context, string) error                    { return nil }
 func (noCommons) ListCommons(context.Context) ([]string, error)                  { return nil, nil }
 func (noCommons) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {

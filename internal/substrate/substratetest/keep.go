@@ -43,7 +43,7 @@ func savedOnce(t *testing.T, h Harness) {
 	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
 	h.Write(t, "c1", "first")
 	var last int64
-	size, err := h.Keep.Save(t.Context(), "c1", "s1", func(n int64) error {
+	saved, err := h.Keep.Save(t.Context(), "c1", "s1", func(n int64) error {
 		if n < last {
 			t.Errorf("progress went back from %d to %d", last, n)
 		}
@@ -51,8 +51,8 @@ func savedOnce(t *testing.T, h Harness) {
 		return nil
 	})
 	must(t, err)
-	if last == 0 || size < last {
-		t.Errorf("%d bytes were copied of a snapshot of %d", last, size)
+	if last == 0 || saved.Bytes < last {
+		t.Errorf("%d bytes were copied of a snapshot of %d", last, saved.Bytes)
 	}
 	h.wantSnapshots(t, "s1")
 	h.Write(t, "c1", "second")

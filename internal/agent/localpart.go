@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/hardware"
+	"muster/internal/inventory"
+	"muster/internal/slurm"
+)
+
+// localPart keeps a compute node's own part of slurm.conf: how its tasks are bound, and, for programs of jobs, where the
+// cluster's nodes are. slurmd refuses to start where it names slurmd's own node, and reads it only then: addresses are withheld
+// for that while.
+type localPart struct {
+	disk disk
+
+	mu    sync.Mutex
+	local slurm.Local
+	known bool // how tasks are bound. It stays: slurmd reads it when it starts, and what slurmd starts reads it then
+	given bool // the addresses
+}
+
+// want sets what the file says. It must be called before slurmd starts, which finds no configuration without the file.
+func (l *localPart) want(config *protocol.Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known {
+		l.known, l.local.Binds = true, binds(config.Self)
+		l.local.Confines = l.local.Binds && l.disk.exists(slurm.CPUSets+"/cpuset.cpus")
+		l.local.MemoryNodes = l.local.Binds && divided(hardware.Read(hardware.Tree(l.disk.root)).Layout)
+	}
+	l.local.Peers = config.Peers
+	return l.write()
+}
+
+// withhold takes the addresses out: slurmd is about to start.
+func (l *localPart) withhold() error { return l.set(false) }
+
+// give puts them in: slurmd has read its configuration.
+func (l *localPart) give() error { return l.set(true) }
+
+func (l *localPart) set(given bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.given = given
+	return l.write()
+}
+
+func (l *localPart) write() error {
+	now := l.local
+	if !l.given {
+		now.Peers = nil
+	}
+	if _, err := l.disk.write(localFile, []byte(slurm.RenderLocal(now)), 0o644, nil); err != nil {
+		return fmt.Errorf("write %s: %w", localFile, err)
+	}
+	return nil
+}
+
+// divided says whether a package of the machine has cores of several memory nodes, and none of these spans packages.
+func divided(layout inventory.Layout) bool {
+	nodes, packages, divided := map[int]int{}, map[int]int{}, false // the first of the other kind that was seen
+	for _, c := range layout {
+		if node, seen := nodes[c.Package]; seen && node != c.NUMA {
+			divided = true
+		} else {
+			nodes[c.Package] = c.NUMA
+		}
+		if p, seen := packages[c.NUMA]; seen && p != c.Package {
+			return false
+		}
+		packages[c.NUMA] = c.Package
+	}
+	return divided
+}

@@ -1,0 +1,315 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/environment/identity"
+	"muster/internal/rotation"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// SecretState is what a secret is there for.
+type SecretState string
+
+// The states.
+const (
+	SecretInUse  SecretState = "in use"
+	SecretNext   SecretState = "next"   // believed, but nothing is signed with it yet
+	SecretFormer SecretState = "former" // believed still, but nothing is signed with it any more
+)
+
+// SecretView is a secret of the site, without its value.
+type SecretView struct {
+	Name       string      `json:"name" doc:"as rotate-secrets takes it" example:"agents-ca"`
+	ID         string      `json:"id" doc:"changes with the value, and tells nothing of it"`
+	Generation int64       `json:"generation,omitempty"`
+	State      SecretState `json:"state" enum:"in use,next,former"`
+	Since      time.Time   `json:"since" doc:"when it was made"`
+	Waits      string      `json:"waits,omitempty" doc:"for whom, or until when, its next step waits"`
+}
+
+// SecretRotation is what is to be rotated, and how.
+type SecretRotation struct {
+	Names    []string `json:"names" doc:"names of list-secrets; root: all that the site signs with; munge: of all clusters; all" minItems:"1" maxItems:"1000"`
+	Announce string   `json:"announce,omitempty" doc:"how long the new one is believed before it signs, at the least, as in 10m or 7d; left out: as is right for each" maxLength:"20"`
+	Keep     string   `json:"keep,omitempty" doc:"how long the old one is believed after that, at the least" maxLength:"20"`
+	Deadline string   `json:"deadline,omitempty" doc:"after which nobody is waited for; 30d if left out" maxLength:"20"`
+	Now      bool     `json:"now,omitempty" doc:"the old ones are refused at once, whoever lives by them"`
+}
+
+type secretsOutput struct {
+	Body struct {
+		Items []SecretView `json:"items"`
+	}
+}
+
+func (a *API) registerSecrets(api huma.API) {
+	op := func(id, method, path, summary string, errors ...int) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Errors: errors, Tags: []string{"site"}}
+	}
+	huma.Register(api, op("list-secrets", http.MethodGet, "/v1/secrets", "List the site's secrets, without their values"), a.listSecrets)
+	huma.Register(api, op("rotate-secrets", http.MethodPost, "/v1/secrets/rotate", "Change secrets of the site, while everything runs on them", 404, 409, 422), a.rotateSecrets)
+	huma.Register(api, op("rekey-secrets", http.MethodPost, "/v1/secrets/rekey", "Seal the secrets in the database with a new key", 409), a.rekeySecrets)
+}
+
+// mungePrefix is what names of munge keys begin with; the cluster follows.
+const mungePrefix = "munge/"
+
+const gatewayHostKey = "gateway-host-key"
+
+func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, err error) {
+	generations, _, err := tx.Generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inUse := map[string]int64{}
+	for _, g := range generations {
+		if !g.SignsAt.IsZero() {
+			inUse[g.Use] = g.Number
+		}
+	}
+	for _, g := range generations {
+		id, err := idOf(ctx, tx, g.Seed)
+		if err != nil {
+			return nil, err
+		}
+		view := SecretView{Name: rotation.Name(identity.Use(g.Use)), ID: id, Generation: g.Number, State: SecretInUse, Since: g.MadeAt, Waits: g.Waits}
+		switch {
+		case g.SignsAt.IsZero():
+			view.State = SecretNext
+		case g.Number < inUse[g.Use]:
+			view.State = SecretFormer
+		}
+		items = append(items, view)
+	}
+	keys, err := tx.GatewayKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range keys {
+		id, err := idOf(ctx, tx, k.Private)
+		if err != nil {
+			return nil, err
+		}
+		view := SecretView{Name: gatewayHostKey, ID: id, State: SecretInUse, Since: k.From}
+		if i > 0 {
+			view.State, view.Waits = SecretNext, k.From.UTC().Format(time.RFC3339)
+		}
+		items = append(items, view)
+	}
+	clusters, err := tx.Clusters(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	dependents, err := tx.Dependents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range clusters {
+		if c.Spec.Plain() {
+			continue
+		}
+		view := SecretView{Name: mungePrefix + c.Project + "/" + c.Name, State: SecretInUse}
+		if view.Since, err = tx.MungeAt(ctx, c.ID); err != nil {
+			return nil, err
+		}
+		if view.ID, err = idOf(ctx, tx, c.MungeKey); err != nil {
+			return nil, err
+		}
+		var behind []string
+		for _, d := range dependents {
+			if d.Up && d.Revision < d.Told && strings.HasPrefix(d.Name, c.Project+"/"+c.Name+" ") {
+				behind = append(behind, d.Name)
+			}
+		}
+		view.Waits = strings.Join(behind, ", ")
+		items = append(items, view)
+	}
+	known, err := tx.SiteKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range known {
+		view := SecretView{Name: "site-key", ID: k.ID, Generation: k.Number, State: SecretInUse, Since: k.Since}
+		if i > 0 {
+			view.State, view.Waits = SecretFormer, fmt.Sprintf("%d secrets are to be sealed anew", k.Boxes)
+		}
+		items = append(items, view)
+	}
+	return items, nil
+}
+
+// idOf names a secret without telling anything of it.
+func idOf(ctx context.Context, tx *store.Tx, s store.Secret) (string, error) {
+	plain, err := tx.Reveal(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append([]byte("muster secret\x00"), plain...))
+	return hex.EncodeToString(sum[:6]), nil
+}
+
+func (a *API) listSecrets(ctx context.Context, _ *struct{}) (*secretsOutput, error) {
+	out := &secretsOutput{}
+	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		out.Body.Items, err = a.secretsOf(ctx, tx)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+func (a *API) rotateSecrets(ctx context.Context, in *struct{ Body SecretRotation }) (*secretsOutput, error) {
+	order := rotation.Order{Now: in.Body.Now, By: identityOf(ctx)}
+	var err error
+	if order.Announce, err = whileOf("announce", in.Body.Announce); err != nil {
+		return nil, err
+	}
+	if order.Keep, err = whileOf("keep", in.Body.Keep); err != nil {
+		return nil, err
+	}
+	deadline, err := whileOf("deadline", in.Body.Deadline)
+	if err != nil {
+		return nil, err
+	}
+	if deadline != nil {
+		order.Deadline = max(*deadline, time.Second)
+	}
+	out := &secretsOutput{}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		order := order // a transaction may run again
+		munge, host, err := a.named(ctx, tx, in.Body.Names, &order)
+		if err != nil {
+			return err
+		}
+		if len(order.Uses) > 0 {
+			if err := rotation.Begin(ctx, tx, order); errors.Is(err, rotation.ErrUnderWay) {
+				return problem(http.StatusConflict, "conflict", err.Error(), "`muster secrets list` says what it waits for")
+			} else if err != nil {
+				return err
+			}
+		}
+		for _, c := range munge {
+			key := make([]byte, 128) // as long as mungekey(8) makes it
+			_, _ = rand.Read(key)
+			if err := tx.ChangeMungeKey(ctx, c.ID, store.NewSecret(key)); err != nil {
+				return err
+			}
+			tx.Log(store.Event{Type: "secrets.rotated", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "the cluster's munge key changes, by " + order.By})
+		}
+		if host {
+			if err := a.nextHostKey(ctx, tx, order); err != nil {
+				return err
+			}
+		}
+		out.Body.Items, err = a.secretsOf(ctx, tx)
+		return err
+	})
+	return out, a.tell(err, nil)
+}
+
+// nextHostKey makes the gateways' next host key, if there is none yet.
+func (a *API) nextHostKey(ctx context.Context, tx *store.Tx, o rotation.Order) error {
+	keys, err := tx.GatewayKeys(ctx)
+	if err != nil || len(keys) > 1 && !o.Now {
+		return err
+	}
+	after := 7 * 24 * time.Hour
+	if o.Announce != nil {
+		after = *o.Announce
+	}
+	line, private, err := identity.NewHostKey()
+	if err != nil {
+		return err
+	}
+	if o.Now {
+		after = 0
+	}
+	if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, after); err != nil {
+		return err
+	}
+	if o.Now {
+		err = tx.ForgetGatewayKeys(ctx)
+	}
+	return err
+}
+
+// named reads names of secrets.
+func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotation.Order) (munge []store.Cluster, host bool, err error) {
+	clusters, err := tx.Clusters(ctx, "")
+	if err != nil {
+		return nil, false, err
+	}
+	var known []string
+	for _, use := range identity.Uses() {
+		known = append(known, rotation.Name(use))
+	}
+	uses := map[identity.Use]bool{}
+	for _, name := range names {
+		found := false
+		for _, use := range identity.Uses() {
+			if name == rotation.Name(use) || name == "root" || name == "all" {
+				uses[use], found = true, true
+			}
+		}
+		if name == gatewayHostKey || name == "all" {
+			host, found = true, true
+		}
+		for _, c := range clusters {
+			if c.Spec.Plain() || name != "all" && name != "munge" && name != mungePrefix+c.Project+"/"+c.Name {
+				continue
+			}
+			found = true
+			if !slices.ContainsFunc(munge, func(other store.Cluster) bool { return other.ID == c.ID }) {
+				munge = append(munge, c)
+			}
+		}
+		if !found && name != "munge" {
+			return nil, false, problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no secret %q", name),
+				"there are all, root, munge, "+gatewayHostKey+", "+strings.Join(known, ", ")+", and munge/PROJECT/CLUSTER; the site key is changed by `muster secrets rekey`")
+		}
+	}
+	for _, use := range identity.Uses() {
+		if uses[use] {
+			o.Uses = append(o.Uses, use)
+		}
+	}
+	return munge, host, nil
+}
+
+// whileOf reads a time that may be left out.
+func whileOf(field, text string) (*time.Duration, error) {
+	if text == "" {
+		return nil, nil
+	}
+	d, err := time.Duration(0), error(nil)
+	if text != "0" && text != "0s" {
+		if d = spec.Duration(text); d <= 0 || d > 365*24*time.Hour {
+			err = problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%s: %q is no time up to a year", field, text), "write for example 0s, 10m or 7d")
+		}
+	}
+	return &d, err
+}
+
+func (a *API) rekeySecrets(ctx context.Context, _ *struct{}) (*secretsOutput, error) {
+	err := a.DB.Rekey(ctx)
+	if errors.Is(err, store.ErrSameKey) {
+		return nil, problem(http.StatusConflict, "conflict", err.Error(),
+			"put a new key before the old one: a line more in the key file, above the others, or before what the key command prints; keep the old line until `muster secrets list` has one site-key")
+	}
+	if err != nil {
+		return nil, a.tell(err, nil)
+	}
+	return a.listSecrets(ctx, nil)
+}

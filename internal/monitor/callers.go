@@ -1,0 +1,157 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/netboot"
+	"muster/internal/environment/onlink"
+	"muster/internal/inventory"
+	"muster/internal/store"
+)
+
+// Admit says whether a caller is the machine of a MAC, or the unknown machine that has it.
+func (b *Boots) Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error {
+	var hold net.HardwareAddr
+	err := b.DB.View(ctx, func(tx *store.Tx) error {
+		on, err := tx.Network(ctx, network)
+		if err != nil {
+			return err
+		}
+		machine, err := tx.OwnerOf(ctx, network, mac.String())
+		if err != nil {
+			return err
+		}
+		if machine == "" {
+			return admitUnknown(ctx, tx, on, mac.String(), who)
+		}
+		m, err := tx.Machine(ctx, machine)
+		if err == nil {
+			hold, err = admitMachine(ctx, tx, on, m, who)
+		}
+		return err
+	})
+	if err == nil && hold != nil {
+		err = who.Hold(hold)
+	}
+	return err
+}
+
+// routed says that a caller is behind a relay or router that the network names: its frames come from there, and nothing but
+// its address tells who it is.
+func routed(on inventory.Network, who onlink.Caller) bool {
+	return who.Sender != nil && slices.Contains(on.RelayMACs(), who.Sender.String()) && !on.Address.Contains(who.Address)
+}
+
+// admitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
+// that address is to be sent to hold alone; nil: that cannot be seen to.
+func admitMachine(ctx context.Context, tx *store.Tx, on inventory.Network, m store.Machine, who onlink.Caller) (hold net.HardwareAddr, err error) {
+	if m.Network != on.Name {
+		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrStranger, m.Network)
+	}
+	behind := routed(on, who)
+	if !behind {
+		if err := who.Is(m.MACs); err != nil {
+			return nil, err
+		}
+	}
+	if on.Mode == inventory.ModeOwn {
+		lease, err := leaseAt(ctx, tx, on, who.Address)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(m.MACs, lease.MAC) {
+			return nil, fmt.Errorf("%w: %s is not its lease", onlink.ErrStranger, who.Address)
+		}
+		return net.ParseMAC(lease.MAC)
+	}
+	if err := taken(ctx, tx, on, m.ID, who.Address); err != nil || behind {
+		return nil, err
+	}
+	return who.Sender, nil
+}
+
+// admitUnknown says whether a caller is the machine that has a MAC, which nobody has enrolled.
+func admitUnknown(ctx context.Context, tx *store.Tx, on inventory.Network, mac string, who onlink.Caller) error {
+	if on.Unknown != inventory.UnknownEnrol {
+		return netboot.ErrUnknown
+	}
+	if err := who.Is([]string{mac}); err != nil {
+		return err
+	}
+	if on.Mode != inventory.ModeOwn {
+		return taken(ctx, tx, on, "", who.Address)
+	}
+	lease, err := leaseAt(ctx, tx, on, who.Address)
+	if err == nil && lease.MAC != mac {
+		err = fmt.Errorf("%w: %s is not its lease", onlink.ErrStranger, who.Address)
+	}
+	return err
+}
+
+// leaseAt is the lease of an address that is not over; the zero Lease if there is none.
+func leaseAt(ctx context.Context, tx *store.Tx, on inventory.Network, address netip.Addr) (store.Lease, error) {
+	if !address.Is4() {
+		return store.Lease{}, nil
+	}
+	lease, err := tx.LeaseAt(ctx, on.Name, address)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Lease{}, nil
+	}
+	if err != nil || lease.Expires.IsZero() {
+		return lease, err
+	}
+	now, err := tx.Now(ctx)
+	if !lease.Expires.After(now) {
+		return store.Lease{}, err
+	}
+	return lease, err
+}
+
+// taken says that an address that another DHCP server gives is at this moment that of a machine other than this one: one
+// whose first stage has come from there, with the proof of its boot. Of a machine that is off the server may have given it
+// to somebody else.
+func taken(ctx context.Context, tx *store.Tx, on inventory.Network, machine string, address netip.Addr) error {
+	lease, err := leaseAt(ctx, tx, on, address)
+	if err != nil || lease.MAC == "" {
+		return err
+	}
+	owner, err := tx.OwnerOf(ctx, on.Name, lease.MAC)
+	if err != nil || owner == "" || owner == machine {
+		return err
+	}
+	boot, err := tx.BootOn(ctx, owner)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil && order[boot.Step] >= order[protocol.StepInit] {
+		err = fmt.Errorf("%w: %s is the address of another machine, which is on", onlink.ErrStranger, address)
+	}
+	return err
+}
+
+// Held lists the leases of enrolled machines. Of addresses that another server gives, they are those of machines that are on.
+func (b *Boots) Held(ctx context.Context, network string) ([]netboot.Lease, error) {
+	var held []netboot.Lease
+	err := b.DB.View(ctx, func(tx *store.Tx) error {
+		held = nil
+		on, err := tx.Network(ctx, network)
+		if err != nil {
+			return err
+		}
+		leases, err := tx.HeldLeases(ctx, network)
+		for _, l := range leases {
+			mac, wrong := net.ParseMAC(l.MAC)
+			if wrong == nil && (on.Mode == inventory.ModeOwn || order[l.Step] >= order[protocol.StepInit]) {
+				held = append(held, netboot.Lease{MAC: mac, Address: l.Address, Known: true})
+			}
+		}
+		return err
+	})
+	return held, err
+}

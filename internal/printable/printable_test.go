@@ -1,0 +1,96 @@
+package printable
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestWhatATerminalWouldObeyIsShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "",
+		"Jürgen Åström, 山田 太郎 ✓ …":     "Jürgen Åström, 山田 太郎 ✓ …",
+		"\x1b]0;PWNED\a\x1b[2J":        `\x1b]0;PWNED\x07\x1b[2J`,
+		"a\nb\tc\rd":                   `a\nb\tc\rd`,
+		"\x9b31mred":                   `\x9b31mred`,            // C1 as one byte
+		"\u009b31m\u0085\u0090":        `\u009b31m\u0085\u0090`, // C1 as UTF-8
+		"\x7f\x00":                     `\x7f\x00`,
+		"a\u202eb\u2066c\u2069\u200fd": `a\u202eb\u2066c\u2069\u200fd`,
+		"\u200b\u200d\ufeff\u00ad":     `\u200b\u200d\ufeff\u00ad`,
+		"a\u2028b\u2029c":              `a\u2028b\u2029c`,
+		"\ue000\U000f0000\U000e0041":   `\ue000\U000f0000\U000e0041`,
+		"\u3164\uffa0\u115f\u2800":     `\u3164\uffa0\u115f\u2800`, // letters and signs that are blank
+		"a\u00a0b\u3000c":              `a\u00a0b\u3000c`,
+		"\u0301e":                      `\u0301e`, // would lie on what stands before
+		"e\u0301\u0301\u0301\u0301x":   "e\u0301\u0301\u0301" + `\u0301x`,
+		"\xff\xfe\xc0\x80":             `\xff\xfe\xc0\x80`,
+		"\xed\xa0\x80":                 `\xed\xa0\x80`, // a lone surrogate
+		`\x1b[31m`:                     `\x1b[31m`,
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("%q: %q, %q wanted", text, got, want)
+		}
+	}
+	if got := Lines("a\r\n\tb\x1b\n\u0301"); got != "a\n    b\\x1b\n\\u0301" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestATextIsCutBetweenCharacters(t *testing.T) {
+	for most := range 40 {
+		for _, text := range []string{strings.Repeat("ä€😀", 20), strings.Repeat("\x1b", 50)} {
+			got := Within(text, most)
+			if !utf8.ValidString(got) || len(got) > max(most, len("…")) {
+				t.Errorf("%d: %q", most, got)
+			}
+		}
+	}
+	if got := Within("short", 5); got != "short" {
+		t.Error(got)
+	}
+}
+
+func FuzzNothingForATerminalIsLeft(f *testing.F) {
+	f.Add("a\x1b[31m\u202e\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		line, lines := Line(text), Lines(text)
+		if strings.ContainsRune(line, '\n') {
+			t.Errorf("%q has lines", line)
+		}
+		if Line(line) != line || Lines(lines) != lines {
+			t.Errorf("%q changes again", line)
+		}
+		for _, r := range line + strings.ReplaceAll(lines, "\n", "") {
+			if !Rune(r) {
+				t.Errorf("%q is left of %q", r, text)
+			}
+		}
+	})
+}
+
+func TestEveryTextIsBound(t *testing.T) {
+	type inner struct {
+		Text string
+		Raw  []byte
+		More *inner
+		Any  any
+	}
+	type kind string
+	value := struct {
+		Kind  kind
+		List  []inner
+		Names map[string]string
+		Of    map[kind][]inner
+		n     string
+	}{Kind: "longer", Names: map[string]string{"a key": "a value", "k": "v"}, Of: map[kind][]inner{"x": {{Text: "longer"}}}, n: "hidden"}
+	value.List = []inner{{Text: "longer", Raw: []byte("longer"), More: &inner{Text: "longer"}, Any: &inner{Text: "longer"}}}
+	Bound(&value, 4)
+	l := value.List[0]
+	if value.Kind != "l…" || l.Text != "l…" || string(l.Raw) != "longer" || l.More.Text != "l…" || l.Any.(*inner).Text != "l…" || value.n != "hidden" {
+		t.Errorf("%+v", value)
+	}
+	if len(value.Names) != 2 || value.Names["a…"] != "a…" || value.Names["k"] != "v" || value.Of["x"][0].Text != "l…" {
+		t.Errorf("%+v", value)
+	}
+	Bound(nil, 4)
+}

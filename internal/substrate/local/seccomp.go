@@ -1,0 +1,152 @@
+package local
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Opened is what a site opens to all its nodes on this host beyond what is usual. Each field is more of the kernel that
+// anybody in a node can reach.
+type Opened struct {
+	Perf           bool
+	UserNamespaces bool // containers without root, with mounts of their own
+	IOUring        bool
+	// Setuid says whether programs can give their callers rights, by setuid or file capabilities; nil: if the image has
+	// such programs that are of use.
+	Setuid *bool
+	// OwnUsers says whether nodes have user namespaces of their own; nil: where the host can.
+	OwnUsers *bool
+}
+
+type (
+	ociSeccomp struct {
+		Default       string     `json:"defaultAction"`
+		DefaultErrno  uint       `json:"defaultErrnoRet"`
+		Architectures []string   `json:"architectures"`
+		Calls         []ociCalls `json:"syscalls"`
+	}
+	ociCalls struct {
+		Names  []string       `json:"names"`
+		Action string         `json:"action"`
+		Errno  *uint          `json:"errnoRet,omitempty"`
+		Args   []ociCondition `json:"args,omitempty"` // all must hold; two on the same argument would be alternatives
+	}
+	ociCondition struct {
+		Index  uint   `json:"index"` // of the argument, from 0
+		Value  uint64 `json:"value"` // with masked, the mask
+		Masked uint64 `json:"valueTwo"`
+		Op     string `json:"op"`
+	}
+)
+
+const (
+	allow = "SCMP_ACT_ALLOW"
+	fail  = "SCMP_ACT_ERRNO"
+)
+
+// newNamespaces are the flags of clone that make namespaces.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// seccomp is the filter of a node: what is not allowed fails with EPERM. A call whose number runc's libseccomp does not
+// know fails with ENOSYS (runc sees to that), so that programs fall back to what was there before. Calls of
+// another architecture than the host's end the process.
+func seccomp(servesHome bool, o Opened) *ociSeccomp {
+	filter := &ociSeccomp{Default: fail, DefaultErrno: uint(unix.EPERM), Architectures: architectures(runtime.GOARCH)}
+	open := map[string]bool{forHome: servesHome, forPerf: o.Perf, forUserNamespaces: o.UserNamespaces, forIOUring: o.IOUring}
+	groups := everyNodesCalls()
+	for _, g := range someNodesCalls() {
+		if open[g.name] {
+			groups = append(groups, g)
+		}
+	}
+	var names []string
+	for _, g := range groups {
+		names = append(names, strings.Fields(g.calls)...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	filter.Calls = append(filter.Calls, ociCalls{Names: names, Action: allow})
+	for _, c := range conditions() {
+		if !slices.Contains(names, c.Names[0]) { // a call that is allowed as it is needs no conditions
+			filter.Calls = append(filter.Calls, c)
+		}
+	}
+	return filter
+}
+
+func architectures(goarch string) []string {
+	switch goarch {
+	case "arm64":
+		return []string{"SCMP_ARCH_AARCH64"}
+	default:
+		return []string{"SCMP_ARCH_X86_64"} // neither 32 bits nor x32
+	}
+}
+
+// conditions are the calls that depend on their arguments. Comparisons are of 64 bits, while the kernel looks at 32 of
+// some: so nothing is refused by a value, all is allowed by one, and what has more bits set is not.
+func conditions() []ociCalls {
+	var all []ociCalls
+	when := func(call string, args ...ociCondition) {
+		all = append(all, ociCalls{Names: []string{call}, Action: allow, Args: args})
+	}
+	when("clone", ociCondition{0, newNamespaces, 0, "SCMP_CMP_MASKED_EQ"})
+	missing := uint(unix.ENOSYS)
+	all = append(all, ociCalls{Names: []string{"clone3"}, Action: fail, Errno: &missing})
+
+	when("socket", is(0, unix.AF_UNIX))
+	when("socketpair", is(0, unix.AF_UNIX))
+	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+		for kind, protocols := range map[uint64][]uint64{
+			unix.SOCK_STREAM: {0, unix.IPPROTO_TCP, unix.IPPROTO_MPTCP},
+			unix.SOCK_DGRAM:  {0, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6},
+		} {
+			for _, protocol := range protocols { // others would load modules: SCTP, DCCP, …
+				when("socket", is(0, family), ociCondition{1, kindOfSocket, kind, "SCMP_CMP_MASKED_EQ"}, is(2, protocol))
+			}
+		}
+		when("socket", is(0, family), ociCondition{1, kindOfSocket, unix.SOCK_RAW, "SCMP_CMP_MASKED_EQ"}) // needs NET_RAW
+	}
+	for _, protocol := range []uint64{unix.NETLINK_ROUTE, unix.NETLINK_SOCK_DIAG, unix.NETLINK_AUDIT,
+		unix.NETLINK_KOBJECT_UEVENT, unix.NETLINK_RDMA} {
+		when("socket", is(0, unix.AF_NETLINK), is(2, protocol))
+	}
+
+	const usual, linux32, uname26, fixedAddresses, ask = 0, 8, 0x20000, 0x40000, 0xffffffff
+	for _, persona := range []uint64{usual, linux32, uname26, uname26 | linux32, fixedAddresses, ask} {
+		when("personality", is(0, persona))
+	}
+	for _, bits := range allBut(unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD) {
+		when("ioctl", ociCondition{1, uint64(bits.mask), uint64(bits.value), "SCMP_CMP_MASKED_EQ"})
+	}
+	return all
+}
+
+const kindOfSocket = 0xf // of the second argument of socket; the rest is flags
+
+func is(index uint, value uint64) ociCondition { return ociCondition{index, value, 0, "SCMP_CMP_EQ"} }
+
+// bits are the numbers that have value where mask is set.
+type bits struct{ mask, value uint32 }
+
+// allBut covers all 32-bit numbers except these, whatever the upper half of the register holds.
+func allBut(numbers ...uint32) []bits {
+	var covered []bits
+	var below func(prefix bits, bit uint32)
+	below = func(prefix bits, bit uint32) {
+		if !slices.ContainsFunc(numbers, func(n uint32) bool { return n&prefix.mask == prefix.value }) {
+			covered = append(covered, prefix)
+			return
+		}
+		if bit != 0 {
+			below(bits{prefix.mask | bit, prefix.value}, bit>>1)
+			below(bits{prefix.mask | bit, prefix.value | bit}, bit>>1)
+		}
+	}
+	below(bits{}, 1<<31)
+	return covered
+}

@@ -1,0 +1,106 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapped is a driver whose nodes have user namespaces of their own.
+func mapped(t testing.TB) world {
+	t.Helper()
+	w := open(t, site(t))
+	if own, why := w.OwnUsers(); !own {
+		t.Skipf("skipped: this host cannot: %s", why)
+	}
+	return w
+}
+
+func TestRootOfANodeIsNobodyOnTheHost(t *testing.T) {
+	w := mapped(t)
+	n := node("c1", 1, 1, `
+		{ id -u; cat /proc/self/uid_map; touch /home/of-root /run/of-root /of-root; } > /home/out 2>&1; touch /home/done`)
+	b := w.up(t, n)
+	c, _ := w.commons("c1")
+	eventually(t, "the script ends", func() bool { _, err := os.Stat(filepath.Join(c.home(), "done")); return err == nil })
+	p, _ := w.first(b)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	check(t, err)
+	if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", firstID); !strings.Contains(string(status), want) {
+		t.Errorf("on the host the first process is not %q:\n%s", want, status)
+	}
+	for path, want := range map[string]uint32{c.home() + "/of-root": 0, b.path("run/of-root"): firstID, c.layer(b) + "/upper/of-root": firstID} {
+		var s unix.Stat_t
+		if err := unix.Stat(path, &s); err != nil || s.Uid != want || s.Gid != want {
+			t.Errorf("%s is of %d:%d, want %d: %v", path, s.Uid, s.Gid, want, err)
+		}
+	}
+	text, _ := os.ReadFile(filepath.Join(c.home(), "out"))
+	if want := fmt.Sprintf("0\n%10d %10d %10d\n", 0, firstID, ids); !strings.HasPrefix(string(text), want) {
+		t.Errorf("in the node: %q, want %q", text, want)
+	}
+}
+
+func TestASiteMayLeaveNodesTheHostsNumbers(t *testing.T) {
+	w, no := open(t, site(t)), false
+	w.config.Opened.OwnUsers = &no
+	d, err := New(w.config)
+	check(t, err)
+	w = world{d}
+	own, why := w.OwnUsers()
+	p, _ := w.first(w.up(t, node("c1", 1, 1, "")))
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if own || why == "" || !strings.Contains(string(status), "Uid:\t0\t") {
+		t.Errorf("own users: %v, %q:\n%s", own, why, status)
+	}
+}
+
+func TestAHeadThatServesHomeKeepsTheHostsRoot(t *testing.T) {
+	w := mapped(t)
+	n := node("c1", 1, 1, "")
+	n.ServesHome = true
+	p, _ := w.first(w.up(t, n))
+	if status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID)); !strings.Contains(string(status), "Uid:\t0\t") {
+		t.Errorf("%s", status)
+	}
+}
+
+// A node's root has all that the driver leaves it, in its own network alone.
+func TestRootOfANodeRulesItsOwnNetworkAndNoOther(t *testing.T) {
+	w := mapped(t)
+	b := w.up(t, node("c1", 1, 1, ""))
+	c, err := w.commons("c1")
+	check(t, err)
+	same := func(network string) bool {
+		owner := unix.NS_GET_USERNS
+		file, err := os.Open(network)
+		check(t, err)
+		defer file.Close()
+		fd, err := unix.IoctlRetInt(int(file.Fd()), uint(owner))
+		check(t, err)
+		defer unix.Close(fd)
+		var is, node unix.Stat_t
+		check(t, unix.Fstat(fd, &is))
+		check(t, unix.Stat(b.path("userns"), &node))
+		return is.Ino == node.Ino
+	}
+	if !same(b.path("netns")) || same(c.netns()) {
+		t.Errorf("the node's network is of its root: %v; so is the cluster's: %v", same(b.path("netns")), same(c.netns()))
+	}
+}
+
+func TestAHostThatCannotMapUsersSaysWhy(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("skipped: mounts need root")
+	}
+	dir := t.TempDir()
+	check(t, unix.Mount("proc", dir, "proc", 0, "")) // a file system that has no other numbers
+	defer func() { check(t, unix.Unmount(dir, 0)) }()
+	if m, err := newMapper(dir); err == nil || m != nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v %v", m, err)
+	}
+}

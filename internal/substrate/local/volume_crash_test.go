@@ -1,0 +1,119 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// crashCommonsEnv makes the test binary a controller that moves, makes and removes clusters' files until it is killed.
+const crashCommonsEnv = "MUSTER_LOCAL_TEST_COMMONS"
+
+func commonsForever(site string) {
+	d, err := openAt(site, filepath.Join(site, "state"))
+	ctx := context.Background()
+	if err == nil {
+		_, err = d.MoveHomes(ctx)
+	}
+	for err == nil {
+		if err = d.EnsureCommons(ctx, "c1", alone); err == nil {
+			err = d.RemoveCommons(ctx, "c1")
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// killed runs such a controller for a moment.
+func killed(t *testing.T, site string, after time.Duration) {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	controller := exec.Command(self)
+	controller.Env = append(os.Environ(), crashCommonsEnv+"="+site)
+	output := &strings.Builder{}
+	controller.Stderr = output
+	controller.WaitDelay = time.Second
+	check(t, controller.Start())
+	time.Sleep(after)
+	check(t, controller.Process.Kill())
+	_ = controller.Wait()
+	if output.Len() > 0 {
+		t.Errorf("the controller failed before it was killed: %s", output)
+	}
+}
+
+// besideKilled opens a driver beside controllers that are killed. What these have started goes to the host's pid 1, and not
+// to this process.
+func besideKilled(t *testing.T) (string, world) {
+	t.Helper()
+	site := site(t)
+	check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
+	t.Cleanup(func() { check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) })
+	d, err := openAt(site, filepath.Join(site, "state"))
+	check(t, err)
+	return site, world{d}
+}
+
+func TestAKilledControllerLeavesNoFileSystemBehind(t *testing.T) {
+	site, w := besideKilled(t)
+	defer w.down(t)
+	for range 12 {
+		killed(t, site, 30*time.Millisecond+rand.N(200*time.Millisecond))
+		if rand.N(2) == 0 {
+			check(t, w.EnsureCommons(t.Context(), "c1", alone))
+			w.write(t, "c1", "written")
+			if got := w.read(t, "c1"); got != "written" {
+				t.Errorf("%q", got)
+			}
+		}
+		check(t, w.RemoveCommons(t.Context(), "c1"))
+	}
+	w.wantNothingLeft(t)
+}
+
+func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
+	site, w := besideKilled(t)
+	defer w.down(t)
+	c := w.asFolders(t, "c2") // the controller makes and removes another one
+	for n := range 3000 {
+		check(t, os.WriteFile(filepath.Join(c.home(), fmt.Sprint(n)), fmt.Appendf(nil, "content %d", n), 0o600))
+	}
+	w.write(t, "c2", "from before")
+	for range 8 {
+		killed(t, site, 50*time.Millisecond+rand.N(400*time.Millisecond))
+	}
+	check(t, w.EnsureCommons(t.Context(), "c2", alone))
+	for n := range 3000 {
+		if text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprint(n))); err != nil || string(text) != fmt.Sprintf("content %d", n) {
+			t.Fatal(n, string(text), err)
+		}
+	}
+	if got := w.read(t, "c2"); got != "from before" {
+		t.Errorf("%q", got)
+	}
+	if apart, err := w.served(c); err != nil || !apart {
+		t.Error("it is on the host's file system", err)
+	}
+	w.down(t)
+	w.wantNothingLeft(t)
+}
+
+func TestAHomeThatIsNotThereDoesNotGrow(t *testing.T) {
+	w := open(t, site(t))
+	check(t, w.GrowHome(t.Context(), "c1", 1<<30))
+	if size, used, err := w.HomeUsage("c1"); size != 0 || used != 0 || err != nil {
+		t.Error(size, used, err)
+	}
+	if clusters, err := w.ListCommons(t.Context()); err != nil || len(clusters) > 0 {
+		t.Error(clusters, err)
+	}
+}
