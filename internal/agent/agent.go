@@ -27,7 +27,7 @@ import (
 	"muster/internal/agent/jail"
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // Options of Run. The zero value is right in a node, but for Console.

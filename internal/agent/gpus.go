@@ -10,9 +10,9 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/hardware"
 	"muster/internal/inventory"
-	"muster/internal/slurm"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // How often the head looks at Slurm. A look costs 5 ms of CPU; besides, slurmctld's own log lines wake it, so that

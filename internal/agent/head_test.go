@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 func TestWhatIsPlannedForANode(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // fakeLimits are the time limits of jobs in minutes, 0 for none.

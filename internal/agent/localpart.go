@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/hardware"
 	"muster/internal/inventory"
-	"muster/internal/slurm"
 )
 
 // localPart keeps a compute node's own part of slurm.conf: how its tasks are bound, and, for programs of jobs, where the

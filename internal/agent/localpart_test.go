@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/inventory"
-	"muster/internal/slurm"
 )
 
 func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {

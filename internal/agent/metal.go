@@ -18,7 +18,7 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first

@@ -15,8 +15,8 @@ import (
 
 	"muster/internal/agent/jail"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/netns"
-	"muster/internal/slurm"
 )
 
 // imageVariable names the squashfs of a real image, for the tests that boot nodes.

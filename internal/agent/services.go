@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/hardware"
-	"muster/internal/slurm"
 )
 
 // The daemons of a node.

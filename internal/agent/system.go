@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // system brings the node's files in line with a configuration. Every method may be called again.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // tellJobs is the pause between two reports that tell only of jobs.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/slurm"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // Variables by which programs are told which GPUs to see.
