@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|fabric/ethernet)|test)(/|$)'
+alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|drivers/(power|switch))|test)(/|$)'
 second='^muster/test/(e2e|house)$'
 third='^muster/test/(attack|bootattack|crash|metal)$'
 long='^muster/internal/(lifecycle|api|store)$'

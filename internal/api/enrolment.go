@@ -8,7 +8,7 @@ import (
 	"regexp"
 
 	"muster/internal/admission"
-	"muster/internal/environment/power"
+	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/fabric/ethernet"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -65,7 +65,7 @@ func networkView(n inventory.Network) Network {
 	return Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
 		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown), Relays: n.RelayMACs(),
-		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: ethernet.Warning(n),
+		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: switches.Warning(n),
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"muster/internal/drivers/fabric/opensm"
+	"muster/internal/drivers/fabric/ufm"
 	"muster/internal/fabric"
-	"muster/internal/fabric/infiniband"
-	"muster/internal/fabric/ufm"
 	"muster/internal/private"
 	"muster/internal/store"
 )
@@ -147,12 +147,12 @@ func openOpenSM(scratch string, t telling) (fabric.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s infiniband.Site
+	var s opensm.Site
 	s.Hosts, _ = t.value("hosts")
-	if s.File, err = t.path("partitions", infiniband.DefaultFile); err != nil {
+	if s.File, err = t.path("partitions", opensm.DefaultFile); err != nil {
 		return nil, err
 	}
-	if s.Log, err = t.path("log", infiniband.DefaultLog); err != nil {
+	if s.Log, err = t.path("log", opensm.DefaultLog); err != nil {
 		return nil, err
 	}
 	if s.Options, err = t.options(); err != nil {
@@ -160,7 +160,7 @@ func openOpenSM(scratch string, t telling) (fabric.Driver, error) {
 	}
 	signal, root := t.value("signal")
 	switch {
-	case signal == "" || signal == infiniband.DefaultSignal:
+	case signal == "" || signal == opensm.DefaultSignal:
 	case root && private.CheckName(signal) != nil:
 		s.Signal = signal // a command, in root's own words
 	case private.CheckName(signal) != nil:
@@ -172,7 +172,7 @@ func openOpenSM(scratch string, t telling) (fabric.Driver, error) {
 			return nil, fmt.Errorf("signal: %w", err)
 		}
 	}
-	return infiniband.Open(scratch, t.fabric.Managers, s)
+	return opensm.Open(scratch, t.fabric.Managers, s)
 }
 
 // options are for the programs that read ports; some of theirs read and write any file.
@@ -181,7 +181,7 @@ func (t telling) options() (string, error) {
 	if root {
 		return text, nil
 	}
-	if err := infiniband.CheckOptions(text); err != nil {
+	if err := opensm.CheckOptions(text); err != nil {
 		return "", fmt.Errorf("%w: %w", err, t.moved("options", text, "any other"))
 	}
 	return text, nil
@@ -209,7 +209,7 @@ func openUFM(_ string, t telling) (fabric.Driver, error) {
 		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the fabric, or here")
 	}
 	if reader != "" {
-		if c.Ports, err = infiniband.Reader(reader, options); err != nil {
+		if c.Ports, err = opensm.Reader(reader, options); err != nil {
 			return nil, err
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/power"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
-	"muster/internal/environment/power"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/store"

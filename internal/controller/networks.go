@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/agent/protocol"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
 	"muster/internal/environment/netboot"
 	"muster/internal/environment/onlink"
-	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
 	"muster/internal/store"
@@ -114,7 +114,7 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 		if _, runs := running[name]; runs {
 			continue
 		}
-		if text := ethernet.Warning(n); text != "" {
+		if text := switches.Warning(n); text != "" {
 			y.Log.Warn(text, "network", n.Name)
 		}
 		within, stop := context.WithCancel(ctx)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/fabric/ethernet"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/substrate"
@@ -31,20 +31,20 @@ type segments struct {
 }
 
 // place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
-func (s *segments) place(ctx context.Context, m metal.Machine, to ethernet.Segment) error {
+func (s *segments) place(ctx context.Context, m metal.Machine, to switches.Segment) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.put(ctx, m.Machine, m.On, to)
 }
 
-func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Network, to ethernet.Segment) error {
+func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Network, to switches.Segment) error {
 	if !on.Isolates() {
 		return nil
 	}
 	if len(m.Ports) == 0 || len(m.Ports) != len(m.MACs) {
 		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines remove %s`, and enrol it again with --port", on.Name, m.Name)
 	}
-	driver, err := ethernet.New(on)
+	driver, err := switches.New(on)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Ne
 		if err != nil {
 			return err
 		}
-		if err := driver.Put(ctx, ethernet.Port{Name: name, MACs: []net.HardwareAddr{mac}}, to); err != nil {
+		if err := driver.Put(ctx, switches.Port{Name: name, MACs: []net.HardwareAddr{mac}}, to); err != nil {
 			return fmt.Errorf("the switch of network %s: %w", on.Name, err)
 		}
 	}
@@ -103,15 +103,15 @@ func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrat
 
 // uplinks are to the segments of one network where the cluster has nodes.
 func (s segmented) uplinks(ctx context.Context, on inventory.Network, p store.Presence, segment int) ([]substrate.Uplink, error) {
-	driver, err := ethernet.New(on)
+	driver, err := switches.New(on)
 	if err != nil {
 		return nil, err
 	}
 	var all []substrate.Uplink
 	for _, in := range []struct {
 		there   bool
-		segment ethernet.Segment
-	}{{p.Wholes, ethernet.Segment(segment)}, {p.Guests, ethernet.Hosts}} {
+		segment switches.Segment
+	}{{p.Wholes, switches.Segment(segment)}, {p.Guests, switches.Hosts}} {
 		if !in.there {
 			continue
 		}
@@ -156,7 +156,7 @@ func (s *segments) look(ctx context.Context) error {
 }
 
 func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
-	driver, err := ethernet.New(n)
+	driver, err := switches.New(n)
 	if err != nil {
 		return err
 	}
@@ -169,11 +169,11 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 		return err
 	}
 	var machines []store.Machine
-	used := map[ethernet.Segment]bool{ethernet.Hosts: true}
+	used := map[switches.Segment]bool{switches.Hosts: true}
 	err = s.db.View(ctx, func(tx *store.Tx) error {
 		clusters, err := tx.Clusters(ctx, "")
 		for _, c := range clusters {
-			used[ethernet.Segment(c.Segment)] = true
+			used[switches.Segment(c.Segment)] = true
 		}
 		if err != nil {
 			return err
@@ -186,12 +186,12 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 	}
 	for _, segment := range opened {
 		if !used[segment] {
-			if failed := driver.Close(ctx, segment); failed != nil && !errors.Is(failed, ethernet.ErrInUse) {
+			if failed := driver.Close(ctx, segment); failed != nil && !errors.Is(failed, switches.ErrInUse) {
 				err = errors.Join(err, failed)
 			}
 		}
 	}
-	var placed []ethernet.Placed
+	var placed []switches.Placed
 	for _, m := range machines {
 		if m.Network == n.Name && m.Host == "" {
 			right, failed := s.compare(ctx, m.Machine, n, ports)
@@ -202,8 +202,8 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 }
 
 // remind tells a switch again what it has forgotten of ports that are where they belong, as one does that was started anew.
-func (s *segments) remind(ctx context.Context, n inventory.Network, driver ethernet.Switch, placed []ethernet.Placed) error {
-	forgetful, can := driver.(ethernet.Forgetful)
+func (s *segments) remind(ctx context.Context, n inventory.Network, driver switches.Switch, placed []switches.Placed) error {
+	forgetful, can := driver.(switches.Forgetful)
 	if !can || len(placed) == 0 {
 		return nil
 	}
@@ -227,9 +227,9 @@ func (s *segments) remind(ctx context.Context, n inventory.Network, driver ether
 // compare tells of ports that are not where they belong. Those of a machine that boots nothing are put into the common
 // segment; those of others are left alone, since only their own next boot knows for certain that nothing else runs there. It returns those
 // that are where they belong.
-func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]ethernet.Segment) (right []ethernet.Placed, err error) {
+func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory.Network, ports map[string]switches.Segment) (right []switches.Placed, err error) {
 	want, free, err := s.wanted(ctx, m)
-	if err != nil || want == ethernet.Nowhere {
+	if err != nil || want == switches.Nowhere {
 		return nil, err
 	}
 	stray := false
@@ -243,7 +243,7 @@ func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory
 			stray = true
 		} else if i < len(m.MACs) {
 			if mac, err := net.ParseMAC(m.MACs[i]); err == nil {
-				right = append(right, ethernet.Placed{Port: ethernet.Port{Name: p, MACs: []net.HardwareAddr{mac}}, In: want})
+				right = append(right, switches.Placed{Port: switches.Port{Name: p, MACs: []net.HardwareAddr{mac}}, In: want})
 			}
 		}
 		if err := s.tell(ctx, m, p, text); err != nil {
@@ -258,7 +258,7 @@ func (s *segments) compare(ctx context.Context, m inventory.Machine, n inventory
 	if _, free, err := s.wanted(ctx, m); err != nil || !free { // a boot may have begun
 		return nil, err
 	}
-	return nil, s.put(ctx, m, n, ethernet.Common)
+	return nil, s.put(ctx, m, n, switches.Common)
 }
 
 // tell notes what is wrong with a port, once.
@@ -282,23 +282,23 @@ func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text str
 }
 
 // wanted is where a machine's ports belong, and whether it boots nothing. Nowhere: it is between two places.
-func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want ethernet.Segment, free bool, err error) {
+func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want switches.Segment, free bool, err error) {
 	err = s.db.View(ctx, func(tx *store.Tx) error {
 		boot, err := tx.BootOn(ctx, m.ID)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			want, free = ethernet.Common, true
+			want, free = switches.Common, true
 			return nil
 		case err != nil:
 			return err
 		case boot.PoweredAt.IsZero() || boot.Ending:
-			want = ethernet.Nowhere
+			want = switches.Nowhere
 			return nil
 		case boot.File.Duty == protocol.Host:
-			want = ethernet.Hosts
+			want = switches.Hosts
 			return nil
 		case boot.Inspection():
-			want = ethernet.Common
+			want = switches.Common
 			return nil
 		}
 		node, err := tx.Node(ctx, boot.Subject)
@@ -306,10 +306,10 @@ func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want ethern
 			return err
 		}
 		cluster, err := tx.Cluster(ctx, node.Cluster)
-		want = ethernet.Segment(cluster.Segment)
+		want = switches.Segment(cluster.Segment)
 		// A node that goes is switched off and put aside by steps that no row tells of.
 		if node.Phase == store.Releasing || node.Phase == store.Failed || node.Phase == store.Attaching {
-			want = ethernet.Nowhere
+			want = switches.Nowhere
 		}
 		return err
 	})

@@ -21,7 +21,7 @@ type Machine struct {
 // WakeOnLAN is the power control that can only switch on.
 const WakeOnLAN = "wol"
 
-// Power says how a machine is switched; environment/power reads it.
+// Power says how a machine is switched; drivers/power reads it.
 type Power struct {
 	// Control is "wol", "ipmi://HOST[:PORT]", "redfish://HOST[:PORT][/PATH-OF-THE-SYSTEM][?certificate=sha256:HEX]" or
 	// "command:PROGRAM[?arg=A&arg=B…]". It holds no secret.

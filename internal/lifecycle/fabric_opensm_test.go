@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/opensm"
+	"muster/internal/drivers/fabric/opensm/ibsim"
+	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
-	"muster/internal/fabric/infiniband"
-	"muster/internal/fabric/infiniband/ibsim"
-	"muster/internal/fabric/infiniband/opensmtest"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
 )
@@ -21,7 +21,7 @@ import (
 type subnet struct {
 	*testing.T
 	simulator *ibsim.Simulator
-	driver    *infiniband.OpenSM
+	driver    *opensm.OpenSM
 }
 
 // Driver makes it lifecycle.Fabrics.
@@ -37,11 +37,11 @@ func newSubnet(t *testing.T, hosts int) *subnet {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	opensm := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
-	opensm.Start(t)
-	manager := infiniband.Host{GUID: opensm.GUID, File: opensm.File, Logs: opensm.Logs, Signal: opensm.Signal}
-	eyes := infiniband.Diags{Shell: slices.Concat([]string{"env"}, opensm.Environment, []string{"/bin/sh", "-s"})}
-	driver, err := infiniband.New(infiniband.Config{Managers: []infiniband.Manager{manager}, Eyes: eyes, Scratch: t.TempDir()})
+	real := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	real.Start(t)
+	manager := opensm.Host{GUID: real.GUID, File: real.File, Logs: real.Logs, Signal: real.Signal}
+	eyes := opensm.Diags{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
+	driver, err := opensm.New(opensm.Config{Managers: []opensm.Manager{manager}, Eyes: eyes, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	fabricfake "muster/internal/drivers/fabric/fake"
 	"muster/internal/fabric"
-	fabricfake "muster/internal/fabric/fake"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"

@@ -30,10 +30,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
 	"muster/internal/environment/onlink"
-	"muster/internal/fabric/ethernet"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
 	"muster/internal/netns"
@@ -143,12 +143,12 @@ func newSite(t *testing.T, mode inventory.Mode, kind string, change func(*invent
 		s.network.SwitchBridge = ovs.Bridge
 		s.network.SwitchDatabase, _ = ovs.Start(t, s.ns, "m1n0", "m2n0")
 	}
-	driver, err := ethernet.New(s.network)
+	driver, err := switches.New(s.network)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for port, mac := range map[string]string{"m1n0": victimMAC, "m2n0": thiefMAC} {
-		if err := driver.Put(t.Context(), ethernet.Port{Name: port, MACs: []net.HardwareAddr{hardware(mac)}}, ethernet.Common); err != nil {
+		if err := driver.Put(t.Context(), switches.Port{Name: port, MACs: []net.HardwareAddr{hardware(mac)}}, switches.Common); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"muster/internal/api"
+	"muster/internal/drivers/fabric/opensm"
+	"muster/internal/drivers/fabric/opensm/ibsim"
+	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
-	"muster/internal/fabric/infiniband"
-	"muster/internal/fabric/infiniband/ibsim"
-	"muster/internal/fabric/infiniband/opensmtest"
 	"muster/internal/store"
 	"muster/test/rig"
 )
@@ -148,7 +148,7 @@ func withFabric(t *testing.T) (*rig.Rig, *ibsim.Simulator) {
 		t.Fatal(err)
 	}
 	t.Cleanup(simulator.Stop)
-	manager := opensmtest.New(t, simulator, folder, 0, 14, infiniband.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
+	manager := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	manager.Start(t)
 	t.Setenv("PATH", opensmtest.Programs(t, folder, manager.Environment))
 	// What the managers' files are called and how they are signalled is root's to say; the signal by a file of root's in signal.d.

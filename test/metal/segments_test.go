@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/fabric/ethernet"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/netns"
 )
@@ -117,9 +117,9 @@ func (c *capture) strays(clusters map[string]int, macs map[string]string) []stri
 func (y *yard) namespace() string { return y.Data + "-rack/netns" }
 
 // segments is where the switch has the machines' ports, read from the kernel.
-func (y *yard) segments() map[string]ethernet.Segment {
+func (y *yard) segments() map[string]switches.Segment {
 	y.Helper()
-	driver, err := ethernet.New(inventory.Network{Switch: inventory.SwitchBridge, Namespace: y.namespace(), Interface: "br0"})
+	driver, err := switches.New(inventory.Network{Switch: inventory.SwitchBridge, Namespace: y.namespace(), Interface: "br0"})
 	if err != nil {
 		y.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 		t.Errorf("while machines are inspected: %q", wrong)
 	}
 	for _, p := range ports {
-		if in := y.segments()[p]; in != ethernet.Common {
+		if in := y.segments()[p]; in != switches.Common {
 			t.Errorf("a free machine's port %s is in %s", p, in)
 		}
 	}
@@ -238,7 +238,7 @@ func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 		t.Errorf("while clusters end: %q", wrong)
 	}
 	for p, in := range y.segments() {
-		if slices.Contains(ports, p) && in != ethernet.Common {
+		if slices.Contains(ports, p) && in != switches.Common {
 			t.Errorf("after its release port %s is in %s", p, in)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/environment/power"
-	"muster/internal/fabric/ethernet"
+	"muster/internal/drivers/power"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 )
 
@@ -38,7 +38,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Inspect
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, ethernet.Common)
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, switches.Common)
 	if err != nil {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
@@ -85,7 +85,7 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Host
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, ethernet.Hosts)
+	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, switches.Hosts)
 	if err != nil {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/environment/power"
-	"muster/internal/fabric/ethernet"
+	"muster/internal/drivers/power"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/substrate"
 )
@@ -77,7 +77,7 @@ type Config struct {
 	Looks  time.Duration // between two looks at a machine that is to go off; 0: as long as is kind to BMCs
 	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
 	// called while the machine is off, and may be called again. Nil: no switch is set.
-	Place func(context.Context, Machine, ethernet.Segment) error
+	Place func(context.Context, Machine, switches.Segment) error
 }
 
 // Driver is the substrate of whole machines. It implements substrate.Substrate.
@@ -113,17 +113,17 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 }
 
 // segment is that of the node's cluster. A node without a MAC is on no cluster's network.
-func segment(n substrate.Node) ethernet.Segment {
+func segment(n substrate.Node) switches.Segment {
 	if len(n.MAC) != 6 {
-		return ethernet.Common
+		return switches.Common
 	}
-	return ethernet.Segment(substrate.Segment(n.MAC))
+	return switches.Segment(substrate.Segment(n.MAC))
 }
 
 // boot takes a machine to a boot, in a segment of its network, and returns what the ledger says of it. The ledger is asked
 // before the machine is touched: it refuses whoever was fenced out. What ran on the machine before is off when it comes into the
 // segment, and it is there before anything else runs.
-func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s ethernet.Segment) (Boot, error) {
+func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s switches.Segment) (Boot, error) {
 	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	control, err := d.config.Power(m)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s ethernet.Segment
 	return b, d.switchOn(ctx, control, b)
 }
 
-func (d *Driver) place(ctx context.Context, m Machine, s ethernet.Segment) error {
+func (d *Driver) place(ctx context.Context, m Machine, s switches.Segment) error {
 	if d.config.Place == nil {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (d *Driver) place(ctx context.Context, m Machine, s ethernet.Segment) error
 }
 
 // keepOn switches on what should be on: not every machine wakes at the first call.
-func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b Boot, s ethernet.Segment) error {
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b Boot, s switches.Segment) error {
 	if b.Joined || time.Since(b.Powered) < d.config.Again {
 		return nil
 	}
@@ -291,7 +291,7 @@ func (d *Driver) end(ctx context.Context, b Boot, upTo int64) error {
 	}
 	// Nothing of the cluster's network may reach whoever has the machine next, nor the other way round. Until its ports were
 	// seen elsewhere the boot stands in the ledger, and the node is there.
-	if err := d.place(ctx, m, ethernet.Common); err != nil {
+	if err := d.place(ctx, m, switches.Common); err != nil {
 		return fmt.Errorf("machine %s: %w", m.Name, err)
 	}
 	// Without an agent nothing of the node ran: whatever the machine does, the next inspection finds out.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/environment/power"
+	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/substrate"
 	"muster/internal/substrate/metal"

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/internal/environment/power"
-	"muster/internal/fabric/ethernet"
+	"muster/internal/drivers/power"
+	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/substrate"
 	"muster/internal/substrate/metal"
@@ -23,15 +23,15 @@ var errFault = errors.New("a fault")
 // hall is a yard whose machines are on ports of a switch. It looks on, and keeps what it saw that must never be.
 type hall struct {
 	*yard
-	ports *ethernet.Fake
+	ports *switches.Fake
 	fault func(step string) error
 	wrong []string
 }
 
 func newHall(machines ...string) *hall {
-	h := &hall{yard: newYard(), ports: ethernet.NewFake(machines...), fault: func(string) error { return nil }}
+	h := &hall{yard: newYard(), ports: switches.NewFake(machines...), fault: func(string) error { return nil }}
 	for _, m := range machines {
-		if err := h.ports.Put(context.Background(), ethernet.Port{Name: m}, ethernet.Common); err != nil {
+		if err := h.ports.Put(context.Background(), switches.Port{Name: m}, switches.Common); err != nil {
 			panic(err)
 		}
 	}
@@ -41,7 +41,7 @@ func newHall(machines ...string) *hall {
 }
 
 // at is where a machine's port is, whatever may fail.
-func (h *hall) at(machine string) ethernet.Segment {
+func (h *hall) at(machine string) switches.Segment {
 	fault := h.fault
 	defer func() { h.fault = fault }()
 	h.fault = func(string) error { return nil }
@@ -54,12 +54,12 @@ func (h *hall) see(format string, args ...any) {
 }
 
 // of is the segment that a boot belongs in: clusters "c1", "c2" … have their numbers.
-func of(b metal.Boot) ethernet.Segment {
+func of(b metal.Boot) switches.Segment {
 	var cluster int
 	if n, _ := fmt.Sscanf(b.Subject, "c%d-", &cluster); n == 0 {
-		return ethernet.Common
+		return switches.Common
 	}
-	return ethernet.Segment(cluster)
+	return switches.Segment(cluster)
 }
 
 // hand switches a machine of a hall, and looks where it is while it does.
@@ -104,11 +104,11 @@ func (c hand) BootFromNetwork(context.Context) error { return power.ErrUnsupport
 func (h *hall) driver() *metal.Driver {
 	return metal.New(metal.Config{
 		Ledger: h, Looks: time.Microsecond, Power: func(m metal.Machine) (power.Driver, error) { return hand{control{h.yard, m.ID}, h}, nil },
-		Place: func(ctx context.Context, m metal.Machine, s ethernet.Segment) error {
-			if on, _ := (control{h.yard, m.ID}).State(ctx); on == power.On && s != ethernet.Common { // there it harms nobody
+		Place: func(ctx context.Context, m metal.Machine, s switches.Segment) error {
+			if on, _ := (control{h.yard, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
 				h.see("%s is on while it is put into %s", m.ID, s)
 			}
-			return h.ports.Put(ctx, ethernet.Port{Name: m.ID}, s)
+			return h.ports.Put(ctx, switches.Port{Name: m.ID}, s)
 		},
 	})
 }
@@ -204,9 +204,9 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 		h.fault = calm
 		for _, m := range machines {
 			b, err := h.yard.BootOn(t.Context(), m)
-			if at := h.at(m); errors.Is(err, metal.ErrNone) && at != ethernet.Common {
+			if at := h.at(m); errors.Is(err, metal.ErrNone) && at != switches.Common {
 				h.see("%s boots nothing and is in %s", m, at)
-			} else if err == nil && at != ethernet.Common && at != of(b) {
+			} else if err == nil && at != switches.Common && at != of(b) {
 				on, _ := (control{h.yard, m}).State(t.Context())
 				if on == power.On {
 					h.see("%s is on in %s, and boots %s", m, at, b.Subject)
@@ -240,7 +240,7 @@ func TestAMachineWhosePortDoesNotMoveKeepsItsNode(t *testing.T) {
 		}
 	}
 	h.fault = func(string) error { return nil }
-	if err := h.driver().Remove(t.Context(), n.Ref); err != nil || h.at("m1") != ethernet.Common {
+	if err := h.driver().Remove(t.Context(), n.Ref); err != nil || h.at("m1") != switches.Common {
 		t.Errorf("%v, in %s", err, h.at("m1"))
 	}
 	if seen, err := h.driver().Observe(t.Context(), n.Ref); err != nil || seen.Present {

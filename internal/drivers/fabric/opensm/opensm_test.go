@@ -1,0 +1,15 @@
+package opensm
+
+import (
+	"testing"
+
+	"muster/internal/drivers/fabric/opensm/ibsim"
+	"muster/internal/fabric/fabrictest"
+)
+
+func TestOpenSMKeepsTheContract(t *testing.T) {
+	fabrictest.Contract(t, func(t *testing.T) fabrictest.World {
+		r := newRig(t, 9, 8, 1, 1)
+		return fabrictest.World{Driver: r.driver, Manager: fabrictest.HostPort(0), Ports: ports(1, 9), Room: ibsim.TableSize - 2, Link: r.link, Write: r.write}
+	})
+}

@@ -1,0 +1,49 @@
+package opensm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Shell runs scripts for sh on a host: {"sh", "-s"} here, {"ssh", "-oBatchMode=yes", "root@sm2", "sh", "-s"} elsewhere.
+// The script comes by standard input. One that is cut off does nothing from there on.
+type Shell []string
+
+// here is this host's shell; nobody changes it.
+var here = Shell{"/bin/sh", "-s"}
+
+// Run returns what the script printed. It ends with ctx.
+func (s Shell) Run(ctx context.Context, script string) ([]byte, error) {
+	if len(s) == 0 {
+		s = here
+	}
+	c := exec.CommandContext(ctx, s[0], s[1:]...)
+	c.Stdin = strings.NewReader(script)
+	c.WaitDelay = time.Second
+	var told bytes.Buffer
+	c.Stderr = &told
+	out, err := c.Output()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		words := strings.TrimSpace(told.String())
+		return out, fmt.Errorf("%s: %w: %s", s[0], err, words[max(0, len(words)-300):])
+	}
+	return out, nil
+}
+
+// quoted is a word as sh reads it.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+func quotedAll(words []string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = quoted(w)
+	}
+	return strings.Join(all, " ")
+}

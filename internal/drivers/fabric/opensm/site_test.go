@@ -1,0 +1,66 @@
+package opensm
+
+import (
+	"reflect"
+	"testing"
+
+	"muster/internal/drivers/fabric/opensm/ibsim"
+	"muster/internal/drivers/fabric/opensm/opensmtest"
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+)
+
+func TestASiteNamesAHostForEachManager(t *testing.T) {
+	o, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: "here, root@sm2", Options: "-C mlx5_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Manager{Host{Shell: here, GUID: 1}, Host{Shell: Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes", "--", "root@sm2", "sh", "-s"}, GUID: 2}}
+	if !reflect.DeepEqual(o.Managers, want) || !reflect.DeepEqual(o.Eyes, Diags{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
+		t.Errorf("%v, %v", o.Managers, o.Eyes)
+	}
+	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b", "here,root@-oProxyCommand=x", "here,$(id)", "here,a%h", "here,a#b", "here,ssh://-x"} {
+		if _, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: bad}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestAScriptThatIsCutOffDoesNothingFromThereOn(t *testing.T) {
+	if out, err := (Shell{}).Run(t.Context(), "echo one\ncat <<'end'\ntwo\n"); err != nil || string(out) != "one\ntwo\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := (Shell{}).Run(t.Context(), "echo why >&2; exit 3\n"); err == nil || err.Error() != "/bin/sh: exit status 3: why" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAReaderReadsWhatPortsHoldAndTellsNoManager(t *testing.T) {
+	r := newRig(t, 4, 2, 1, 1)
+	environment, err := r.Environment(node(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	t.Setenv("PATH", opensmtest.Programs(t, folder, environment))
+	read, err := Reader("here", "-t 500")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := read(t.Context())
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("%v, %v", tables, err)
+	}
+	for port, table := range tables {
+		want := fabric.DefaultKey.In(fabric.Limited)
+		if port == fabrictest.HostPort(0) {
+			want = fabric.DefaultKey.In(fabric.Full)
+		}
+		if !reflect.DeepEqual(table, fabric.Port{Entries: []fabric.Entry{want}, Capacity: ibsim.TableSize}) {
+			t.Errorf("port %s: %+v", port, table)
+		}
+	}
+	if _, err := Reader("two words", ""); err == nil {
+		t.Error("a host that is none is taken")
+	}
+}

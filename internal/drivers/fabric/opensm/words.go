@@ -1,0 +1,116 @@
+package opensm
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"muster/internal/fabric"
+)
+
+// place is where an adapter's port is on the fabric.
+type place struct {
+	node string // as the simulator names it
+	lid  uint16
+}
+
+var (
+	adapterLine = regexp.MustCompile(`^Ca\s+\d+\s+"(H-[0-9a-f]{16})"`)
+	portLine    = regexp.MustCompile(`^\[\d+\]\(([0-9a-f]{1,16})\)\s+"[SHR]-[0-9a-f]{16}"\[\d+\](?:\([0-9a-f]+\))?\s+# lid (\d+) lmc `)
+)
+
+// parsePlaces reads from what ibnetdiscover printed where each adapter's port is. Ports without a link are not in it.
+func parsePlaces(text []byte) (map[fabric.GUID]place, error) {
+	places := map[fabric.GUID]place{}
+	node := ""
+	for n, line := range strings.Split(string(text), "\n") {
+		if line == "" {
+			node = ""
+		}
+		if m := adapterLine.FindStringSubmatch(line); m != nil {
+			node = m[1]
+		}
+		m := portLine.FindStringSubmatch(line)
+		if m == nil || node == "" {
+			continue
+		}
+		guid, err := fabric.ParseGUID("0x" + m[1])
+		if err != nil {
+			return nil, fmt.Errorf("ibnetdiscover, line %d: %w", n+1, err)
+		}
+		lid, err := strconv.ParseUint(m[2], 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("ibnetdiscover, line %d: local identifier %s is out of range", n+1, m[2])
+		}
+		if _, twice := places[guid]; twice {
+			return nil, fmt.Errorf("ibnetdiscover, line %d: port %s is there twice, so that nobody can say which one is meant", n+1, guid)
+		}
+		places[guid] = place{node, uint16(lid)}
+	}
+	if len(places) == 0 {
+		return nil, fmt.Errorf("ibnetdiscover named no adapter; is the port that it asks from up?")
+	}
+	return places, nil
+}
+
+var (
+	masterLine   = regexp.MustCompile(`(?m)^sminfo: sm lid \d+ sm guid (0x[0-9a-f]{1,16}), .* SMINFO_MASTER\s*$`)
+	slotsLine    = regexp.MustCompile(`^\s*(\d+):((?: 0x[0-9a-f]{4})+)\s*$`)
+	capacityLine = regexp.MustCompile(`^(\d{1,5}) pkeys capacity for this port$`)
+)
+
+// parseMaster reads from what sminfo printed which port the master manager has.
+func parseMaster(text []byte) (fabric.GUID, error) {
+	m := masterLine.FindSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("sminfo names no master: %q", text)
+	}
+	return fabric.ParseGUID(string(m[1]))
+}
+
+// parseTable reads what `smpquery pkeys` printed of one port. It refuses a table that is not whole.
+func parseTable(text string) (fabric.Port, error) {
+	var p fabric.Port
+	slots := 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if m := capacityLine.FindStringSubmatch(line); m != nil {
+			capacity, err := strconv.Atoi(m[1])
+			if err != nil || p.Capacity != 0 {
+				return fabric.Port{}, fmt.Errorf("smpquery: %q is no table's capacity", line)
+			}
+			p.Capacity = capacity
+			continue
+		}
+		m := slotsLine.FindStringSubmatch(line)
+		if m == nil {
+			return fabric.Port{}, fmt.Errorf("smpquery: %q is no row of a table", line)
+		}
+		if first, err := strconv.Atoi(m[1]); err != nil || first != slots {
+			return fabric.Port{}, fmt.Errorf("smpquery: row %s follows slot %d", m[1], slots)
+		}
+		for _, word := range strings.Fields(m[2]) {
+			value, err := strconv.ParseUint(word, 0, 16)
+			if err != nil {
+				return fabric.Port{}, fmt.Errorf("smpquery: %q is no entry", word)
+			}
+			if e := fabric.Entry(value); e.Key() != 0 {
+				p.Entries = append(p.Entries, e)
+			}
+			slots++
+		}
+	}
+	if p.Capacity == 0 || slots < p.Capacity {
+		return fabric.Port{}, fmt.Errorf("smpquery: %d slots of %d were read", slots, p.Capacity)
+	}
+	return p, nil
+}
+
+var (
+	troubleLine = regexp.MustCompile(`(?m)^.*(?:PARSE ERROR|in error; retrying|ERR 05).*$`)
+	sweptLine   = regexp.MustCompile(`(?mi)(?:-> SUBNET UP|errors during initialization)\s*$`)
+)
+
+// trouble is the first line of a manager's log that says that partitions are not as its file has them; "" if none does.
+func trouble(log string) string { return strings.TrimSpace(troubleLine.FindString(log)) }

@@ -1,0 +1,121 @@
+// Package switches keeps clusters apart on Ethernet: it puts ports of a switch into segments, and reads back where they are.
+//
+// What enters: a port, the MACs behind it, and the segment where it belongs. What leaves: a switch that is set so, as it was
+// seen there afterwards. Drivers are for a Linux bridge (bridge), for Open vSwitch (ovs), for a switch that nobody may touch
+// (none), and in memory (Fake). All pass one contract test. No driver knows clusters, rows or users.
+//
+// Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller
+// answers machines that boot. Those cables are isolated from one another: whoever is in a segment reaches the controller and the
+// segment, and nobody else (RFC 5517 calls it communities with a promiscuous port).
+package switches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"muster/internal/inventory"
+)
+
+// Segment is a part of a network that no frame leaves, but for the controller. Clusters' are their numbers, from 1.
+type Segment int
+
+const (
+	// Common is where the ports of machines are that nobody has. No frame goes from one of them to another; they reach the
+	// controller alone.
+	Common Segment = 0
+	// Hosts is where hypervisors are. They keep their guests apart themselves.
+	Hosts Segment = 1 << 16
+	// Nowhere is where a port is that is in no segment, or in one in a way that does not hold.
+	Nowhere Segment = -1
+)
+
+func (s Segment) String() string {
+	switch s {
+	case Common:
+		return "the common segment"
+	case Hosts:
+		return "the hypervisors' segment"
+	case Nowhere:
+		return "no segment"
+	}
+	return fmt.Sprintf("segment %d", int(s))
+}
+
+// Port is a switch's port and the machine behind it.
+type Port struct {
+	Name string
+	MACs []net.HardwareAddr // of the machine's NIC there. The controller's answers to them go to this port and to no other
+}
+
+// Switch is told where ports belong. All methods may be called again after any crash; they block until done, or until ctx
+// ends. One controller at a time tells a switch about a port.
+type Switch interface {
+	// Put takes a port into a segment, whatever it was in, and returns when it was seen there. At no moment do frames pass
+	// between two segments. After an error the port is where it was, in the segment, or in none. ErrNoPort: there is none of
+	// that name.
+	Put(ctx context.Context, p Port, s Segment) error
+	// Ports is where each port is, as read from the switch. The controller's own ends are not in it.
+	Ports(ctx context.Context) (map[string]Segment, error)
+	// Open makes the controller's end of a segment, and names the bridge that it is. It keeps what is there.
+	Open(ctx context.Context, s Segment) (bridge string, err error)
+	// Close takes the end of a segment away. ErrInUse: ports are in it.
+	Close(ctx context.Context, s Segment) error
+	// Opened lists the segments, but for Common, that have an end here.
+	Opened(ctx context.Context) ([]Segment, error)
+}
+
+// Placed is a port that is in a segment.
+type Placed struct {
+	Port
+	In Segment
+}
+
+// Forgetful is a Switch that forgets, where it is started anew, to which ports the controller's answers go. Segments it keeps.
+type Forgetful interface {
+	// Forgotten are those of the ports that it does not know that of.
+	Forgotten(ctx context.Context, placed []Placed) ([]Placed, error)
+	// Remind tells it of a port again. Nobody may put the port elsewhere meanwhile. It may be called again.
+	Remind(ctx context.Context, p Placed) error
+}
+
+var (
+	// ErrNoPort is returned for a port that the switch does not have.
+	ErrNoPort = errors.New("the switch has no such port")
+	// ErrInUse is returned for a segment that still has ports.
+	ErrInUse = errors.New("ports are in the segment")
+)
+
+// New makes the driver of a network's switch. It touches nothing.
+func New(n inventory.Network) (Switch, error) {
+	end := landing{namespace: n.Namespace, common: n.Interface}
+	switch n.Switch {
+	case "", inventory.SwitchNone:
+		return none{n.Interface}, nil
+	case inventory.SwitchBridge:
+		return bridge{end}, nil
+	case inventory.SwitchOVS:
+		return ovs{landing: end, bridge: n.SwitchBridge, database: n.SwitchDatabase}, nil
+	}
+	return nil, fmt.Errorf("network %s: there is no driver for a switch %q; use %s", n.Name, n.Switch, inventory.Switches())
+}
+
+// Warning says what is not kept apart on a network; "" where all is. It is for whoever runs the site.
+func Warning(n inventory.Network) string {
+	if n.Isolates() {
+		return ""
+	}
+	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there, "+
+		"and with another's MAC take that one's boot: its node with all keys, or its receipt of erasure; "+
+		"declare it anew by `muster networks add`, with --switch bridge or ovs, or give machines to one tenant only", n.Name, inventory.SwitchNone)
+}
+
+// none is the switch that nobody may touch: all ports are in one segment.
+type none struct{ bridge string }
+
+func (none) Put(context.Context, Port, Segment) error          { return nil }
+func (none) Ports(context.Context) (map[string]Segment, error) { return nil, nil }
+func (n none) Open(context.Context, Segment) (string, error)   { return n.bridge, nil }
+func (none) Close(context.Context, Segment) error              { return nil }
+func (none) Opened(context.Context) ([]Segment, error)         { return nil, nil }
