@@ -1,9 +1,37 @@
 package store
 
-import "context"
+import (
+	"context"
+	"database/sql"
+	"io/fs"
+	"path"
+	"strings"
+)
 
 // Exec lets tests go past the code, to the constraints of the database.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) error {
 	_, err := tx.exec(ctx, query, args...)
 	return err
+}
+
+// MigrateTo brings a database up to a version, and no further.
+func MigrateTo(ctx context.Context, db *sql.DB, shared bool, version int64) error {
+	d := sqliteFile
+	if shared {
+		d = postgres
+	}
+	provider, _, err := migrator(db, d)
+	if err == nil {
+		_, err = provider.UpTo(ctx, version)
+	}
+	return err
+}
+
+// Migrations names all of them, in order.
+func Migrations() (names []string) {
+	files, _ := fs.Glob(migrations, "migrations/*.sql")
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(path.Base(f), ".sql"))
+	}
+	return names
 }

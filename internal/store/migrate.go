@@ -28,17 +28,37 @@ const life = `
   fence       BIGINT NOT NULL DEFAULT 0,
   lease_until BIGINT NOT NULL DEFAULT 0`
 
-// migrate brings the schema up to date. The migration files are plain SQL that both databases accept.
+// migrate brings the schema up to date.
 func migrate(ctx context.Context, db *sql.DB, d dialect) error {
+	provider, newest, err := migrator(db, d)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	at, err := provider.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the database's version: %w", err)
+	}
+	if at > newest {
+		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): use that version; nothing was changed", at, newest)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}
+
+// migrator carries out the migration files, which are plain SQL that both databases accept. Their versions are 1, 2, … in the
+// order of their names, up to newest.
+func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	var steps []*goose.Migration
 	for i, file := range files {
 		text, err := fs.ReadFile(migrations, file)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		statements := strings.ReplaceAll(string(text), "{{life}}", strings.TrimSpace(life))
 		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
@@ -51,7 +71,7 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 	if d == postgres { // SQLite: one process at a time holds the file
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
@@ -59,19 +79,6 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 	if d == postgres {
 		kind = goose.DialectPostgres
 	}
-	provider, err := goose.NewProvider(kind, db, nil, options...)
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	at, err := provider.GetDBVersion(ctx)
-	if err != nil {
-		return fmt.Errorf("read the database's version: %w", err)
-	}
-	if at > int64(len(steps)) {
-		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): use that version; nothing was changed", at, len(steps))
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the database: %w", err)
-	}
-	return nil
+	provider, err = goose.NewProvider(kind, db, nil, options...)
+	return provider, int64(len(steps)), err
 }

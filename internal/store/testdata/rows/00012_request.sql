@@ -1,0 +1,1 @@
+UPDATE event SET request = 'req-1' WHERE seq = 1;

@@ -1,0 +1,1 @@
+UPDATE cluster SET keeps_memory = 1 WHERE id = 'c1';

@@ -1,0 +1,1 @@
+UPDATE machine SET ports = '["swp1"]' WHERE id = 'm5';

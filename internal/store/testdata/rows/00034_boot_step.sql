@@ -1,0 +1,1 @@
+UPDATE boot SET step_at = 1760000003400;

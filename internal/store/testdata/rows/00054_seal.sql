@@ -1,0 +1,1 @@
+-- The key is made when the database is opened with a ring: what lay in clear before is sealed then.
