@@ -117,6 +117,9 @@ func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 	if got := call(t, s, "GET", "/v1/fabrics/ib0/diff", ""); !strings.Contains(got.text, `"reason":"fabric ib0: its manager was not told: it is off"`) {
 		t.Errorf("%d %s", got.status, got.text)
 	}
+	if got := call(t, s, "GET", "/v1/status", ""); !strings.Contains(got.text, `"name":"fabrics-degraded"`) {
+		t.Errorf("the site's status: %d %s", got.status, got.text)
+	}
 }
 
 func TestAFabricThatIsKeptIsNotImportedFromLLDP(t *testing.T) {

@@ -149,8 +149,10 @@ func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, 
 		for phase, n := range c.Phases[kind] {
 			counts[string(phase)] = n
 		}
-		s.Due += c.Queues[kind].Due
-		s.Lag = max(s.Lag, c.Queues[kind].Lag.Seconds())
+	}
+	for _, q := range c.Queues {
+		s.Due += q.Due
+		s.Lag = max(s.Lag, q.Lag.Seconds())
 	}
 	s.Alarms = append(s.Alarms, alarms(c)...)
 	if a.About.Alarms != nil {
@@ -175,6 +177,7 @@ func alarms(c store.Census) []Alarm {
 	}
 	add("clusters-degraded", c.Phases[store.ClusterKind][store.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
 	add("machines-quarantined", c.Phases[store.MachineKind][store.Quarantined], "machine is in quarantine", "machines are in quarantine", "`muster machines list` says why")
+	add("fabrics-degraded", c.Phases[store.FabricKind][store.Degraded], "fabric is degraded", "fabrics are degraded", "`muster fabric list` says why")
 	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing", "`muster describe CLUSTER` shows when each was last seen")
 	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot", "`muster machines unknown` shows them")
 	for kind, q := range c.Queues {

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"muster/internal/store"
 )
@@ -33,3 +35,14 @@ func (e *Engine) Step(ctx context.Context, kind store.Kind, lost func() bool) er
 	}
 	return e.db.Forsake(ctx, e.owner)
 }
+
+// Handled lists which phases of each kind have a handler.
+func (e *Engine) Handled() map[store.Kind][]store.Phase {
+	all := map[store.Kind][]store.Phase{}
+	for _, t := range e.tables {
+		all[t.kind()] = t.(interface{ handled() []store.Phase }).handled()
+	}
+	return all
+}
+
+func (c chart[E]) handled() []store.Phase { return slices.Collect(maps.Keys(c.phases)) }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,5 +115,21 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 		if !told[words] {
 			t.Errorf("nothing %s: %v", words, told)
 		}
+	}
+}
+
+// TestEveryPhaseOfEveryKindHasItsHandler compares the engine's tables with how the kinds are defined.
+func TestEveryPhaseOfEveryKindHasItsHandler(t *testing.T) {
+	w := newWeave(t, t.TempDir()+"/db", 1)
+	handled := lifecycle.New("e1", w.world, slog.New(slog.DiscardHandler)).Handled()
+	for _, d := range store.Kinds() {
+		want, got := slices.Sorted(slices.Values(d.Phases)), slices.Sorted(slices.Values(handled[d.Kind]))
+		if !slices.Equal(want, got) {
+			t.Errorf("%s: its phases are %v, and those with handlers %v", d.Kind, want, got)
+		}
+		delete(handled, d.Kind)
+	}
+	if len(handled) > 0 {
+		t.Errorf("kinds that nobody has defined: %v", handled)
 	}
 }

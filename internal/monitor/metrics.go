@@ -32,7 +32,7 @@ func NewMetrics(db *store.Store) prometheus.Collector {
 	return metrics{
 		db:              db,
 		up:              desc("database_up", "1 if the database answered this scrape; if not, what is counted in it is missing."),
-		entities:        desc("entities", "Clusters, nodes and machines by phase.", "kind", "phase"),
+		entities:        desc("entities", "Clusters, nodes, machines, snapshots and fabrics by phase.", "kind", "phase"),
 		oldest:          desc("phase_oldest_seconds", "How long the one has been in a phase that has been there the longest; 0 if there is none.", "kind", "phase"),
 		due:             desc("engine_due_rows", "Rows whose time has come and that no controller works on yet.", "kind"),
 		lag:             desc("engine_lag_seconds", "How long the oldest of the due rows has waited.", "kind"),
@@ -67,14 +67,15 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(m.up, 1)
-	for kind, counts := range c.Phases {
-		for _, phase := range store.Phases(kind) {
-			gauge(m.entities, float64(counts[phase]), string(kind), string(phase))
-			gauge(m.oldest, c.Oldest[kind][phase].Seconds(), string(kind), string(phase))
+	for _, d := range store.Kinds() {
+		kind := string(d.Kind)
+		for _, phase := range d.Phases {
+			gauge(m.entities, float64(c.Phases[d.Kind][phase]), kind, string(phase))
+			gauge(m.oldest, c.Oldest[d.Kind][phase].Seconds(), kind, string(phase))
 		}
-		gauge(m.due, float64(c.Queues[kind].Due), string(kind))
-		gauge(m.lag, c.Queues[kind].Lag.Seconds(), string(kind))
-		gauge(m.held, float64(c.Queues[kind].Held), string(kind))
+		gauge(m.due, float64(c.Queues[d.Kind].Due), kind)
+		gauge(m.lag, c.Queues[d.Kind].Lag.Seconds(), kind)
+		gauge(m.held, float64(c.Queues[d.Kind].Held), kind)
 	}
 	for project, has := range c.Projects {
 		gauge(m.projectClusters, float64(has.Clusters), project)

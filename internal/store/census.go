@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// Phases are those that a living entity of a kind can be in.
-func Phases(k Kind) []Phase {
-	switch k {
-	case ClusterKind:
-		return []Phase{Pending, Provisioning, Ready, Degraded, Pausing, Paused, Resuming, Deleting}
-	case NodeKind:
-		return []Phase{Pending, Attaching, Booting, Joining, Testing, Ready, Draining, Failed, Releasing}
-	}
-	return []Phase{Enrolled, Inspecting, Available, Reserved, InUse, Releasing, Maintenance, Quarantined}
-}
-
 // Census is how many there are of everything, in one snapshot.
 type Census struct {
 	Phases   map[Kind]map[Phase]int
@@ -49,23 +38,13 @@ const Silence = 20 * time.Second
 // Census counts.
 func (tx *Tx) Census(ctx context.Context) (Census, error) {
 	c := Census{Phases: map[Kind]map[Phase]int{}, Oldest: map[Kind]map[Phase]time.Duration{}, Queues: map[Kind]Queue{}, Projects: map[string]Holding{}}
-	for _, kind := range kinds {
-		c.Phases[kind], c.Oldest[kind] = map[Phase]int{}, map[Phase]time.Duration{}
-		var q Queue
-		var lag int64
-		err := tx.row(ctx, `SELECT
-				COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 1 ELSE 0 END), 0),
-				COALESCE(MAX(CASE WHEN lease_until < now_ms() THEN now_ms() - wake_at END), 0),
-				COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 0 ELSE 1 END), 0)
-			FROM `+string(kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &q.Held)
-		if err != nil {
-			return c, fmt.Errorf("count the work with %ss: %w", kind, err)
+	for _, d := range Kinds() {
+		if err := tx.countKind(ctx, &c, d); err != nil {
+			return c, fmt.Errorf("count %ss: %w", d.Kind, err)
 		}
-		q.Lag = time.Duration(lag) * time.Millisecond
-		c.Queues[kind] = q
 	}
-	if err := tx.countPhases(ctx, &c); err != nil {
-		return c, err
+	if err := tx.countProjects(ctx, &c); err != nil {
+		return c, fmt.Errorf("count what projects have: %w", err)
 	}
 	var oldest int64
 	err := tx.row(ctx, `SELECT COALESCE(MAX(now_ms() - o.seen_at), 0), COALESCE(SUM(CASE WHEN now_ms() - o.seen_at > $1 THEN 1 ELSE 0 END), 0)
@@ -80,39 +59,45 @@ func (tx *Tx) Census(ctx context.Context) (Census, error) {
 	return c, nil
 }
 
-// countPhases counts who is in which phase, and what each project has.
-func (tx *Tx) countPhases(ctx context.Context, c *Census) error {
+// countKind counts who is in which phase, and the work that is due.
+func (tx *Tx) countKind(ctx context.Context, c *Census, d Definition) error {
+	var q Queue
+	var lag int64
+	err := tx.row(ctx, `SELECT
+			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 1 ELSE 0 END), 0),
+			COALESCE(MAX(CASE WHEN lease_until < now_ms() THEN now_ms() - wake_at END), 0),
+			COALESCE(SUM(CASE WHEN lease_until < now_ms() THEN 0 ELSE 1 END), 0)
+		FROM `+string(d.Kind)+` WHERE wake_at <= now_ms()`).Scan(&q.Due, &lag, &q.Held)
+	if err != nil {
+		return err
+	}
+	q.Lag = time.Duration(lag) * time.Millisecond
+	c.Queues[d.Kind] = q
 	type group struct {
-		phase   Phase
-		project string
-		n       int
-		ms      int64 // of the first in the phase
+		phase Phase
+		n     int
+		ms    int64 // of the first in the phase
 	}
-	scan := func(r scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.project, &g.n, &g.ms) }
-	for kind, query := range map[Kind]string{
-		MachineKind: `SELECT phase, '', COUNT(*), now_ms() - MIN(phase_at) FROM machine WHERE phase <> 'removed' GROUP BY phase`,
-		ClusterKind: `SELECT phase, project, COUNT(*), now_ms() - MIN(phase_at) FROM cluster WHERE phase <> 'deleted' GROUP BY phase, project`,
-		NodeKind: `SELECT n.phase, c.project, COUNT(*), now_ms() - MIN(n.phase_at) FROM node n JOIN cluster c ON c.id = n.cluster_id
-			WHERE n.phase <> 'gone' GROUP BY n.phase, c.project`,
-	} {
-		groups, err := list(ctx, tx, scan, query)
-		if err != nil {
-			return fmt.Errorf("count %ss: %w", kind, err)
-		}
-		for _, g := range groups {
-			c.Phases[kind][g.phase] += g.n
-			c.Oldest[kind][g.phase] = max(c.Oldest[kind][g.phase], time.Duration(g.ms)*time.Millisecond)
-			if kind == MachineKind {
-				continue
-			}
-			held := c.Projects[g.project]
-			if kind == ClusterKind {
-				held.Clusters += g.n
-			} else {
-				held.Nodes += g.n
-			}
-			c.Projects[g.project] = held
-		}
+	scan := func(r scanner) (g group, err error) { return g, r.Scan(&g.phase, &g.n, &g.ms) }
+	groups, err := list(ctx, tx, scan, `SELECT phase, COUNT(*), now_ms() - MIN(phase_at) FROM `+string(d.Kind)+` WHERE phase <> $1 GROUP BY phase`, string(d.End))
+	c.Phases[d.Kind], c.Oldest[d.Kind] = map[Phase]int{}, map[Phase]time.Duration{}
+	for _, g := range groups {
+		c.Phases[d.Kind][g.phase], c.Oldest[d.Kind][g.phase] = g.n, time.Duration(g.ms)*time.Millisecond
 	}
-	return nil
+	return err
+}
+
+// countProjects counts what each project has.
+func (tx *Tx) countProjects(ctx context.Context, c *Census) error {
+	type project struct {
+		name string
+		Holding
+	}
+	scan := func(r scanner) (p project, err error) { return p, r.Scan(&p.name, &p.Clusters, &p.Nodes) }
+	all, err := list(ctx, tx, scan, `SELECT c.project, COUNT(DISTINCT c.id), COUNT(n.id)
+		FROM cluster c LEFT JOIN node n ON n.cluster_id = c.id AND n.phase <> 'gone' WHERE c.phase <> 'deleted' GROUP BY c.project`)
+	for _, p := range all {
+		c.Projects[p.name] = p.Holding
+	}
+	return err
 }

@@ -23,9 +23,6 @@ const (
 	FabricKind   Kind = "fabric"
 )
 
-// Kinds in the order in which a controller looks for work: the widest first.
-var kinds = [...]Kind{ClusterKind, NodeKind, MachineKind, SnapshotKind, FabricKind}
-
 // Life is what every entity with a lifecycle has.
 type Life struct {
 	Phase    Phase
@@ -88,10 +85,10 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 	var held int64
 	err := s.Quietly(ctx, func(tx *Tx) error {
 		held = 0
-		for _, kind := range kinds {
-			n, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`, ttl.Milliseconds(), owner)
+		for _, d := range Kinds() {
+			n, err := tx.exec(ctx, `UPDATE `+string(d.Kind)+` SET lease_until = now_ms() + $1 WHERE owner = $2`, ttl.Milliseconds(), owner)
 			if err != nil {
-				return fmt.Errorf("renew leases of %ss: %w", kind, err)
+				return fmt.Errorf("renew leases of %ss: %w", d.Kind, err)
 			}
 			held += n
 		}
@@ -104,10 +101,10 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 // ends all, which is only for the sole controller of a database, at its start: whoever held them is dead.
 func (s *Store) Forsake(ctx context.Context, owner string) error {
 	return s.Quietly(ctx, func(tx *Tx) error {
-		for _, kind := range kinds {
-			_, err := tx.exec(ctx, `UPDATE `+string(kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
+		for _, d := range Kinds() {
+			_, err := tx.exec(ctx, `UPDATE `+string(d.Kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)
 			if err != nil {
-				return fmt.Errorf("end claims of %ss: %w", kind, err)
+				return fmt.Errorf("end claims of %ss: %w", d.Kind, err)
 			}
 		}
 		return nil

@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // Phase is where an entity is in its life. lifecycle alone changes it.
 type Phase string
 
@@ -63,3 +65,30 @@ const (
 	ToPause        Desired = "paused"
 	ToDelete       Desired = "deleted"
 )
+
+// Definition says of a kind what is generic: what is counted, shown and documented of it follows.
+type Definition struct {
+	Kind   Kind
+	Phases []Phase // that a living one can be in, in the order of a life
+	End    Phase   // that it stays in when it is over
+}
+
+// Kinds defines all that have a life, in the order in which a controller looks for work: the widest first.
+func Kinds() []Definition {
+	return []Definition{
+		{ClusterKind, []Phase{Pending, Provisioning, Ready, Degraded, Pausing, Paused, Resuming, Deleting}, Deleted},
+		{NodeKind, []Phase{Pending, Attaching, Booting, Joining, Testing, Ready, Draining, Failed, Releasing}, Gone},
+		{MachineKind, []Phase{Enrolled, Inspecting, Available, Reserved, InUse, Releasing, Maintenance, Quarantined}, Removed},
+		{SnapshotKind, []Phase{Saving, Saved, Failed, Deleting}, Deleted},
+		{FabricKind, []Phase{Pending, Ready, Degraded}, Deleted},
+	}
+}
+
+// Phases are those that a living entity of a kind can be in.
+func Phases(k Kind) []Phase {
+	all := Kinds()
+	if i := slices.IndexFunc(all, func(d Definition) bool { return d.Kind == k }); i >= 0 {
+		return all[i].Phases
+	}
+	return nil
+}
