@@ -10,6 +10,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/calendar"
 	"muster/internal/inventory"
+	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -44,10 +45,10 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) er
 	latest = latest.Add(a.Catalogue.Leases.Max)
 	switch {
 	case a.Catalogue.Leases.Max > 0 && (t.EndsAt.IsZero() || t.EndsAt.After(latest)):
-		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases of this site may run until %s at most (%s ahead)", spec.When(latest), spec.DurationText(a.Catalogue.Leases.Max)),
-			"for "+spec.DurationText(plainly(latest.Sub(t.StartsAt)))+" is the longest; it can be extended while it runs")
+		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases of this site may run until %s at most (%s ahead)", spec.When(latest), duration.Text(a.Catalogue.Leases.Max)),
+			"for "+duration.Text(plainly(latest.Sub(t.StartsAt)))+" is the longest; it can be extended while it runs")
 	case !t.EndsAt.IsZero() && !t.EndsAt.After(now):
-		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+spec.DurationText(now.Sub(t.StartsAt)))
+		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+duration.Text(now.Sub(t.StartsAt)))
 	}
 	return nil
 }
@@ -184,7 +185,7 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 	if until, ok := c.Longest(b); ok && !until.Equal(b.Until) {
 		end := until.Add(-plan.Term.Lead)
 		if length := roundDown(end.Sub(plan.Term.StartsAt)); length > 0 {
-			hint("a lease until %s fits: lease: {for: %s}", spec.When(end), spec.DurationText(length))
+			hint("a lease until %s fits: lease: {for: %s}", spec.When(end), duration.Text(length))
 		}
 	}
 	if plan.current != nil {
@@ -383,7 +384,7 @@ func (p *Plan) Later(now time.Time) bool { return p.Term.Begins().After(now) }
 func Prolonged(c store.Cluster, until time.Time) spec.Cluster {
 	want := c.Spec
 	lease := *c.Spec.Lease
-	lease.For = spec.DurationText(until.Sub(c.StartsAt))
+	lease.For = duration.Text(until.Sub(c.StartsAt))
 	want.Lease = &lease
 	return want
 }

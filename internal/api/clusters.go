@@ -17,6 +17,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -37,9 +38,9 @@ func (c Request) drain() (time.Duration, error) {
 	if c.DrainTimeout == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(c.DrainTimeout)
-	if err != nil || d <= 0 {
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("drain_timeout: %q is no duration above zero", c.DrainTimeout), "write for example 90s, 10m or 2h")
+	d, err := duration.Within(c.DrainTimeout, time.Millisecond, duration.Longest)
+	if err != nil {
+		return 0, badDuration("drain_timeout", err)
 	}
 	return d, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/inventory"
+	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -107,9 +108,9 @@ func (in *extendInput) end(c store.Cluster, now time.Time) (time.Time, error) {
 		return invalid(fmt.Sprintf("the lease of cluster %s has no end", c.Name), "there is nothing to extend")
 	}
 	if in.Body.For != "" {
-		more := spec.Duration(in.Body.For)
-		if more == 0 {
-			return invalid(fmt.Sprintf("for: %q is no duration", in.Body.For), "write a whole number with s, m, h, d or w, as in 2d")
+		more, err := duration.Within(in.Body.For, time.Second, duration.Longest)
+		if err != nil {
+			return time.Time{}, badDuration("for", err)
 		}
 		from := c.EndsAt
 		if now.After(from) {

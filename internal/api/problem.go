@@ -43,6 +43,11 @@ func problem(status int, code, text, hint string) *Problem {
 	return p
 }
 
+// badDuration refuses a field that is not a duration, or not one between its bounds.
+func badDuration(field string, err error) *Problem {
+	return problem(http.StatusUnprocessableEntity, "invalid", field+": "+err.Error(), "")
+}
+
 func writeProblem(w http.ResponseWriter, p *Problem) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)

@@ -15,8 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/environment/identity"
+	"muster/internal/kit/duration"
 	"muster/internal/rotation"
-	"muster/internal/spec"
 	"muster/internal/store"
 )
 
@@ -293,13 +293,11 @@ func whileOf(field, text string) (*time.Duration, error) {
 	if text == "" {
 		return nil, nil
 	}
-	d, err := time.Duration(0), error(nil)
-	if text != "0" && text != "0s" {
-		if d = spec.Duration(text); d <= 0 || d > 365*24*time.Hour {
-			err = problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("%s: %q is no time up to a year", field, text), "write for example 0s, 10m or 7d")
-		}
+	d, err := duration.Within(text, 0, 365*24*time.Hour)
+	if err != nil {
+		return nil, badDuration(field, err)
 	}
-	return &d, err
+	return &d, nil
 }
 
 func (a *API) rekeySecrets(ctx context.Context, _ *struct{}) (*secretsOutput, error) {

@@ -12,7 +12,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/environment/identity"
-	"muster/internal/spec"
+	"muster/internal/kit/duration"
 	"muster/internal/store"
 )
 
@@ -142,9 +142,9 @@ const (
 func (a *API) rotateGatewayKey(ctx context.Context, in *struct {
 	After string `query:"after" default:"7d" doc:"how long the next key is announced before it takes over, as in 12h or 7d" maxLength:"20"`
 }) (*gatewayOutput, error) {
-	after := spec.Duration(in.After)
-	if after < soonestKey || after > latestKey {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("after: %q is no time between a minute and a year", in.After), "write for example 12h or 7d")
+	after, err := duration.Within(in.After, soonestKey, latestKey)
+	if err != nil {
+		return nil, badDuration("after", err)
 	}
 	line, private, err := identity.NewHostKey()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/spec"
+	"muster/internal/kit/duration"
 	"muster/internal/store"
 )
 
@@ -104,8 +104,9 @@ const mostTokens = 500
 func (a *API) makeToken(ctx context.Context, b NewToken, person string) (*tokenOutput, error) {
 	life := tokenLife
 	if b.For != "" {
-		if life = spec.Duration(b.For); life <= 0 || life > tokenLifeMax {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("for: %q is no time up to %d days", b.For, int(tokenLifeMax.Hours()/24)), "write for example 12h or 30d")
+		var err error
+		if life, err = duration.Within(b.For, time.Second, tokenLifeMax); err != nil {
+			return nil, badDuration("for", err)
 		}
 	}
 	text, out := newToken(), &tokenOutput{}

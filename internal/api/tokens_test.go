@@ -101,7 +101,7 @@ func TestATokenEnds(t *testing.T) {
 		t.Errorf("it ends at %s, what made it at %s", long.ExpiresAt, short.ExpiresAt)
 	}
 	for _, wrong := range []string{"367d", "-1h", "soon"} {
-		wants(t, as(t, s, "member", "POST", "/v1/tokens", `{"name": "x", "for": "`+wrong+`"}`), 422, "up to 366 days")
+		wants(t, as(t, s, "member", "POST", "/v1/tokens", `{"name": "x", "for": "`+wrong+`"}`), 422, "for: \\\""+wrong)
 	}
 
 	wants(t, as(t, s, "owner", "DELETE", "/v1/tokens/"+short.ID, ""), 404)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
-	"muster/internal/spec"
+	"muster/internal/kit/duration"
 )
 
 func (a *app) audit() *cobra.Command {
@@ -79,7 +79,7 @@ func (a *app) printAudit(entries []api.Entry, looks bool) {
 
 // past reads a time that has passed: so long ago, a day, or an instant.
 func past(text string, now time.Time) (time.Time, error) {
-	if ago := spec.Duration(text); ago > 0 {
+	if ago, err := duration.Parse(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	for _, form := range []string{time.DateOnly, time.RFC3339} {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"muster/internal/kit/duration"
 )
 
 func (a *app) scale() *cobra.Command {
@@ -80,7 +82,7 @@ func drainFlag(c *cobra.Command) *drainTimeout {
 }
 
 func (d *drainTimeout) flag(c *cobra.Command, usage string) {
-	c.Flags().DurationVar((*time.Duration)(d), "drain-timeout", 0, usage)
+	c.Flags().Var((*duration.Value)(d), "drain-timeout", usage)
 }
 
 func (d *drainTimeout) query() url.Values {

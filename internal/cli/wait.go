@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/kit/duration"
 	"muster/internal/store"
 )
 
@@ -41,14 +42,14 @@ type waiting struct {
 func waitFlags(c *cobra.Command, until string) *waiting {
 	w := &waiting{}
 	c.Flags().BoolVar(&w.wait, "wait", false, "wait until "+until+", and show the progress")
-	c.Flags().DurationVar(&w.timeout, "timeout", 0, "with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
+	c.Flags().Var((*duration.Value)(&w.timeout), "timeout", "with --wait: give up waiting after this `TIME`, such as 90s or 10m; the operation goes on (default: no limit)")
 	return w
 }
 
 // check refuses what makes no sense before anything is done.
 func (w *waiting) check() error {
-	if w.timeout < 0 || w.timeout > 0 && !w.wait {
-		return usage("--timeout limits --wait: give both, and a time above zero")
+	if w.timeout > 0 && !w.wait {
+		return usage("--timeout limits --wait: give both")
 	}
 	return nil
 }

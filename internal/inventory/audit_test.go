@@ -14,7 +14,7 @@ func TestASiteSaysHowLongItIsKeptWhoDidWhat(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"1h", "forever", "20000d"} {
-		if _, err := parseCatalogue([]byte(builtin + "audit: {keep: " + wrong + "}")); err == nil || !strings.Contains(err.Error(), "for example 400d") {
+		if _, err := parseCatalogue([]byte(builtin + "audit: {keep: " + wrong + "}")); err == nil || !strings.Contains(err.Error(), "audit.keep, how long") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"muster/internal/kit/duration"
 )
 
 // Catalogue is what a site offers: its classes and what a cluster file need not say.
@@ -147,13 +149,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	c := Catalogue{Site: file.Site, Project: file.Defaults.Project, Image: file.Defaults.Image, Class: file.Defaults.Class, Head: file.Defaults.Head}
 	c.Nodes, c.Fabrics = file.Nodes, file.Fabrics
 	var err error
-	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour, "the time that a machine may be silent on its way up", "8m"); err != nil {
+	if c.BootWithin, err = limit("boot", file.Limits.Boot, 10*time.Second, 24*time.Hour, "the time that a machine may be silent on its way up"); err != nil {
 		return c, err
 	}
-	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour, "the time that the agent of a node may be silent", "30s"); err != nil {
+	if c.Silence, err = limit("silence", file.Limits.Silence, 15*time.Second, time.Hour, "the time that the agent of a node may be silent"); err != nil {
 		return c, err
 	}
-	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour, "the time that a hypervisor may be without guests before it is a whole machine again", "10m"); err != nil {
+	if c.HypervisorIdle, err = limit("hypervisor_idle", file.Limits.HypervisorIdle, 10*time.Second, 7*24*time.Hour, "the time that a hypervisor may be without guests before it is a whole machine again"); err != nil {
 		return c, err
 	}
 	if c.Together, err = share(file.Limits.Together); err != nil {
@@ -177,8 +179,8 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 	if c.Leases, err = file.Leases.read(); err != nil {
 		return c, err
 	}
-	if c.AuditKeep, err = parseSpan(cmp.Or(file.Audit.Keep, "400d")); err != nil || c.AuditKeep < 24*time.Hour {
-		return c, fmt.Errorf("audit.keep: %q; write how long it is to be kept who did what, from 1d to ten years, for example 400d", file.Audit.Keep)
+	if c.AuditKeep, err = duration.Within(cmp.Or(file.Audit.Keep, "400d"), 24*time.Hour, 10*366*24*time.Hour); err != nil {
+		return c, fmt.Errorf("audit.keep, how long the record of who did what is kept: %w", err)
 	}
 	if c.Login, err = file.Login.read(); err != nil {
 		return c, err
@@ -206,7 +208,7 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 			class.Price = price
 		}
 		if written.Lead != "" {
-			lead, err := parseSpan(written.Lead)
+			lead, err := duration.Parse(written.Lead)
 			if err != nil {
 				return c, fmt.Errorf("classes[%d].lead: %w", i, err)
 			}
@@ -237,13 +239,13 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 }
 
 // limit reads a time of the site file; "" is 0.
-func limit(field, text string, least, most time.Duration, what, example string) (time.Duration, error) {
+func limit(field, text string, least, most time.Duration, what string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		return 0, fmt.Errorf("limits.%s: %q; write %s, from %s to %s, for example %s", field, text, what, least, most, example)
+	d, err := duration.Within(text, least, most)
+	if err != nil {
+		return 0, fmt.Errorf("limits.%s, %s: %w", field, what, err)
 	}
 	return d, nil
 }

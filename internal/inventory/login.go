@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/internal/kit/duration"
 )
 
 // Login is how people log in by an OpenID Connect provider. Without an issuer they do not: they come with tokens.
@@ -50,9 +52,9 @@ func (w *loginWritten) read() (Login, error) {
 		l.NameClaim = "preferred_username"
 	}
 	if w.For != "" {
-		life, err := parseSpan(w.For)
-		if err != nil || life < time.Minute || life > loginMost {
-			return l, fmt.Errorf("login.for: %q; write how long a login lasts, from 1m to 24h, for example 12h", w.For)
+		life, err := duration.Within(w.For, time.Minute, loginMost)
+		if err != nil {
+			return l, fmt.Errorf("login.for, how long a login lasts: %w", err)
 		}
 		l.For = life
 	}

@@ -25,7 +25,7 @@ func TestASiteSaysHowPeopleLogIn(t *testing.T) {
 		"{issuer: id.example.org, client_id: muster}":                               "is no address",
 		"{issuer: http://id.example.org, client_id: muster}":                        "only https://",
 		"{issuer: 'https://me:x@id.example.org', client_id: muster}":                "is no address",
-		"{issuer: https://id.example.org, client_id: muster, for: 30d}":             "from 1m to 24h",
+		"{issuer: https://id.example.org, client_id: muster, for: 30d}":             "not from 1m to 1d",
 		"{issuer: https://id.example.org, client_id: muster, redirect_port: 70000}": "is no port",
 		"{issuer: https://id.example.org, client_id: muster, scopes: ['a b']}":      "is no scope",
 		"{issuer: https://id.example.org, client_id: muster, operators: [wheel]}":   "operators",

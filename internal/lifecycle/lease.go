@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -37,7 +38,7 @@ func (w World) underLease(handle func(context.Context, clusterView) Outcome) fun
 		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
 		if warn > 0 {
 			o = o.with(func(ctx context.Context, tx *store.Tx) error {
-				tx.Log(c.leaseEvent("its lease ends within " + spec.DurationText(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
+				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
 					" (`muster extend " + c.Name + " --for 1d` moves its end)"))
 				return tx.NoteWarning(ctx, c.ID, warn)
 			})

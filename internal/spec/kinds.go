@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/duration"
 )
 
 // kind is a type of value: what it is called, how it is written, and what is told to someone who writes it otherwise.
@@ -15,14 +17,12 @@ type kind struct {
 	form     *regexp.Regexp
 	hint     string // what would work
 	example  string
-	reserved []string         // of the right form, and still refused
-	units    map[string]int64 // makes two values comparable: number times unit
-	digits   bool             // a text that may be written as a plain number
+	reserved []string                   // of the right form, and still refused
+	units    map[string]int64           // makes two values comparable: number times unit
+	measure  func(string) (int64, bool) // the same, for values that are more than one number
+	digits   bool                       // a text that may be written as a plain number
 	valid    func(string) bool
 }
-
-// durationForm bounds a duration to some years in any unit.
-const durationForm = `([1-9][0-9]{0,7}s|[1-9][0-9]{0,6}m|[1-9][0-9]{0,4}h|[1-9][0-9]{0,3}d|[1-9][0-9]{0,2}w)`
 
 // kinds are all types of the field table. A text kind's form bounds its length, so that no value needs a second limit.
 var kinds = map[string]kind{
@@ -61,10 +61,10 @@ var kinds = map[string]kind{
 		units:   map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20},
 	},
 	"duration": {
-		is: "a duration", json: "string", form: regexp.MustCompile(`^` + durationForm + `$`),
-		hint:    "a whole number with s, m, h, d or w",
-		example: "5d",
-		units:   map[string]int64{"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60},
+		is: "a duration", json: "string", form: regexp.MustCompile(`^` + duration.Form + `$`),
+		hint:    duration.Hint,
+		valid:   func(s string) bool { return Duration(s) > 0 },
+		measure: func(s string) (int64, bool) { return int64(Duration(s)), true },
 	},
 	"money": {
 		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
@@ -79,7 +79,7 @@ var kinds = map[string]kind{
 	},
 	"time": {
 		is: "a time", json: "string",
-		form:    regexp.MustCompile(`^(now|\+` + durationForm + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
+		form:    regexp.MustCompile(`^(now|\+` + duration.Form + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
 		hint:    "now, a time with its zone, or + and a duration for as long from now",
 		example: "2027-03-01T08:00:00Z",
 		valid:   isTime,
@@ -109,17 +109,17 @@ var kinds = map[string]kind{
 
 func isTime(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
-	return s == Now || strings.HasPrefix(s, "+") || err == nil
+	after, relative := strings.CutPrefix(s, "+")
+	return s == Now || relative && Duration(after) > 0 || err == nil
 }
 
-// Duration reads a duration as a cluster file has it, such as 90s or 5d; it is 0 for anything else.
+// Duration reads a duration of a cluster file, in whole seconds; it is 0 for anything else.
 func Duration(text string) time.Duration {
-	k := kinds["duration"]
-	if !k.accepts(text) {
+	d, err := duration.Parse(text)
+	if err != nil || d%time.Second != 0 {
 		return 0
 	}
-	seconds, _ := k.amount(text) // its form has made sure that it is one
-	return time.Duration(seconds) * time.Second
+	return d
 }
 
 // MiB reads a size as a cluster file has it, such as 64GiB; it is 0 for anything else.
@@ -156,6 +156,9 @@ func (k kind) lower(a, b string) bool {
 }
 
 func (k kind) amount(s string) (int64, bool) {
+	if k.measure != nil {
+		return k.measure(s)
+	}
 	unit := strings.TrimLeft(s, "0123456789")
 	scale, known := k.units[unit]
 	n, err := strconv.ParseInt(strings.TrimSuffix(s, unit), 10, 64)

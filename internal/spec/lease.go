@@ -6,20 +6,6 @@ import (
 	"time"
 )
 
-// DurationText writes a duration, in whole seconds and above zero, in the largest unit that tells it exactly.
-func DurationText(d time.Duration) string {
-	seconds := int64(d / time.Second)
-	for _, unit := range []struct {
-		name    string
-		seconds int64
-	}{{"d", 24 * 60 * 60}, {"h", 60 * 60}, {"m", 60}} {
-		if seconds%unit.seconds == 0 {
-			return fmt.Sprint(seconds/unit.seconds, unit.name)
-		}
-	}
-	return fmt.Sprint(seconds, "s")
-}
-
 // When is a time as people read it. A controller's and a user's zones may differ, so that the zone is always there.
 func When(t time.Time) string {
 	layout := "Mon 2006-01-02 15:04 MST"

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"muster/internal/kit/duration"
 )
 
 // Check is one command that proves an image, run inside it.
@@ -34,5 +36,5 @@ func (c Check) limit() (time.Duration, error) {
 	if c.Within == "" {
 		return 30 * time.Second, nil
 	}
-	return time.ParseDuration(c.Within)
+	return duration.Within(c.Within, time.Millisecond, 24*time.Hour)
 }
