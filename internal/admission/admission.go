@@ -45,8 +45,15 @@ type Images interface {
 type Admission struct {
 	Catalogue inventory.Catalogue
 	Images    Images
+	// Substrates are what the site's machines can be of.
+	Substrates substrate.Registry
 	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: nobody knows.
 	Short func() string
+}
+
+// caps is what the substrate of a machine can.
+func (a *Admission) caps(m inventory.Machine) substrate.Capabilities {
+	return a.Substrates.Of(m.Substrate)
 }
 
 // Kind is what a refusal is about; the command line's exit codes and HTTP's statuses follow from it.
@@ -123,7 +130,7 @@ type Placed struct {
 // Resolve fills the site's defaults into a cluster file. The error is a *Refusal.
 func (a *Admission) Resolve(c spec.Cluster) (spec.Cluster, error) {
 	resolved, err := spec.Resolve(c, spec.Defaults{
-		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.Metal, VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
+		Project: a.Catalogue.Project, Site: a.Catalogue.Site, Image: a.Catalogue.Image, Class: a.Catalogue.Class, Metal: a.Catalogue.FirstOn(spec.IsolationMetal), VM: a.Catalogue.VM, Shapes: a.shapes(), HeadClass: a.Catalogue.Head, LeaseFor: a.Catalogue.Leases.Default,
 		HomeSize: a.Catalogue.Home,
 	})
 	if err != nil {
@@ -356,10 +363,10 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 		return err
 	}
 	for _, p := range plan.Add {
-		if p.Machine.Substrate != "metal" && p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk {
+		if p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk && !a.caps(p.Machine).WholeMachine {
 			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk means nothing to %s: it is no whole machine", p.Name))
 		}
-		if p.Machine.Substrate != "local" && !plan.image.Boots {
+		if a.caps(p.Machine).Kernel && !plan.image.Boots {
 			return noKernel(plan.image, p.Machine.Name)
 		}
 	}

@@ -54,12 +54,12 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		}
 		one := calendar.Machine{Machine: m.Machine}
 		if h, held := holder[m.ID]; held {
-			one.By, one.Until = h.Cluster, now.Add(turnaround(m))
+			one.By, one.Until = h.Cluster, now.Add(a.caps(m.Machine).Turnaround)
 			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == store.Present && (owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
 				one.Until = owner.Returned()
 			}
 		} else if !m.Free() {
-			one.By, one.Until = BeingPrepared, now.Add(turnaround(m))
+			one.By, one.Until = BeingPrepared, now.Add(a.caps(m.Machine).Turnaround)
 		}
 		c.Machines = append(c.Machines, one)
 	}
@@ -81,14 +81,6 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		}
 	}
 	return c, nil
-}
-
-// turnaround is how long it takes about until a machine is back from somebody who leaves it.
-func turnaround(m store.Machine) time.Duration {
-	if m.Substrate == "local" {
-		return 10 * time.Second
-	}
-	return 10 * time.Minute
 }
 
 // wants counts members by what they may be. Guests are not counted, nor what members may be as guests.

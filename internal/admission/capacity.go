@@ -9,8 +9,8 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
 	"muster/internal/placement"
-	"muster/internal/spec"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
@@ -128,10 +128,26 @@ func (m member) classes() []string { return append([]string{m.Class}, m.or...) }
 // nobody's jobs, may always be on a service host.
 func (a *Admission) classOf(m member, isolation string) (inventory.Class, bool) {
 	class, ok := a.Catalogue.Find(m.Class)
-	if m.Role == protocol.Compute && (isolation == spec.IsolationMetal || isolation == spec.IsolationLocal) {
+	if m.Role == protocol.Compute && a.whole(isolation) {
 		class = class.On(isolation)
 	}
 	return class, ok
+}
+
+// whole says that an isolation asks for the machines of one substrate, and not for parts of any.
+func (a *Admission) whole(isolation string) bool {
+	asked, known := a.Substrates.Find(isolation)
+	return known && !asked.Caps.Guest
+}
+
+// byNumber is the substrate whose machines are of a class whatever they are like, and are made by their number; "" if none is.
+func (a *Admission) byNumber(class inventory.Class) string {
+	for _, f := range a.Substrates {
+		if f.Caps.Enrols == substrate.ByNumber && class.Has(inventory.Machine{Substrate: f.Name}) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
@@ -177,8 +193,8 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 	}
 	hint := "`muster machines list` shows what they do"
 	switch {
-	case len(machines) > 0 && counts["total"] == 0 && class.Has(inventory.Machine{Substrate: "local"}):
-		hint = "no machine is of that class; `muster machines add --local 1` enrols this host as one"
+	case len(machines) > 0 && counts["total"] == 0 && a.byNumber(class) != "":
+		hint = "no machine is of that class; `muster machines add --" + a.byNumber(class) + " 1` enrols this host as one"
 	case len(machines) == 0:
 		hint = "the inventory is empty; `muster machines add --local 4` enrols this host as 4 machines"
 	}

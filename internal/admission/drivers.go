@@ -22,7 +22,7 @@ func (a *Admission) drivable(p *Plan) error {
 // drives refuses an image that lacks the driver of a device that a node was asked for with: a guest's devices, and a whole
 // machine's of the kinds that its class selects by. What a machine has besides may go without a driver.
 func (a *Admission) drives(image Image, role protocol.Role, class string, m inventory.Machine) error {
-	if role != protocol.Compute || m.Substrate == "local" || image.Drivers == nil {
+	if role != protocol.Compute || !a.caps(m).Kernel || image.Drivers == nil {
 		return nil
 	}
 	asked, _ := a.Catalogue.Find(class)

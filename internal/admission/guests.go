@@ -15,9 +15,6 @@ import (
 	"muster/internal/store"
 )
 
-// GuestsSubstrate is that of guests and of the hypervisors of the controllers' own hosts.
-const GuestsSubstrate = "vm"
-
 // shunFor is how long a cluster's nodes stay away from a host on which one of them has failed, if there are others.
 const shunFor = 10 * time.Minute
 
@@ -128,7 +125,7 @@ func (a *Admission) placeGuests(members []member, which []int, machines []store.
 		for k, f := range found {
 			r := &all[of[f.Host]]
 			m := members[which[k]]
-			guest := newGuest(r.machine, f.Holding, g, names)
+			guest := newGuest(a.Substrates.Guests(), r.machine, f.Holding, g, names)
 			if m.wakes != nil {
 				guest.ID, guest.Name, guest.Holding.Guest = m.wakes.MachineID, m.wakes.Machine, m.wakes.Machine
 			}
@@ -169,7 +166,7 @@ func share(placed []placement.Placed, guests int) []placement.Placed {
 }
 
 // newGuest is a guest that is to be, under the host's name and the lowest number that is free.
-func newGuest(host store.Machine, h placement.Holding, asked placement.Guest, names map[string]bool) store.Guest {
+func newGuest(on string, host store.Machine, h placement.Holding, asked placement.Guest, names map[string]bool) store.Guest {
 	name := ""
 	for number := 1; name == "" || names[name]; number++ {
 		name = fmt.Sprintf("%s-g%d", host.Name, number)
@@ -177,7 +174,7 @@ func newGuest(host store.Machine, h placement.Holding, asked placement.Guest, na
 	names[name] = true
 	h.Guest = name
 	facts := PartFacts(host.Facts, h, asked.CPUs, asked.MemoryMiB)
-	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: GuestsSubstrate, Host: host.ID, Facts: facts}, Holding: h}
+	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: host.ID, Facts: facts}, Holding: h}
 }
 
 // PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
@@ -322,6 +319,7 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 	if len(hypervisors) > 0 {
 		known = "there are " + strings.Join(hypervisors, ", ")
 	}
+	guests := a.Substrates.Of(c.Isolation).Guest
 	var ds spec.Diagnostics
 	wrong := func(path, text, hint string) {
 		ds = append(ds, spec.Diagnostic{Code: "wrong-class", Path: path, Text: text, Hint: hint})
@@ -341,13 +339,13 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 				parts++
 			}
 			switch {
-			case c.Isolation == spec.IsolationVM && slices.Contains(others, name):
-				wrong(path, fmt.Sprintf("class %s is of whole machines, and isolation is vm", name), "of classes of virtual machines "+known)
-			case hypervisor && (c.Isolation == spec.IsolationMetal || c.Isolation == spec.IsolationLocal):
+			case guests && slices.Contains(others, name):
+				wrong(path, fmt.Sprintf("class %s is of whole machines, and isolation is %s", name, c.Isolation), "of classes of virtual machines "+known)
+			case hypervisor && a.whole(c.Isolation):
 				wrong(path, fmt.Sprintf("class %s makes virtual machines, and isolation is %s", name, c.Isolation), "write isolation: auto, or another class")
 			}
 		}
-		if q.VM != nil && parts == 0 && c.Isolation != spec.IsolationVM {
+		if q.VM != nil && parts == 0 && !guests {
 			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class), "of classes of virtual machines "+known)
 		}
 	}

@@ -31,7 +31,7 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) er
 	}
 	for _, m := range shapeOf(store.Cluster{Spec: plan.Spec}, nil).missing {
 		if class, ok := a.classOf(m, plan.Spec.Isolation); ok {
-			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines)))
+			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines), func(m inventory.Machine) time.Duration { return a.caps(m).Lead }))
 		}
 	}
 	plan.Term = t
@@ -246,21 +246,21 @@ func (a *Admission) endable(ctx context.Context, tx *store.Tx, plan *Plan, machi
 	}
 	on := ""
 	for _, p := range plan.Add {
-		if p.Role == protocol.Head && p.Machine.Substrate == "metal" {
+		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead {
 			on = "machine " + p.Machine.Name
 		}
 	}
 	class, _ := a.Catalogue.Find(plan.Spec.Head.Class)
 	fits := func(m store.Machine) bool { return class.Has(m.Machine) }
-	local := func(m store.Machine) bool { return fits(m) && m.Substrate != "metal" }
+	keeps := func(m store.Machine) bool { return fits(m) && a.caps(m.Machine).KeepsHead }
 	switch {
 	case plan.current != nil:
-		if refused, err := a.Unpausable(ctx, tx, *plan.current); err != nil {
+		if at, err := a.losesHead(ctx, tx, *plan.current); err != nil {
 			return err
-		} else if refusal, _ := asRefusal(refused); refusal != nil && refusal.Diagnostics[0].Code == "head-on-metal" {
-			on = "a whole machine"
+		} else if at != "" {
+			on = "machine " + at
 		}
-	case len(plan.Add) == 0 && slices.ContainsFunc(machines, fits) && !slices.ContainsFunc(machines, local): // a reservation
+	case len(plan.Add) == 0 && slices.ContainsFunc(machines, fits) && !slices.ContainsFunc(machines, keeps): // a reservation
 		on = "a whole machine, as all of class " + class.Name
 	}
 	if on == "" {

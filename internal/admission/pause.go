@@ -22,9 +22,19 @@ func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluste
 	if c.Phase == store.Pending && c.Begins().After(now) {
 		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` gives its reservation up"), nil
 	}
+	at, err := a.losesHead(ctx, tx, c)
+	if err != nil || at == "" {
+		return nil, err
+	}
+	return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s: its /home and its job queue are in that machine's memory and would be lost", at),
+		"create the cluster with head.class on a service host, as `head: {class: service}`; then its state outlives its nodes"), nil
+}
+
+// losesHead names the machine of a cluster's head if what the head keeps would be lost with it; "" if it outlives it.
+func (a *Admission) losesHead(ctx context.Context, tx *store.Tx, c store.Cluster) (machine string, err error) {
 	nodes, err := tx.Nodes(ctx, c.ID)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, n := range nodes {
 		if n.Role != protocol.Head || n.MachineID == "" {
@@ -32,14 +42,13 @@ func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluste
 		}
 		m, err := tx.Machine(ctx, n.MachineID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
+			return "", err
 		}
-		if m.Substrate == "metal" {
-			return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s: its /home and its job queue are in that machine's memory and would be lost", m.Name),
-				"create the cluster with head.class on a service host, as `head: {class: service}`; then its state outlives its nodes"), nil
+		if err == nil && !a.caps(m.Machine).KeepsHead {
+			return m.Name, nil
 		}
 	}
-	return nil, nil
+	return "", nil
 }
 
 // Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now, or, of

@@ -58,7 +58,7 @@ func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines 
 	}
 	for _, p := range add {
 		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
-		if p.Role == protocol.Head && p.Machine.Substrate == "metal" && plan.Spec.Budget != nil && plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
+		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead && plan.Spec.Budget != nil && plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
 			return refuse(Conflict, "head-on-metal", "budget.on_limit", fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s, in whose memory its state would be lost", p.Machine.Name),
 				"write on_limit: warn, or create the cluster with its head on a service host, as `head: {class: service}`")
 		}

@@ -16,7 +16,7 @@ func (a *Admission) CreateFrom(ctx context.Context, tx *store.Tx, c spec.Cluster
 		return plan, err
 	}
 	for _, p := range plan.Add {
-		if p.Role == protocol.Head && p.Machine.Substrate == "metal" {
+		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead {
 			return nil, refuse(Invalid, "head-on-metal", "head.class", fmt.Sprintf("a head on machine %s cannot have the files of a snapshot, which are on the controller's host", p.Machine.Name),
 				"name a class of service hosts, as `head: {class: service}`")
 		}

@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
@@ -75,7 +76,7 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	}
 	makeAvailable(t, db)
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Authority: authority, Images: noImages{}, Dialer: echo{},
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
 		Version: "test", Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {

@@ -12,6 +12,7 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // NewMachine is a whole machine to enrol.
@@ -38,12 +39,13 @@ type enrolment struct {
 // addMachines enrols machines.
 func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body List[Machine] }, error) {
 	b := in.Body
+	enrols := a.Admission.Substrates.Of(b.Substrate).Enrols
 	switch {
 	case b.Name != "" && b.Count > 1:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
-	case b.Substrate == "local" && len(b.Machines) > 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: local machines are not listed", "give count, or substrate metal")
-	case b.Substrate == "metal" && len(b.Machines) == 0:
+	case enrols == substrate.ByNumber && len(b.Machines) > 0:
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+spec.IsolationMetal)
+	case enrols == substrate.ByList && len(b.Machines) == 0:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
 	}
 	out := &struct{ Body List[Machine] }{}
@@ -73,8 +75,8 @@ func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body Lis
 // newMachines is what a request asks to enrol.
 func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]inventory.Machine, error) {
 	b := in.Body
-	if b.Substrate == "metal" {
-		return wholeMachines(ctx, tx, b.Machines)
+	if a.Admission.Substrates.Of(b.Substrate).Enrols == substrate.ByList {
+		return wholeMachines(ctx, tx, b.Substrate, b.Machines)
 	}
 	known, err := tx.Machines(ctx)
 	if err != nil {
@@ -88,7 +90,7 @@ func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]i
 	for number := 1; len(machines) < b.Count; number++ {
 		name := b.Name
 		if name == "" {
-			name = fmt.Sprintf("local-%d", number)
+			name = fmt.Sprintf("%s-%d", b.Substrate, number)
 			if used[name] {
 				continue
 			}
@@ -114,7 +116,7 @@ func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
 }
 
 // wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
-func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inventory.Machine, error) {
+func wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []NewMachine) ([]inventory.Machine, error) {
 	var machines []inventory.Machine
 	var wrong spec.Diagnostics
 	names, macs := map[string]string{}, map[string]string{}
@@ -127,7 +129,7 @@ func wholeMachines(ctx context.Context, tx *store.Tx, list []NewMachine) ([]inve
 		bad := func(field, text, hint string) {
 			wrong = append(wrong, spec.Diagnostic{Code: spec.CodeBadValue, Path: path + "." + field, Text: text, Hint: hint})
 		}
-		m := inventory.Machine{Name: n.Name, Substrate: "metal", Network: n.Network, Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
+		m := inventory.Machine{Name: n.Name, Substrate: kind, Network: n.Network, Power: inventory.Power{Control: n.Power, Credentials: n.Credentials}}
 		if other, twice := names[n.Name]; twice {
 			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
@@ -26,7 +27,7 @@ func fabricServer(t *testing.T) (*httptest.Server, *store.Store) {
 	}
 	db := storetest.Open(t, t.TempDir()+"/db")
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
 		CheckFabric: func(store.Fabric) error { return nil },
 	}
 	handler, err := a.Handler()

@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/drivers"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/store"
@@ -36,7 +37,7 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 	}
 	var log bytes.Buffer
 	a := &api.API{
-		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}}, Images: brokenImages{},
+		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Substrates: drivers.Substrates()}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}
 	handler, err := a.Handler()

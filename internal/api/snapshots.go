@@ -107,7 +107,7 @@ func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error 
 		if n.Role != protocol.Head || n.MachineID == "" {
 			continue
 		}
-		if m, err := tx.Machine(ctx, n.MachineID); err != nil || m.Substrate == "metal" {
+		if m, err := tx.Machine(ctx, n.MachineID); err != nil || !a.Admission.Substrates.Of(m.Substrate).KeepsHead {
 			if err == nil {
 				err = problem(http.StatusConflict, "conflict", fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
 					"snapshots are of clusters whose head.class is on a service host")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/spec"
 )
 
 func (a *app) machinesAdd() *cobra.Command {
@@ -43,7 +44,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
 	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: secret:NAME or env:BMC…")
 	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")
-	count := c.Flags().Int("local", 0, "make `N` machines of the controller's host")
+	count := c.Flags().Int(spec.IsolationLocal, 0, "make `N` machines of the controller's host")
 	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")
 	size := c.Flags().String("memory", "", "memory `SIZE` that a node may use, such as 4GiB (default: 4GiB, or the host's if that is less)")
 	waits := waitFlags(c, "they are available")
@@ -69,7 +70,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		if err != nil {
 			return err
 		}
-		request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": "local", "count": *count, "cpus": *cpus, "memory_mib": mebibytes})
+		request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationLocal, "count": *count, "cpus": *cpus, "memory_mib": mebibytes})
 		request.key = "" // the API knows no keys here: a lost answer must not enrol twice
 		var list api.List[api.Machine]
 		raw, err := controller.do(ctx, request, &list)

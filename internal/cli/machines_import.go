@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/spec"
 )
 
 // columns of a list of machines; the first three must be there.
@@ -70,7 +71,7 @@ func (a *app) enrol(ctx context.Context, machines []api.NewMachine, waits *waiti
 	if err := a.namedSecrets(machines); err != nil {
 		return err
 	}
-	request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": "metal", "machines": machines})
+	request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationMetal, "machines": machines})
 	request.key = "" // the API knows no keys here; names and MACs are unique
 	var list api.List[api.Machine]
 	raw, err := controller.do(ctx, request, &list)

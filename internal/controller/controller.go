@@ -22,6 +22,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
 	"muster/internal/centre"
+	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
@@ -184,7 +185,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.images, err = images.Open(k.dir.images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Short: k.short}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Substrates: drivers.Substrates(), Short: k.short}
 	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -246,19 +247,19 @@ func (k *controller) run(ctx context.Context) error {
 		Fabrics: fabrics,
 		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry,
-		Grounds: map[string]lifecycle.Ground{
-			"local": {
+		Grounds: k.grounds(map[string]lifecycle.Ground{
+			local.Factory().Name: {
 				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
 			},
-			admission.GuestsSubstrate: k.guests,
-			"metal": {
+			k.admission.Substrates.Guests(): k.guests,
+			metal.Factory().Name: {
 				Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits(),
 				Keeper: hypervisorKeeper{machines, k.db, k.authority, k.images},
 			},
-		},
+		}),
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
-	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
+	watch.Telemetry, watch.Refresh, watch.Substrates = k.telemetry, k.keeper.Load, k.admission.Substrates
 	engine := lifecycle.New(k.owner, world, k.Log)
 	yard := newYard(k, watch)
 	watch.Images = yard.files
@@ -342,6 +343,15 @@ func (k *controller) run(ctx context.Context) error {
 	err = group.Wait()
 	k.Log.Info("muster has stopped; nodes go on running")
 	return err
+}
+
+// grounds says what each can.
+func (k *controller) grounds(all map[string]lifecycle.Ground) map[string]lifecycle.Ground {
+	for name, ground := range all {
+		ground.Caps = k.admission.Substrates.Of(name)
+		all[name] = ground
+	}
+	return all
 }
 
 // metalLimits are the limits of whole machines, as the site file sets them.

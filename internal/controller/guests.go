@@ -197,7 +197,7 @@ func (k *controller) enrolHypervisor(ctx context.Context) error {
 			return err
 		}
 		tx.Log(store.Event{Type: "machine.enrolled", Machine: name, Text: "this host, as a hypervisor"})
-		return tx.AddMachine(ctx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: admission.GuestsSubstrate, Hosts: true})
+		return tx.AddMachine(ctx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: k.admission.Substrates.Guests(), Hosts: true})
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
@@ -82,6 +83,7 @@ func newStand(t *testing.T) *stand {
 		return err
 	})
 	m := monitor.New(s.db, authority, "test", slog.New(slog.DiscardHandler))
+	m.Substrates = drivers.Substrates()
 	m.Images = anyImage{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/agent/hosting"
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/identity"
@@ -298,7 +297,7 @@ func (j *journey) start(i int) {
 // travel takes the guest from one host to the other, and does to the rows what package lifecycle does. It says what came of it.
 func (j *journey) travel(n substrate.Node, from, to int) error {
 	j.Helper()
-	target := store.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: admission.GuestsSubstrate, Host: hypervisors[to]}, Holding: *n.Holding}
+	target := store.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Holding: *n.Holding}
 	j.update(func(ctx context.Context, tx *store.Tx) error { return tx.StartMove(ctx, target) })
 	for end := time.Now().Add(time.Minute); ; {
 		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])

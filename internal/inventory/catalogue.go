@@ -21,7 +21,6 @@ type Catalogue struct {
 	Project string // of those who name none
 	Image   string
 	Class   string // of queues that name none
-	Metal   string // of queues that name none but want whole machines: the first class that selects them; "" if none does
 	VM      string // of queues that name none but want virtual machines: the first class of hypervisors; "" if there is none
 	Head    string // class of head nodes
 	Classes []Class
@@ -220,9 +219,6 @@ func parseCatalogue(text []byte) (Catalogue, error) {
 		c.Classes = append(c.Classes, class)
 		if c.VM == "" && class.Hypervisor {
 			c.VM = class.Name
-		}
-		if c.Metal == "" && class.wants("substrate", "metal") {
-			c.Metal = class.Name
 		}
 	}
 	for _, needed := range []struct{ field, value string }{{"site", c.Site}, {"defaults.project", c.Project}, {"defaults.image", c.Image}} {

@@ -41,6 +41,16 @@ func (c Class) wants(fact, value string) bool {
 	return slices.ContainsFunc(c.Select, func(c Condition) bool { return c.Fact == fact && c.Op == "=" && c.Value == value })
 }
 
+// FirstOn is the first class that selects machines of this substrate by its name; "" if none does.
+func (c Catalogue) FirstOn(substrate string) string {
+	for _, class := range c.Classes {
+		if class.wants("substrate", substrate) {
+			return class.Name
+		}
+	}
+	return ""
+}
+
 // On is the class narrowed to machines of one substrate.
 func (c Class) On(substrate string) Class { return c.With("substrate", substrate) }
 

@@ -53,19 +53,17 @@ func (w leasesWritten) read() (Leases, error) {
 	return l, nil
 }
 
-// metalLead is what a whole machine needs unless its class says otherwise: firmware may think for minutes.
-const metalLead = 10 * time.Minute
-
-// LeadOf is how long machines of a class need to become nodes, and as long again to be fit for the next ones. Parts of a
-// controller's host need no time worth planning with.
-func LeadOf(c Class, machines []Machine) time.Duration {
+// LeadOf is how long machines of a class need to become nodes, and as long again to be fit for the next ones: what the class
+// says, or else the longest that one of them needs, which usual says.
+func LeadOf(c Class, machines []Machine, usual func(Machine) time.Duration) time.Duration {
 	if c.Lead != nil {
 		return *c.Lead
 	}
+	var lead time.Duration
 	for _, m := range machines {
-		if m.Substrate == "metal" && c.Has(m) {
-			return metalLead
+		if c.Has(m) {
+			lead = max(lead, usual(m))
 		}
 	}
-	return 0
+	return lead
 }

@@ -30,12 +30,12 @@ func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
 // holds says that the node's test may refuse it, so that it stays out of Slurm until it has passed. A head is never
 // refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
 func (w World) holds(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate != "metal")
+	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine)
 }
 
 // judged says that what the node measures may be held against it. That a hypervisor is below shows only from inside.
 func (w World) judged(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(n.machine.Substrate != "metal" || n.Seen.Facts.Virtual)
+	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
 }
 
 // nodeTest sees what the node has measured, and then that Slurm can use it: a tenant's job may run from here on.
@@ -72,7 +72,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.
 func (w World) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
-	pass := n.pass(result)
+	pass := w.pass(n, result)
 	pass.Verdict, pass.Text = store.Passed, "recorded, not judged"
 	if w.judged(n) {
 		standings, err := w.compare(ctx, n, result)
@@ -108,7 +108,7 @@ func (w World) compare(ctx context.Context, n nodeView, result protocol.TestResu
 		if err != nil {
 			return err
 		}
-		alike, err := tx.History(ctx, n.Class, n.alike(), acceptance.Remembered)
+		alike, err := tx.History(ctx, n.Class, w.alike(n), acceptance.Remembered)
 		standings = acceptance.Judge(w.Acceptance, append(results(earlier), result), results(alike))
 		return err
 	})
@@ -136,18 +136,18 @@ func (w World) few(standings []acceptance.Standing) string {
 }
 
 // pass is the row of a test.
-func (n nodeView) pass(result protocol.TestResult) store.Pass {
+func (w World) pass(n nodeView, result protocol.TestResult) store.Pass {
 	return store.Pass{
-		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: n.alike(), ClusterID: n.Cluster, Cluster: n.cluster.Name,
+		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster, Cluster: n.cluster.Name,
 		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
 	}
 }
 
 // alike names those of the class that the node is compared with: a class may select machines of several models. What a
 // fault changes, as the memory that is found or the speed of a link, must not be part of it.
-func (n nodeView) alike() string {
+func (w World) alike(n nodeView) string {
 	facts, brief := n.machine.Facts, ""
-	if n.machine.Substrate == "local" && !n.Held {
+	if !w.ground(n).Caps.OwnCPUs && !n.Held {
 		brief = ", briefly"
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs%s", n.machine.Substrate, facts.CPUModel, facts.CPUs, brief))

@@ -64,9 +64,9 @@ func (a *awaySleepers) Wake(ctx context.Context, n substrate.Node, host string) 
 func newAwaySleepingStage(t *testing.T, url string, change func(*lifecycle.Limits)) (*stage, *awaySleepers) {
 	s, r := newRackStage(t, url, 1, 2, change)
 	a := &awaySleepers{rack: r, asked: map[string]int{}}
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.AwaySleeper = a
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	return s, a
 }
 

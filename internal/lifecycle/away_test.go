@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
@@ -90,9 +89,9 @@ func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string)
 	s, r := newRackStage(t, url, 2, 2, func(l *lifecycle.Limits) { l.Idle = time.Hour })
 	r.lives = map[string]string{}
 	m = &awayMovers{rack: r, asked: map[string]int{}}
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.Away = m
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	s.run(2)
 	s.settled(2, "r1", "r2")
 	id = s.createGuests("parts", 2)
@@ -191,9 +190,9 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 // A free machine becomes a hypervisor for a guest that is new, and not for one that could move: that one is replaced.
 func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, nil)
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.Away = &awayMovers{rack: r, asked: map[string]int{}}
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)

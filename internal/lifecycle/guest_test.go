@@ -73,11 +73,11 @@ func newGuestStage(t *testing.T, url string, heads, hosts int) (*stage, *guestGr
 	g := &guestGround{Substrate: s.substrate, asked: map[string]substrate.Node{}}
 	limits := lifecycle.GuestLimits(false)
 	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
-	s.world.Grounds[admission.GuestsSubstrate] = lifecycle.Ground{Substrate: g, Inspector: hypervisor{}, Limits: limits}
+	s.world.Grounds["vm"] = lifecycle.Ground{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		for i := range hosts {
 			name := fmt.Sprintf("hv%d", i+1)
-			if err := tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: admission.GuestsSubstrate, Hosts: true}); err != nil {
+			if err := tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: "vm", Hosts: true}); err != nil {
 				return err
 			}
 		}

@@ -172,15 +172,15 @@ func newRackStage(t *testing.T, url string, heads, machines int, change func(met
 	}
 	s.admission.Catalogue, s.admission.Images = catalogue, rackImages{}
 	r := &rack{guestGround: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{}, silent: map[string]bool{}, ends: map[string]int{}}
-	guests := s.world.Grounds[admission.GuestsSubstrate]
+	guests := s.world.Grounds["vm"]
 	guests.Substrate, guests.Emulated = r, guests.Limits
-	s.world.Grounds[admission.GuestsSubstrate] = guests
+	s.world.Grounds["vm"] = guests
 	limits := lifecycle.MetalLimits()
 	limits.Idle, limits.Quarantine, limits.Forget = 200*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&limits)
 	}
-	s.world.Grounds["metal"] = lifecycle.Ground{Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
+	s.world.Grounds["metal"] = lifecycle.Ground{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		err := tx.PutNetwork(ctx, inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16")})
 		for i := range machines {

@@ -78,9 +78,9 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 			s.admission.Catalogue.Classes[i].Overcommit = 0 // a core has one guest
 		}
 		host := &contrary{Substrate: s.substrate, first: 2, cores: map[string]int{}}
-		ground := s.world.Grounds[admission.GuestsSubstrate]
+		ground := s.world.Grounds["vm"]
 		ground.Substrate = host
-		s.world.Grounds[admission.GuestsSubstrate] = ground
+		s.world.Grounds["vm"] = ground
 		other := *s
 		if strings.HasPrefix(url, "postgres") { // of SQLite there is one user, with engines of its own
 			other.db = opened(t, url)

@@ -9,6 +9,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
@@ -58,7 +59,7 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{Exclusive: true}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}}}
+	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{Exclusive: true}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Substrates: drivers.Substrates()}}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *lifecycle.Limits) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
@@ -82,7 +83,7 @@ func (s *stage) limit(change func(*lifecycle.Limits)) {
 		limits = lifecycle.LocalLimits()
 	}
 	change(&limits)
-	s.world.Grounds = map[string]lifecycle.Ground{"local": {Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
+	s.world.Grounds = map[string]lifecycle.Ground{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
 }
 
 // run starts engines and agents; they end with the test or when stop is called.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/admission"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
@@ -60,9 +59,9 @@ func (m *movers) all() []string {
 func newMovingStage(t *testing.T, url string) (*stage, *movers) {
 	s, g := newGuestStage(t, url, 1, 2)
 	m := &movers{Substrate: g.Substrate}
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.Mover = m
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	return s, m
 }
 

@@ -3,7 +3,9 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"muster/internal/agent/protocol"
@@ -299,10 +301,12 @@ func (w World) clearAlarms(ctx context.Context) error {
 	})
 }
 
-// limitsAt are those of the ground that a place belongs to.
+// limitsAt are those of the machines at a place: on a network, or on this host.
 func (w World) limitsAt(place string) Limits {
-	if place == "" {
-		return w.Grounds["local"].Limits
+	for _, name := range slices.Sorted(maps.Keys(w.Grounds)) {
+		if caps := w.Grounds[name].Caps; !caps.Guest && caps.OnHost == (place == "") {
+			return w.Grounds[name].Limits
+		}
 	}
-	return w.Grounds["metal"].Limits
+	return Limits{}
 }

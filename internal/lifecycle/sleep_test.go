@@ -61,9 +61,9 @@ func (s *sleepers) Wake(ctx context.Context, n substrate.Node, host string) erro
 func newSleepingStage(t *testing.T, url string) (*stage, *sleepers) {
 	s, g := newGuestStage(t, url, 1, 2)
 	bed := &sleepers{Substrate: g.Substrate, fails: map[string]error{}, slept: map[string]int{}}
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.Sleeper = bed
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	return s, bed
 }
 
@@ -211,9 +211,9 @@ func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
 func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
 	t.Parallel()
 	s, _ := newSleepingStage(t, t.TempDir()+"/db")
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	ground.Sleeper = nil
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 	s.run(1)
 	id, _ := s.onHV1()
 	s.pauseKeeping(id)
@@ -256,9 +256,9 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 
 // limitGuests changes the limits of guests; before run.
 func (s *stage) limitGuests(change func(*lifecycle.Limits)) {
-	ground := s.world.Grounds[admission.GuestsSubstrate]
+	ground := s.world.Grounds["vm"]
 	change(&ground.Limits)
-	s.world.Grounds[admission.GuestsSubstrate] = ground
+	s.world.Grounds["vm"] = ground
 }
 
 func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {

@@ -45,6 +45,7 @@ type Inspected struct {
 
 // Ground is what carries nodes on machines of one substrate.
 type Ground struct {
+	Caps      substrate.Capabilities
 	Substrate substrate.Substrate
 	Mover     substrate.Mover   // nil: nodes stay where they are
 	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep

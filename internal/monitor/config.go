@@ -72,10 +72,10 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		}
 		c = protocol.Config{
 			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),
-			Self:       peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
+			Self:       m.peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
 			Plain:      cluster.Spec.Plain(),
-			SharedCPUs: sizes[self.MachineID].Substrate == "local",
+			SharedCPUs: !m.Substrates.Of(sizes[self.MachineID].Substrate).OwnCPUs,
 			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
@@ -85,10 +85,10 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			}
 		}
 		for _, n := range nodes {
-			c.ExportHome = c.ExportHome || self.Role == protocol.Head && elsewhere(n, sizes[n.MachineID])
+			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])
 			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: Slurm is to forget it
 			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
-				c.Peers = append(c.Peers, peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
+				c.Peers = append(c.Peers, m.peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
 			}
 		}
 		c.Test = testOf(self, nodes, c.SharedCPUs)
@@ -156,21 +156,22 @@ func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.Use
 	return users, nil
 }
 
-func peer(c store.Cluster, n store.Node, m, host store.Machine, now time.Time) protocol.Peer {
+func (m *Monitor) peer(c store.Cluster, n store.Node, on, host store.Machine, now time.Time) protocol.Peer {
+	caps := m.Substrates.Of(on.Substrate)
 	draining := n.Desired == store.Absent || n.Renew && n.Role == protocol.Compute
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
-		CPUs: m.Facts.CPUs, MemoryMiB: m.Facts.MemoryMiB, GPUs: gpusOf(m, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
+		CPUs: on.Facts.CPUs, MemoryMiB: on.Facts.MemoryMiB, GPUs: gpusOf(caps, on, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
 		Ready:   n.Phase == store.Ready && !draining,
-		OwnCPUs: elsewhere(n, m),
-		Mounts:  n.Role == protocol.Compute && elsewhere(n, m),
+		OwnCPUs: caps.OwnCPUs,
+		Mounts:  n.Role == protocol.Compute && m.elsewhere(n, on),
 		Drain:   draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
 	}
 }
 
 // elsewhere says whether a node is not on this host: what is there by itself on this one comes to it over the network.
-func elsewhere(n store.Node, m store.Machine) bool {
-	return n.MachineID != "" && m.Substrate != "local"
+func (m *Monitor) elsewhere(n store.Node, on store.Machine) bool {
+	return n.MachineID != "" && !m.Substrates.Of(on.Substrate).OnHost
 }
 
 // pauseStep is what a head has to do now for its cluster's pause.

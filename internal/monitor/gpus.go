@@ -7,15 +7,16 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/placement"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // gpusOf are the GPUs that a node on the machine is to have, under the addresses that they have for life: a guest's are
-// called after its host. They are in the order in which the node finds them. A node in namespaces has none of its own.
-func gpusOf(m, host store.Machine) []protocol.GPU {
+// called after its host. They are in the order in which the node finds them. A node without a kernel of its own has none.
+func gpusOf(caps substrate.Capabilities, m, host store.Machine) []protocol.GPU {
 	switch {
-	case m.Host != "":
+	case caps.Guest:
 		return guestGPUs(m, host)
-	case m.Substrate == "local":
+	case !caps.Kernel:
 		return nil
 	}
 	var gpus []protocol.GPU

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
@@ -15,7 +16,9 @@ import (
 
 func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 	host := store.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal", Facts: shapes.Named("dgx-h100")}}
-	whole := gpusOf(host, store.Machine{})
+	known := drivers.Substrates()
+	metal, part, namespaces := known.Of("metal"), known.Of("vm"), known.Of("local")
+	whole := gpusOf(metal, host, store.Machine{})
 	if len(whole) != 8 || whole[5].Address != "r1n1/gpu5" || whole[0].CPUs == "" || whole[0].CPUs == whole[7].CPUs {
 		t.Fatalf("a whole machine's: %+v", whole)
 	}
@@ -26,10 +29,10 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 	}
 	// A guest's last memory node has the lowest bus.
 	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"}, {Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}
-	if diff := cmp.Diff(want, gpusOf(guest, host)); diff != "" {
+	if diff := cmp.Diff(want, gpusOf(part, guest, host)); diff != "" {
 		t.Error(diff)
 	}
-	if got := gpusOf(store.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, store.Machine{}); got != nil {
+	if got := gpusOf(namespaces, store.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, store.Machine{}); got != nil {
 		t.Errorf("a node in namespaces has %+v", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/monitor"
@@ -87,6 +88,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		}
 	}
 	m := monitor.New(db, authority, "test", slog.New(slog.DiscardHandler))
+	m.Substrates = drivers.Substrates()
 	join := func(h http.Handler, node, from string) int {
 		request := httptest.NewRequest(http.MethodPost, "/agent/v1/join", bytes.NewReader(joining(t, authority, node)))
 		request.RemoteAddr = from

@@ -138,7 +138,11 @@ func strideTo(ctx context.Context, tx *store.Tx, boot store.Boot, to protocol.Bo
 	if boot.PoweredAt.After(since) {
 		since = boot.PoweredAt
 	}
-	return stride{"metal", to, now.Sub(since)}, err
+	if err != nil {
+		return stride{}, err
+	}
+	machine, err := tx.Machine(ctx, boot.MachineID)
+	return stride{machine.Substrate, to, now.Sub(since)}, err
 }
 
 // strideOf measures how long it took until the agent of a node's boot came.
@@ -154,5 +158,9 @@ func (m *Monitor) strideOf(ctx context.Context, tx *store.Tx, node store.Node, r
 		return stride{}, err
 	}
 	now, err := tx.Now(ctx)
-	return stride{"local", protocol.StepAgent, now.Sub(node.PhaseAt)}, err
+	if err != nil {
+		return stride{}, err
+	}
+	machine, err := tx.Machine(ctx, node.MachineID)
+	return stride{machine.Substrate, protocol.StepAgent, now.Sub(node.PhaseAt)}, err
 }

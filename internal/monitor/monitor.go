@@ -19,6 +19,7 @@ import (
 	"muster/internal/environment/identity"
 	"muster/internal/limit"
 	"muster/internal/store"
+	"muster/internal/substrate"
 	"muster/internal/telemetry"
 )
 
@@ -46,6 +47,8 @@ type Monitor struct {
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot
+	// Substrates are what the site's machines can be of.
+	Substrates substrate.Registry
 	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.
 	Refresh func(context.Context, *store.Tx) error
 }

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
@@ -213,6 +214,7 @@ func (s *site) open() {
 		s.Fatal(err)
 	}
 	watch := monitor.New(s.boots.DB, authority, "test", log)
+	watch.Substrates = drivers.Substrates()
 	agents := &http.Server{Handler: watch.HandlerOn("boot"), ConnContext: onlink.WithCaller, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

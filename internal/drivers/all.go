@@ -1,0 +1,21 @@
+// Package drivers is the list of all drivers. To add one is to write its folder below its family's, and its line here.
+//
+// What leaves: one registry a family, each a plain value that is handed to whoever asks it. Nothing else in the house names a
+// driver; what others must know of one they ask of its declaration.
+package drivers
+
+import (
+	"muster/internal/hypervisor"
+	"muster/internal/substrate"
+	"muster/internal/substrate/local"
+	"muster/internal/substrate/metal"
+)
+
+// Substrates are what can carry nodes.
+func Substrates() substrate.Registry {
+	return substrate.Registry{
+		local.Factory(),
+		hypervisor.Factory(),
+		metal.Factory(),
+	}
+}
