@@ -273,10 +273,10 @@ func when(n store.Node, wave int) string {
 	if wave > 1 {
 		after = fmt.Sprintf("after wave %d", wave-1)
 	}
-	if n.Seen.Slurm == nil || n.Seen.Slurm.Jobs == 0 {
+	if n.Seen.Scheduler == nil || n.Seen.Scheduler.Jobs == 0 {
 		return after
 	}
-	return fmt.Sprintf("%s, once %s ended", after, have(n.Seen.Slurm.Jobs, "job"))
+	return fmt.Sprintf("%s, once %s ended", after, have(n.Seen.Scheduler.Jobs, "job"))
 }
 
 // have is "1 job has" or "2 jobs have".

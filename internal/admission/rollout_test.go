@@ -35,7 +35,7 @@ func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 		edit func(c *store.Cluster, n []store.Node)
 		want []string
 	}{
-		{"the first without jobs", func(_ *store.Cluster, n []store.Node) { n[1].Seen.Slurm = &protocol.SlurmNode{Jobs: 1} }, []string{"n2"}},
+		{"the first without jobs", func(_ *store.Cluster, n []store.Node) { n[1].Seen.Scheduler = &protocol.NodeState{Jobs: 1} }, []string{"n2"}},
 		{"none beside one that is down", func(_ *store.Cluster, n []store.Node) { n[3].Phase = store.Booting }, nil},
 		{"none beside one that is missing", func(_ *store.Cluster, n []store.Node) { n[3].Desired, n[3].Phase = store.Absent, store.Gone }, nil},
 		{"none once it has stopped", func(c *store.Cluster, _ []store.Node) { c.Rollout.Aim, c.Rollout.Stopped = 2, 2 }, nil},

@@ -100,7 +100,7 @@ func worth(n store.Node) int {
 	switch {
 	case n.Phase != store.Ready:
 		return 0
-	case n.Seen.Slurm == nil || n.Seen.Slurm.Jobs == 0:
+	case n.Seen.Scheduler == nil || n.Seen.Scheduler.Jobs == 0:
 		return 1
 	}
 	return 2

@@ -12,7 +12,7 @@ import (
 func TestThoseGoFirstWhoseLossCostsLeast(t *testing.T) {
 	node := func(name string, slot int, phase store.Phase, jobs int) store.Node {
 		n := store.Node{Name: name, Slot: slot, Role: protocol.Compute, Queue: "main", Class: "c", Desired: store.Present}
-		n.Phase, n.Seen.Slurm = phase, &protocol.SlurmNode{Jobs: jobs}
+		n.Phase, n.Seen.Scheduler = phase, &protocol.NodeState{Jobs: jobs}
 		return n
 	}
 	nodes := []store.Node{

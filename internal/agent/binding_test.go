@@ -26,7 +26,9 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	for _, p := range []protocol.Peer{head, n1, n2} {
 		r.boot(t, p)
 	}
-	f.until(t, 40*time.Second, "two idle nodes", func() bool { return f.slurm("n1").State == "idle" && f.slurm("n2").State == "idle" })
+	f.until(t, 40*time.Second, "two idle nodes", func() bool {
+		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree
+	})
 
 	// cpus are those that each of a command's tasks may use, in words that grep prints.
 	const own = "grep Cpus_allowed_list /proc/self/status"
@@ -94,11 +96,11 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	// A job goes on over a restart of slurmctld, which a new share of memory brings, and so do its steps.
 	r.ssh(t, head, "printf '#!/bin/sh\nuntil [ -e ~/go ]; do sleep 0.2; done\nsrun -n2 "+own+"\n' > j.sh")
 	r.ssh(t, head, "sbatch -n2 -o out j.sh; sbatch -n1 --wrap true")
-	f.until(t, 10*time.Second, "a job on n1", func() bool { return f.slurm("n1").Jobs == 1 })
+	f.until(t, 10*time.Second, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
 	n2.MemoryMiB = 1500
 	r.configure(2, queues, head, n1, n2)
 	f.until(t, 20*time.Second, "the new configuration", func() bool { return f.reports["head"].Revision == 2 })
-	f.until(t, 20*time.Second, "slurmctld is back", func() bool { return f.slurm("n1").Jobs == 1 })
+	f.until(t, 20*time.Second, "slurmctld is back", func() bool { return f.scheduler("n1").Jobs == 1 })
 	const shown = "scontrol show partition shared"
 	r.ssh(t, head, "for i in $(seq 100); do "+shown+" | grep -q 'DefMemPerCPU=750 ' && exit 0; sleep 0.2; done; "+shown+"; exit 1")
 	r.ssh(t, head, "touch go; until [ -z \"$(squeue -h)\" ]; do sleep 0.2; done")

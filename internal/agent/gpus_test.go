@@ -94,7 +94,7 @@ func TestSlurmGivesGPUsToJobs(t *testing.T) {
 		r.boot(t, p)
 	}
 	f.until(t, 60*time.Second, "three idle nodes", func() bool {
-		return f.slurm("n1").State == "idle" && f.slurm("n2").State == "idle" && f.slurm("n3").State == "idle"
+		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree && f.scheduler("n3").State == protocol.NodeFree
 	})
 	f.until(t, 20*time.Second, "n1 healthy", func() bool { return f.healthy("n1") })
 	f.mu.Lock()

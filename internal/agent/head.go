@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/slurm"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // slurmControl is slurm.Control, or a fake.
 type slurmControl interface {
-	View(context.Context) (slurm.View, error)
+	View(context.Context) (scheduler.View, error)
 	Drain(ctx context.Context, node, reason string) error
 	Down(ctx context.Context, node, reason string) error
 	Resume(ctx context.Context, node string) error
@@ -50,7 +51,7 @@ type headDuty struct {
 	changed time.Time // of the peers or of what Slurm said
 	keeps   bool      // see keep
 
-	told   *protocol.Slurm // reported last
+	told   *protocol.Scheduler // reported last
 	toldAt time.Time
 	usable map[string]bool // nodes that could take jobs at the last look
 
@@ -112,7 +113,7 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		return lookFast
 	}
 	h.reporter.setCheck("slurmctld", nil)
-	h.reporter.setSlurm(h.slurmOf(view))
+	h.reporter.setScheduler(h.slurmOf(view))
 	if fresh := h.fresh(view); len(fresh) > 0 && view.Total > 0 {
 		if err := h.slurm.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
@@ -144,7 +145,7 @@ func removes(a action) bool { return a.verb == "remove" }
 // instance after the controller was away; to remove it then would be for good, since slurmd registers only once. But a
 // node starts only after the controller has written it down: what the controller does not know, after Slurm was seen to
 // have it, may go. While the controller cannot be asked, nothing is removed.
-func (h *headDuty) confirmed(ctx context.Context, actions []action, view slurm.View) []action {
+func (h *headDuty) confirmed(ctx context.Context, actions []action, view scheduler.View) []action {
 	peers, err := h.newest(ctx)
 	if err != nil {
 		return slices.DeleteFunc(actions, removes)
@@ -154,7 +155,7 @@ func (h *headDuty) confirmed(ctx context.Context, actions []action, view slurm.V
 
 func (h *headDuty) failed(err error) {
 	h.reporter.setCheck("slurmctld", err)
-	h.reporter.setSlurm(nil)
+	h.reporter.setScheduler(nil)
 }
 
 func (h *headDuty) pause(settled bool) time.Duration {
@@ -172,8 +173,8 @@ func (h *headDuty) pause(settled bool) time.Duration {
 }
 
 // settled says whether every compute node is in Slurm and works, and no other is.
-func settled(peers []protocol.Peer, view slurm.View) bool {
-	has := map[string]protocol.SlurmNode{}
+func settled(peers []protocol.Peer, view scheduler.View) bool {
+	has := map[string]protocol.NodeState{}
 	for _, n := range view.Nodes {
 		has[n.Name] = n
 	}
@@ -184,7 +185,7 @@ func settled(peers []protocol.Peer, view slurm.View) bool {
 		}
 		count++
 		n, found := has[p.Name]
-		if !found || p.Drain || n.Drain || !n.Responding || (n.State != "idle" && n.State != "allocated" && n.State != "mixed") {
+		if !found || p.Drain || !n.Usable() {
 			return false
 		}
 	}
@@ -200,7 +201,7 @@ type action struct {
 
 // plan says what is to be done now so that Slurm comes to what the peers say. Done again, it says the same until
 // Slurm's state has changed. Drains that an administrator of the cluster made are left alone.
-func plan(peers []protocol.Peer, view slurm.View) []action {
+func plan(peers []protocol.Peer, view scheduler.View) []action {
 	wanted := map[string]protocol.Peer{}
 	for _, p := range peers {
 		if p.Role == protocol.Compute {
@@ -215,16 +216,16 @@ func plan(peers []protocol.Peer, view slurm.View) []action {
 		case !found:
 			actions = append(actions, action{verb: "remove", node: n.Name})
 			continue
-		case p.Drain && !n.Drain:
+		case p.Drain && !n.Closed():
 			actions = append(actions, action{verb: "drain", node: n.Name})
-		case !p.Drain && n.Drain && strings.HasPrefix(n.Reason, ourReasons):
+		case !p.Drain && n.Closed() && strings.HasPrefix(n.Reason, ourReasons):
 			actions = append(actions, action{verb: "resume", node: n.Name})
 		}
 		if !p.DrainKill {
 			continue
 		}
 		for _, job := range view.Jobs[n.Name] {
-			if job.State != "CG" && !ended[job.ID] { // CG: ends already
+			if !job.Ends && !ended[job.ID] {
 				ended[job.ID] = true
 				actions = append(actions, action{verb: "end", node: n.Name, job: job.ID})
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/slurm"
 )
 
@@ -20,30 +21,30 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 		p.Name, p.Role = "n1", protocol.Compute
 		return []protocol.Peer{{Name: "head", Role: protocol.Head}, p}
 	}
-	idle := protocol.SlurmNode{Name: "n1", State: "idle", Responding: true}
-	drained := func(reason string) protocol.SlurmNode {
+	idle := protocol.NodeState{Name: "n1", State: protocol.NodeFree, Responding: true}
+	drained := func(reason string) protocol.NodeState {
 		n := idle
-		n.Drain, n.Reason = true, reason
+		n.State, n.Reason = protocol.NodeDrained, reason
 		return n
 	}
-	jobs := map[string][]slurm.Job{"n1": {{ID: 7, State: "R"}, {ID: 8, State: "CG"}}}
+	jobs := map[string][]scheduler.Job{"n1": {{ID: 7}, {ID: 8, Ends: true}}}
 	for name, c := range map[string]struct {
 		peers   []protocol.Peer
-		view    slurm.View
+		view    scheduler.View
 		want    []action
 		settled bool
 	}{
-		"it is as it should be":           {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{idle}}, nil, true},
-		"it is not in Slurm yet":          {compute(protocol.Peer{}), slurm.View{}, nil, false},
-		"it does not respond":             {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{{Name: "n1", State: "idle"}}}, nil, false},
-		"it is to drain":                  {compute(protocol.Peer{Drain: true}), slurm.View{Nodes: []protocol.SlurmNode{idle}}, []action{{verb: "drain", node: "n1"}}, false},
-		"it drains already":               {compute(protocol.Peer{Drain: true}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}}, nil, false},
-		"it is to work again":             {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
-		"an administrator has drained it": {compute(protocol.Peer{}), slurm.View{Nodes: []protocol.SlurmNode{drained("disk")}}, nil, false},
-		"its time to drain is over":       {compute(protocol.Peer{Drain: true, DrainKill: true}), slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
-		"it is no peer any more":          {compute(protocol.Peer{})[:1], slurm.View{Nodes: []protocol.SlurmNode{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
+		"it is as it should be":           {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{idle}}, nil, true},
+		"it is not in Slurm yet":          {compute(protocol.Peer{}), scheduler.View{}, nil, false},
+		"it does not respond":             {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree}}}, nil, false},
+		"it is to drain":                  {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{idle}}, []action{{verb: "drain", node: "n1"}}, false},
+		"it drains already":               {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, nil, false},
+		"it is to work again":             {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
+		"an administrator has drained it": {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("disk")}}, nil, false},
+		"its time to drain is over":       {compute(protocol.Peer{Drain: true, DrainKill: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
+		"it is no peer any more":          {compute(protocol.Peer{})[:1], scheduler.View{Nodes: []protocol.NodeState{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
 		"its job is on another node that goes, too": {append(compute(protocol.Peer{Drain: true, DrainKill: true}), protocol.Peer{Name: "n2", Role: protocol.Compute, Drain: true, DrainKill: true}),
-			slurm.View{Nodes: []protocol.SlurmNode{drained("muster: drain"), {Name: "n2", State: "allocated", Responding: true, Drain: true, Reason: "muster: drain"}}, Jobs: map[string][]slurm.Job{"n1": {{ID: 7, State: "R"}}, "n2": {{ID: 7, State: "R"}}}},
+			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain"), {Name: "n2", State: protocol.NodeDraining, Responding: true, Reason: "muster: drain"}}, Jobs: map[string][]scheduler.Job{"n1": {{ID: 7}}, "n2": {{ID: 7}}}},
 			[]action{{verb: "end", node: "n1", job: 7}}, false},
 	} {
 		if got := plan(c.peers, c.view); !slices.Equal(got, c.want) {
@@ -58,21 +59,21 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 // fakeSlurm behaves like Slurm's nodes; a node with jobs is busy until it is down.
 type fakeSlurm struct {
 	mu    sync.Mutex
-	nodes []protocol.SlurmNode
-	jobs  map[string][]slurm.Job
+	nodes []protocol.NodeState
+	jobs  map[string][]scheduler.Job
 	log   []string
 	looks int
 }
 
-func (f *fakeSlurm) View(context.Context) (slurm.View, error) {
+func (f *fakeSlurm) View(context.Context) (scheduler.View, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
-	return slurm.View{Nodes: slices.Clone(f.nodes), Jobs: f.jobs}, nil
+	return scheduler.View{Nodes: slices.Clone(f.nodes), Jobs: f.jobs}, nil
 }
 
-func (f *fakeSlurm) node(name string) *protocol.SlurmNode {
-	i := slices.IndexFunc(f.nodes, func(n protocol.SlurmNode) bool { return n.Name == name })
+func (f *fakeSlurm) node(name string) *protocol.NodeState {
+	i := slices.IndexFunc(f.nodes, func(n protocol.NodeState) bool { return n.Name == name })
 	return &f.nodes[i]
 }
 
@@ -80,7 +81,7 @@ func (f *fakeSlurm) Drain(_ context.Context, node, reason string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, "drain "+node)
-	f.node(node).Drain, f.node(node).Reason = true, reason
+	f.node(node).State, f.node(node).Reason = protocol.NodeDraining, reason
 	return nil
 }
 
@@ -96,7 +97,7 @@ func (f *fakeSlurm) Resume(_ context.Context, node string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, "resume "+node)
-	f.node(node).Drain, f.node(node).Reason = false, ""
+	f.node(node).State, f.node(node).Reason = protocol.NodeFree, ""
 	return nil
 }
 
@@ -107,7 +108,7 @@ func (f *fakeSlurm) Delete(_ context.Context, node string) error {
 		return fmt.Errorf("delete: %w", slurm.ErrBusy)
 	}
 	f.log = append(f.log, "delete "+node)
-	f.nodes = slices.DeleteFunc(f.nodes, func(n protocol.SlurmNode) bool { return n.Name == node })
+	f.nodes = slices.DeleteFunc(f.nodes, func(n protocol.NodeState) bool { return n.Name == node })
 	return nil
 }
 
@@ -129,8 +130,8 @@ func (f *fakeSlurm) End(_ context.Context, job int) error {
 func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeSlurm{
-			nodes: []protocol.SlurmNode{{Name: "n1", State: "mixed", Responding: true}, {Name: "n2", State: "mixed", Responding: true}},
-			jobs:  map[string][]slurm.Job{"n1": {{ID: 1, State: "R"}}, "n2": {{ID: 2, State: "R"}}},
+			nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeBusy, Responding: true}, {Name: "n2", State: protocol.NodeBusy, Responding: true}},
+			jobs:  map[string][]scheduler.Job{"n1": {{ID: 1}}, "n2": {{ID: 2}}},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -166,7 +167,7 @@ func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
 		"the controller does not know it":  {known, nil, "delete n2"},
 		"the controller cannot be reached": {nil, io.ErrUnexpectedEOF, ""},
 	} {
-		f := &fakeSlurm{nodes: []protocol.SlurmNode{{Name: "n1", State: "idle", Responding: true}, {Name: "n2", State: "idle", Responding: true}}}
+		f := &fakeSlurm{nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree, Responding: true}, {Name: "n2", State: protocol.NodeFree, Responding: true}}}
 		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true },
 			func(context.Context) ([]protocol.Peer, error) { return c.newest, c.err })
 		h.want(known)
@@ -194,7 +195,7 @@ func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 			synctest.Wait()
 			return count() - before
 		}
-		nodes := func(n ...protocol.SlurmNode) {
+		nodes := func(n ...protocol.NodeState) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.nodes = n
@@ -208,7 +209,7 @@ func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 		if n := looks(10 * time.Second); n > 11 {
 			t.Errorf("%d looks in 10 s when it does not come", n)
 		}
-		nodes(protocol.SlurmNode{Name: "n1", State: "idle", Responding: true})
+		nodes(protocol.NodeState{Name: "n1", State: protocol.NodeFree, Responding: true})
 		time.Sleep(lookSlow)
 		if n := looks(10 * time.Second); n > 6 {
 			t.Errorf("%d looks in 10 s when all is well", n)

@@ -278,16 +278,16 @@ func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...proto
 	}
 }
 
-// slurm is Slurm's view of a node in the head's last report.
-func (f *fakeController) slurm(node string) protocol.SlurmNode {
-	if s := f.reports["head"].Slurm; s != nil {
+// scheduler is the scheduler's view of a node in the head's last report.
+func (f *fakeController) scheduler(node string) protocol.NodeState {
+	if s := f.reports["head"].Scheduler; s != nil {
 		for _, n := range s.Nodes {
 			if n.Name == node {
 				return n
 			}
 		}
 	}
-	return protocol.SlurmNode{}
+	return protocol.NodeState{}
 }
 
 // healthy says whether all the node's checks are passed.

@@ -80,13 +80,13 @@ func (r *reporter) setTest(t *protocol.TestResult) {
 	})
 }
 
-// setSlurm records Slurm's state; nil while slurmctld does not answer.
-func (r *reporter) setSlurm(slurm *protocol.Slurm) {
+// setScheduler records Slurm's state; nil while slurmctld does not answer.
+func (r *reporter) setScheduler(slurm *protocol.Scheduler) {
 	r.edit(func(p *protocol.Report) bool {
-		if reflect.DeepEqual(p.Slurm, slurm) {
+		if reflect.DeepEqual(p.Scheduler, slurm) {
 			return false
 		}
-		p.Slurm = slurm
+		p.Scheduler = slurm
 		return true
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 )
 
 // tellJobs is the pause between two reports that tell only of jobs.
@@ -14,10 +14,10 @@ const tellJobs = time.Second
 
 // slurmOf is what is reported of a view. Jobs may come and go faster than anyone wants to hear of: what is said of them
 // waits for the next look, if it was news less than tellJobs ago.
-func (h *headDuty) slurmOf(view slurm.View) *protocol.Slurm {
-	now := &protocol.Slurm{Nodes: view.Nodes, Waiting: view.Waiting}
+func (h *headDuty) slurmOf(view scheduler.View) *protocol.Scheduler {
+	now := &protocol.Scheduler{Nodes: view.Nodes, Waiting: view.Waiting}
 	if now.Nodes == nil {
-		now.Nodes = []protocol.SlurmNode{} // none yet is another answer than no answer
+		now.Nodes = []protocol.NodeState{} // none yet is another answer than no answer
 	}
 	switch {
 	case h.told == nil || !slices.EqualFunc(h.told.Nodes, now.Nodes, sameWork):
@@ -29,11 +29,11 @@ func (h *headDuty) slurmOf(view slurm.View) *protocol.Slurm {
 }
 
 // fresh names the nodes that can take jobs since this look.
-func (h *headDuty) fresh(view slurm.View) []string {
+func (h *headDuty) fresh(view scheduler.View) []string {
 	var fresh []string
 	usable := map[string]bool{}
 	for _, n := range view.Nodes {
-		if n.Responding && !n.Drain && slices.Contains([]string{"idle", "mixed", "allocated"}, n.State) {
+		if n.Usable() {
 			usable[n.Name] = true
 			if !h.usable[n.Name] {
 				fresh = append(fresh, n.Name)
@@ -45,7 +45,7 @@ func (h *headDuty) fresh(view slurm.View) []string {
 }
 
 // sameWork says that two looks at a node differ in nothing that cannot wait for a moment.
-func sameWork(a, b protocol.SlurmNode) bool {
+func sameWork(a, b protocol.NodeState) bool {
 	a.LastBusy = b.LastBusy
 	return a == b
 }

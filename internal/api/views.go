@@ -54,22 +54,24 @@ type HomeUsage struct {
 
 // Node is a member of a cluster.
 type Node struct {
-	ID      string              `json:"id"`
-	Name    string              `json:"name"`
-	Role    protocol.Role       `json:"role" enum:"head,compute"`
-	Queue   string              `json:"queue,omitempty"`
-	Class   string              `json:"class"`
-	Machine string              `json:"machine"`
-	Leaf    string              `json:"leaf,omitempty" doc:"the switch that its machine hangs on, as known when it was chosen"`
-	Part    *Part               `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
-	Address string              `json:"address" doc:"on the cluster's own network"`
-	Phase   store.Phase         `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
-	Reason  string              `json:"reason,omitempty"`
-	Since   time.Time           `json:"since"`
-	Seen    time.Time           `json:"seen,omitzero" doc:"last report of its agent"`
-	Checks  []protocol.Check    `json:"checks,omitempty"`
-	Facts   protocol.NodeFacts  `json:"facts" doc:"as the node finds itself from inside"`
-	Slurm   *protocol.SlurmNode `json:"slurm,omitempty" doc:"as the head sees it"`
+	ID      string             `json:"id"`
+	Name    string             `json:"name"`
+	Role    protocol.Role      `json:"role" enum:"head,compute"`
+	Queue   string             `json:"queue,omitempty"`
+	Class   string             `json:"class"`
+	Machine string             `json:"machine"`
+	Leaf    string             `json:"leaf,omitempty" doc:"the switch that its machine hangs on, as known when it was chosen"`
+	Part    *Part              `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+	Address string             `json:"address" doc:"on the cluster's own network"`
+	Phase   store.Phase        `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
+	Reason  string             `json:"reason,omitempty"`
+	Since   time.Time          `json:"since"`
+	Seen    time.Time          `json:"seen,omitzero" doc:"last report of its agent"`
+	Checks  []protocol.Check   `json:"checks,omitempty"`
+	Facts   protocol.NodeFacts `json:"facts" doc:"as the node finds itself from inside"`
+	// Scheduler and Slurm say the same; only the first has words that mean the same of every scheduler.
+	Scheduler *protocol.NodeState `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`
+	Slurm     *SlurmNode          `json:"slurm,omitempty" deprecated:"true" doc:"as scheduler, in older words"`
 }
 
 // Machine is one physical or simulated host.
@@ -223,7 +225,8 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (C
 		view.Nodes = append(view.Nodes, Node{
 			Part: partView(guests[n.MachineID]),
 			ID:   n.ID, Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, Machine: n.Machine, Leaf: n.Leaf, Address: substrate.Address(n.Slot).Addr().String(),
-			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts, Slurm: n.Seen.Slurm,
+			Phase: n.Phase, Reason: n.Reason, Since: n.PhaseAt, Seen: n.Seen.At, Checks: n.Seen.Checks, Facts: n.Seen.Facts,
+			Scheduler: n.Seen.Scheduler, Slurm: slurmAlias(n.Seen.Scheduler),
 		})
 	}
 	view.Waiting = waitingView(c, nodes)

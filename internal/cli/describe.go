@@ -122,13 +122,13 @@ func (a *app) printCluster(c api.Cluster) {
 
 func (a *app) printNodes(c api.Cluster) {
 	located := slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Leaf != "" })
-	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", "SLURM", "JOBS", "SEEN", "REASON"}
+	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", strings.ToUpper(schedulerOf(c)), "JOBS", "SEEN", "REASON"}
 	if located {
 		columns = slices.Insert(columns, 5, "LEAF")
 	}
 	t := newTable(columns...).whole()
 	for _, n := range c.Nodes {
-		state, jobs := slurmWords(n.Slurm)
+		state, jobs := schedulerWords(n.Scheduler)
 		row := []any{n.Name, nodeQueue(c, n), a.phase(n.Phase), age(n.Since), n.Machine, n.Address, state, jobs, seen(n.Seen), nodeReason(n)}
 		if located {
 			row = slices.Insert(row, 5, any(n.Leaf))
@@ -136,6 +136,14 @@ func (a *app) printNodes(c api.Cluster) {
 		t.row(row...)
 	}
 	t.print(a.out)
+}
+
+// schedulerOf names the cluster's scheduler as its file does.
+func schedulerOf(c api.Cluster) string {
+	if c.Spec.Software == nil {
+		return "scheduler"
+	}
+	return c.Spec.Software.Scheduler
 }
 
 // nodeQueue is a node's queue, with the node's class where it is not the first that the queue asks for.
@@ -196,17 +204,17 @@ func nodeReason(n api.Node) string {
 	return text
 }
 
-// slurmWords is what Slurm says of a node.
-func slurmWords(s *protocol.SlurmNode) (state, jobs string) {
+// schedulerWords is what the cluster's scheduler says of a node, in its own word.
+func schedulerWords(s *protocol.NodeState) (state, jobs string) {
 	if s == nil {
 		return "", ""
 	}
-	state = s.State
-	if s.Drain {
+	state = s.Raw
+	if s.Closed() {
 		state += "+drain"
 	}
 	if !s.Responding {
-		state += "*" // as Slurm marks it
+		state += "*"
 	}
 	return state, strconv.Itoa(s.Jobs)
 }

@@ -85,7 +85,7 @@ func TestADescriptionExplainsEveryNode(t *testing.T) {
 		Nodes: []api.Node{
 			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: store.Ready, Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
 			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: store.Ready, Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
-				Slurm: &protocol.SlurmNode{State: "mixed", Drain: true, Responding: false, Jobs: 3}},
+				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3}},
 			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: store.Joining, Reason: "waits for munge", Since: ago(time.Second),
 				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"}}},
 		},
@@ -105,7 +105,7 @@ price    3.75 EUR per hour
 age      1d2h, created by alice
 change   generation 2 is on its way, 1 was reached
 
-NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SLURM         JOBS  SEEN   REASON
+NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SCHEDULER     JOBS  SEEN   REASON
 head  (head)  ready    1h0m  s1       10.77.0.2                      0s     cpu unlimited
 n1    main    ready    1m0s  m1       10.77.0.3  mixed+drain*  3     1s     cpu 2
 n2    main    joining  1s    m2       10.77.0.4                      never  waits for munge; munge fails: refused

@@ -53,7 +53,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case !n.Seen.Healthy(n.Boot):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
-	case n.Role == protocol.Compute && !n.plain() && !n.inSlurm():
+	case n.Role == protocol.Compute && !n.plain() && !n.Seen.Scheduler.Usable():
 		return waitFor(nodeLooks, "waits for Slurm to take it in")
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))

@@ -79,10 +79,7 @@ func queueOf(c store.Cluster, q spec.Queue, nodes []store.Node, now time.Time, c
 		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != store.Present {
 			continue
 		}
-		var node elastic.Node
-		if s := n.Seen.Slurm; s != nil {
-			node.Busy = s.Jobs > 0 || s.State == "allocated" || s.State == "mixed" || s.State == "completing"
-		}
+		node := elastic.Node{Busy: n.Seen.Scheduler.Working()}
 		if n.Phase == store.Ready && !n.Seen.IdleAt.IsZero() {
 			node.Idle = max(now.Sub(n.Seen.IdleAt), time.Millisecond)
 		}

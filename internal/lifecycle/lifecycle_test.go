@@ -172,16 +172,17 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	if n.Role == protocol.Head {
 		return s.playPause(ctx, tx, n, runs)
 	}
-	var row *protocol.SlurmNode
+	var row *protocol.NodeState
 	if runs && n.Phase != store.Releasing && n.Phase != store.Failed {
-		row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent || n.Renew}
+		row = &protocol.NodeState{Name: n.Name, Responding: true}
 		if s.jobs != nil {
 			row.Jobs = s.jobs(n)
 		}
+		row.State = protocol.StateOf(n.Desired == store.Absent || n.Renew, row.Jobs > 0)
 	}
-	if (row == nil) != (n.Seen.Slurm == nil) || row != nil && *row != *n.Seen.Slurm {
+	if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {
 		tx.Wake(store.NodeKind, n.ID)
-		return tx.SaveSlurm(ctx, n.ID, row)
+		return tx.SaveScheduler(ctx, n.ID, row)
 	}
 	return nil
 }

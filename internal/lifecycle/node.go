@@ -382,19 +382,6 @@ func (n nodeView) unwell() string {
 	return strings.Join(bad, "; ")
 }
 
-// inSlurm says that Slurm can use the node.
-func (n nodeView) inSlurm() bool {
-	s := n.Seen.Slurm
-	if s == nil || !s.Responding || s.Drain {
-		return false
-	}
-	switch s.State {
-	case "idle", "mixed", "allocated", "completing":
-		return true
-	}
-	return false
-}
-
 func (w World) nodeJoinLate(n nodeView) Outcome {
 	return n.late("it did not join", w.ground(n).Limits.Join)
 }
@@ -454,7 +441,7 @@ func (n nodeView) startedAnew() bool {
 // nodeDrain waits until Slurm has the node drained and without jobs. At the user's limit the jobs are ended, and after a
 // grace the node goes in any case.
 func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
-	s := n.Seen.Slurm
+	s := n.Seen.Scheduler
 	over := !n.DrainUntil.IsZero() && n.now.After(n.DrainUntil)
 	switch {
 	case n.cluster.Desired == store.ToDelete:
@@ -467,7 +454,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return n.drained("nothing tells of jobs in this cluster")
 	case s == nil:
 		return n.drained("Slurm does not know it")
-	case s.Drain && s.Jobs == 0 && s.State != "allocated" && s.State != "mixed" && s.State != "completing":
+	case s.Drained():
 		return n.drained("drained")
 	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
@@ -554,7 +541,7 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	if o, left := n.leftFabrics(); !left {
 		return o
 	}
-	known := n.Role == protocol.Compute && n.Seen.Slurm != nil && n.cluster.Desired == store.Present
+	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == store.Present
 	if known && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for Slurm to forget it")
 	}

@@ -206,7 +206,7 @@ func (w *walk) unsettled(ctx context.Context, tx *store.Tx) (left []string, err 
 		}
 		text := fmt.Sprintf("cluster %s is to be %s and is %s (%d/%d): %s; %s", c.Name, c.Desired, c.Phase, c.Reached, c.Generation, c.Reason, c.Short)
 		for _, n := range nodes {
-			text += fmt.Sprintf("\n    %s on %s is to be %s and is %s: %s; Slurm %+v", n.Name, n.Machine, n.Desired, n.Phase, n.Reason, n.Seen.Slurm)
+			text += fmt.Sprintf("\n    %s on %s is to be %s and is %s: %s; Slurm %+v", n.Name, n.Machine, n.Desired, n.Phase, n.Reason, n.Seen.Scheduler)
 		}
 		steady := !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Phase != store.Ready || n.Desired != store.Present })
 		lacks := c.Short != "" && (free == 0 || strings.Contains(c.Short, "in use") || strings.Contains(c.Short, "has used its"))

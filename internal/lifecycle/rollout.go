@@ -91,7 +91,7 @@ func (w World) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
 	if o, removed := w.removed(ctx, n, n.Boot); !removed {
 		return o, false
 	}
-	if n.Role == protocol.Compute && n.Seen.Slurm != nil && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
+	if n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for Slurm to forget its old boot"), false
 	}
 	return Outcome{}, true

@@ -193,7 +193,7 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 	id := s.create("hello", 3)
 	s.untilHas(id, "debian12-hpc", 3)
 	s.busy("n1", 1)
-	s.until(id, "busy", func(_ store.Cluster, all []store.Node) bool { return all[1].Seen.Slurm.Jobs == 1 })
+	s.until(id, "busy", func(_ store.Cluster, all []store.Node) bool { return all[1].Seen.Scheduler.Jobs == 1 })
 	s.image(id, "new")
 	s.until(id, "waiting for the job on n1", func(c store.Cluster, all []store.Node) bool {
 		return strings.Contains(c.Reason, "rollout to image new: 2 of 4 nodes, waits for jobs on n1") && all[1].Phase == store.Draining && all[1].Boot == 1

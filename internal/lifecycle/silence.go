@@ -94,8 +94,8 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 		limit = max(limit, w.ground(n).Limits.Join) // a new one would end every session, and would need as long
 	}
 	left = min(left, limit-n.now.Sub(later(well, n.listened)))
-	bySlurm := n.Role == protocol.Compute && givenUpBySlurm(n.Seen.Slurm)
-	if left > 0 && !bySlurm {
+	lost := n.Role == protocol.Compute && n.Seen.Scheduler.Lost()
+	if left > 0 && !lost {
 		return "", left, nil
 	}
 	if n.Role == protocol.Compute {
@@ -104,7 +104,7 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 			return "", limit, err
 		}
 		left = min(limit, limit-n.now.Sub(later(later(well, n.listened), since)))
-		if bySlurm && n.now.Sub(since) >= limit {
+		if lost && n.now.Sub(since) >= limit {
 			return "Slurm has given it up: it does not respond", left, nil
 		}
 		if left > 0 {
@@ -112,11 +112,6 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 		}
 	}
 	return fmt.Sprintf("not well for %.0f s: %s", n.now.Sub(well).Seconds(), n.unwell()), left, nil
-}
-
-// givenUpBySlurm is true of a node that slurmctld has lost, and false of one that somebody took down.
-func givenUpBySlurm(s *protocol.SlurmNode) bool {
-	return s != nil && s.State == "down" && !s.Responding && s.Reason == "Not responding"
 }
 
 // headWellSince is since when the cluster's head is well without a gap; zero if it is not, or was not heard lately. Without

@@ -149,7 +149,7 @@ func (t *troupe) schedule(c store.Cluster, running []store.Node) {
 	alive := map[string]bool{}
 	for _, n := range running {
 		alive[n.ID] = true
-		free[n.ID] = n.Queue == "cpu" && n.Phase == store.Ready && n.Desired == store.Present && !n.Renew && n.Seen.Slurm != nil
+		free[n.ID] = n.Queue == "cpu" && n.Phase == store.Ready && n.Desired == store.Present && !n.Renew && n.Seen.Scheduler != nil
 	}
 	t.jobs[c.Name] = slices.DeleteFunc(t.jobs[c.Name], func(j *job) bool { return !j.ends.IsZero() && time.Now().After(j.ends) })
 	for _, j := range t.jobs[c.Name] {
@@ -198,17 +198,15 @@ func (t *troupe) head(ctx context.Context, tx *store.Tx, c store.Cluster, head s
 		if n.Role == protocol.Head {
 			continue
 		}
-		var row *protocol.SlurmNode
+		var row *protocol.NodeState
 		there := slices.ContainsFunc(running, func(r store.Node) bool { return r.ID == n.ID && n.JoinedBoot == n.Boot })
 		if there && n.Phase != store.Releasing && n.Phase != store.Failed {
-			row = &protocol.SlurmNode{Name: n.Name, State: "idle", Responding: true, Drain: n.Desired == store.Absent || n.Renew, Jobs: busy[n.ID]}
-			if row.Jobs > 0 {
-				row.State = "allocated"
-			}
+			row = &protocol.NodeState{Name: n.Name, Responding: true, Jobs: busy[n.ID]}
+			row.State = protocol.StateOf(n.Desired == store.Absent || n.Renew, row.Jobs > 0)
 		}
-		if (row == nil) != (n.Seen.Slurm == nil) || row != nil && *row != *n.Seen.Slurm {
+		if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {
 			tx.Wake(store.NodeKind, n.ID)
-			if err := tx.SaveSlurm(ctx, n.ID, row); err != nil {
+			if err := tx.SaveScheduler(ctx, n.ID, row); err != nil {
 				return err
 			}
 		}

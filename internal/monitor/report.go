@@ -66,15 +66,15 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if node.Role == protocol.Head && cluster.Phase == store.Pausing {
 			tx.Wake(store.ClusterKind, cluster.ID) // which waits for the head's steps
 		}
-		if node.Role != protocol.Head || report.Slurm == nil {
+		if node.Role != protocol.Head || report.Scheduler == nil {
 			return nil
 		}
-		changed, err := m.recordSlurm(ctx, tx, node.Cluster, report.Slurm.Nodes)
+		changed, err := m.recordScheduler(ctx, tx, node.Cluster, report.Scheduler.Nodes)
 		if err != nil {
 			return err
 		}
-		if !reflect.DeepEqual(node.Seen.Waiting, report.Slurm.Waiting) {
-			if err := tx.SaveWaiting(ctx, node.ID, report.Slurm.Waiting); err != nil {
+		if !reflect.DeepEqual(node.Seen.Waiting, report.Scheduler.Waiting) {
+			if err := tx.SaveWaiting(ctx, node.ID, report.Scheduler.Waiting); err != nil {
 				return err
 			}
 			changed = true
@@ -87,22 +87,22 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 	return reply, err
 }
 
-// recordSlurm writes, for every compute node, what the head sees of it, where that has changed.
-func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.SlurmNode) (changed bool, err error) {
+// recordScheduler writes, for every compute node, what the head sees of it, where that has changed.
+func (m *Monitor) recordScheduler(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.NodeState) (changed bool, err error) {
 	nodes, err := tx.Nodes(ctx, cluster)
 	if err != nil {
 		return false, err
 	}
-	rows := map[string]*protocol.SlurmNode{}
+	rows := map[string]*protocol.NodeState{}
 	for i := range seen {
 		rows[seen[i].Name] = &seen[i]
 	}
 	for _, n := range nodes {
 		row := rows[n.Name]
-		if n.Role == protocol.Head || same(row, n.Seen.Slurm) {
+		if n.Role == protocol.Head || same(row, n.Seen.Scheduler) {
 			continue
 		}
-		if err := tx.SaveSlurm(ctx, n.ID, row); err != nil {
+		if err := tx.SaveScheduler(ctx, n.ID, row); err != nil {
 			return changed, err
 		}
 		tx.Wake(store.NodeKind, n.ID)
@@ -111,6 +111,6 @@ func (m *Monitor) recordSlurm(ctx context.Context, tx *store.Tx, cluster string,
 	return changed, nil
 }
 
-func same(a, b *protocol.SlurmNode) bool {
+func same(a, b *protocol.NodeState) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

@@ -29,7 +29,7 @@ func testOf(self store.Node, nodes []store.Node, shared bool) *protocol.Test {
 func neighbours(self store.Node, nodes []store.Node) []string {
 	var fit []store.Node
 	for _, n := range nodes {
-		busy := n.Seen.Slurm != nil && (n.Seen.Slurm.Jobs > 0 || n.Seen.Slurm.State != "idle")
+		busy := n.Seen.Scheduler != nil && !n.Seen.Scheduler.Idle()
 		if n.ID != self.ID && n.Role == protocol.Compute && n.Desired == store.Present && !busy && n.Phase != store.Failed && n.Phase != store.Releasing {
 			fit = append(fit, n)
 		}

@@ -13,10 +13,7 @@ func TestNeighboursAreThoseThatNobodyWouldMiss(t *testing.T) {
 		n := store.Node{ID: name, Name: name, Slot: slot, Role: protocol.Compute, Desired: store.Present}
 		n.Phase = p
 		if p == store.Ready {
-			n.Seen.Slurm = &protocol.SlurmNode{State: "idle", Jobs: jobs}
-			if jobs > 0 {
-				n.Seen.Slurm.State = "allocated"
-			}
+			n.Seen.Scheduler = &protocol.NodeState{State: protocol.StateOf(false, jobs > 0), Jobs: jobs}
 		}
 		return n
 	}

@@ -133,7 +133,7 @@ var writtenThen = []struct {
 	}, "munge"},
 	{"00001_house", "what the scheduler says of a node", func(ctx context.Context, tx *store.Tx) (any, error) {
 		n, err := tx.Node(ctx, "k2")
-		return n.Seen.Slurm.Name + " " + n.Seen.Slurm.State, err
+		return n.Seen.Scheduler.Name + " " + n.Seen.Scheduler.Raw, err
 	}, "n2 idle"},
 	{"00002_metal", "what a machine boots for", func(ctx context.Context, tx *store.Tx) (any, error) {
 		b, err := tx.BootOn(ctx, "m5")

@@ -58,8 +58,8 @@ type Observed struct {
 	Checks    []protocol.Check
 	Facts     protocol.NodeFacts
 	Test      *protocol.TestResult // this boot's last; nil before the first
-	Slurm     *protocol.SlurmNode  // as the head sees it; nil while Slurm does not know the node
-	IdleAt    time.Time            // since when it is without a job; zero while it has one, or Slurm does not know it
+	Scheduler *protocol.NodeState  // as the head tells of it; nil while the scheduler does not know the node
+	IdleAt    time.Time            // since when it is without a job; zero while it has one, or the scheduler does not know it
 	Waiting   protocol.Waiting     // of a head: the jobs that wait
 }
 
@@ -98,12 +98,13 @@ const nodeTables = ` FROM node n
 
 func scanNode(r scanner) (Node, error) {
 	var n Node
+	var err error
 	var at, drain, created, seen, well, since, idle int64
-	var checks, facts, test, slurm, waiting, vm string
+	var checks, facts, test, scheduler, waiting, vm string
 	fields := []any{&n.ID, &n.Cluster, &n.Name, &n.Slot, &n.Role, &n.Queue, &n.Class, &n.MachineID, &n.Machine, &n.Whole, &n.Desired,
 		&n.HostID, &vm, &n.Leaf, &n.LeafNumber, &n.Boot, &n.JoinedBoot, &n.JoinedKey, &n.Image, &n.Disk, &n.Sleeps, &n.Renew, &n.Test, &n.Held, &n.News, &drain, &created}
 	fields = append(fields, n.fields(&at)...)
-	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &slurm, &idle, &waiting)...); err != nil {
+	if err := r.Scan(append(fields, &n.Seen.Boot, &seen, &well, &since, &n.Seen.Revision, &checks, &facts, &test, &scheduler, &idle, &waiting)...); err != nil {
 		return n, err
 	}
 	n.PhaseAt, n.DrainUntil, n.CreatedAt, n.Seen.At = instant(at), instant(drain), instant(created), instant(seen)
@@ -126,11 +127,8 @@ func scanNode(r scanner) (Node, error) {
 			return n, fmt.Errorf("test of node %s: %w", n.ID, err)
 		}
 	}
-	if slurm != "" {
-		n.Seen.Slurm = new(protocol.SlurmNode)
-		if err := json.Unmarshal([]byte(slurm), n.Seen.Slurm); err != nil {
-			return n, fmt.Errorf("slurm state of node %s: %w", n.ID, err)
-		}
+	if n.Seen.Scheduler, err = nodeStateOf(scheduler); err != nil {
+		return n, fmt.Errorf("scheduler's state of node %s: %w", n.ID, err)
 	}
 	if waiting != "" {
 		if err := json.Unmarshal([]byte(waiting), &n.Seen.Waiting); err != nil {

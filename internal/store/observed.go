@@ -43,16 +43,16 @@ func (tx *Tx) SaveReport(ctx context.Context, node string, r protocol.Report) er
 	return nil
 }
 
-// SaveSlurm writes what the head saw of a node; nil when Slurm does not know it. The node is idle from now on, or from
-// before if it had no job in between.
-func (tx *Tx) SaveSlurm(ctx context.Context, node string, s *protocol.SlurmNode) error {
-	text, idle, lastBusy := "", false, ""
+// SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,
+// or from before if it had no job in between.
+func (tx *Tx) SaveScheduler(ctx context.Context, node string, s *protocol.NodeState) error {
+	text, idle, lastBusy := "", s.Idle(), ""
 	if s != nil {
 		encoded, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
-		text, idle, lastBusy = string(encoded), s.State == "idle" && s.Jobs == 0, s.LastBusy
+		text, lastBusy = string(encoded), s.LastBusy
 	}
 	_, err := tx.exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm, last_busy, idle_at)
 		VALUES ($1, 0, 0, 0, '[]', $2, $3, now_ms() * CAST($4 AS BIGINT))
@@ -60,9 +60,34 @@ func (tx *Tx) SaveSlurm(ctx context.Context, node string, s *protocol.SlurmNode)
 			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
 				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, flag(idle))
 	if err != nil {
-		return fmt.Errorf("save slurm state of node %s: %w", node, err)
+		return fmt.Errorf("save what the scheduler says of node %s: %w", node, err)
 	}
 	return nil
+}
+
+// nodeStateOf reads what SaveScheduler wrote; nil of "". An older version wrote another row: it had the scheduler's own words
+// alone, and beside them a mark for a drain. What can be known without knowing these words is taken, until the head tells anew.
+func nodeStateOf(text string) (*protocol.NodeState, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var row struct {
+		protocol.NodeState
+		Drain bool `json:"drain"`
+	}
+	if err := json.Unmarshal([]byte(text), &row); err != nil {
+		return nil, err
+	}
+	s := row.NodeState
+	switch s.State {
+	case protocol.NodeFree, protocol.NodeBusy, protocol.NodeDraining, protocol.NodeDrained, protocol.NodeDown, protocol.NodeLost, protocol.NodeUnknown:
+		return &s, nil
+	}
+	s.Raw, s.State = string(s.State), protocol.NodeUnknown
+	if s.Jobs > 0 {
+		s.State = protocol.StateOf(row.Drain, true)
+	}
+	return &s, nil
 }
 
 // SaveWaiting writes which jobs a head sees waiting.

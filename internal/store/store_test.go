@@ -436,12 +436,12 @@ func TestReportsOfAnOlderBootAreDropped(t *testing.T) {
 		s := storetest.Open(t, url)
 		addMachines(t, s, 1)
 		addCluster(t, s, "c1", "hello")
-		row := &protocol.SlurmNode{Name: "n1", State: "idle", Responding: true}
+		row := &protocol.NodeState{Name: "n1", State: protocol.NodeFree, Responding: true, Raw: "idle"}
 		update(t, s, func(ctx context.Context, tx *store.Tx) error {
 			if err := addNode(ctx, tx, "n1", "c1", "n1", 3, "m1"); err != nil {
 				return err
 			}
-			if err := tx.SaveSlurm(ctx, "n1", row); err != nil {
+			if err := tx.SaveScheduler(ctx, "n1", row); err != nil {
 				return err
 			}
 			if err := tx.SaveReport(ctx, "n1", protocol.Report{Boot: 2, Facts: protocol.NodeFacts{CPUs: 2}, Checks: []protocol.Check{{Name: "sshd", OK: true}}}); err != nil {
@@ -451,7 +451,7 @@ func TestReportsOfAnOlderBootAreDropped(t *testing.T) {
 		})
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.Node(ctx, "n1")
-			if n.Seen.Facts.CPUs != 2 || !n.Seen.Healthy(2) || n.Seen.Healthy(1) || cmp.Diff(row, n.Seen.Slurm) != "" {
+			if n.Seen.Facts.CPUs != 2 || !n.Seen.Healthy(2) || n.Seen.Healthy(1) || cmp.Diff(row, n.Seen.Scheduler) != "" {
 				t.Errorf("%+v", n.Seen)
 			}
 			return err
@@ -498,4 +498,36 @@ func revealed(t *testing.T, tx *store.Tx, s store.Secret) string {
 		t.Error(err)
 	}
 	return string(plain)
+}
+
+// An older version wrote the scheduler's own words, and a mark for a drain. Such a row says what it can.
+func TestARowInAnotherVersionsWordsIsRead(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addMachines(t, s, 1)
+		addCluster(t, s, "c1", "hello")
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			if err := addNode(ctx, tx, "n1", "c1", "n1", 3, "m1"); err != nil {
+				return err
+			}
+			return tx.SaveScheduler(ctx, "n1", &protocol.NodeState{Name: "n1"})
+		})
+		for old, want := range map[string]protocol.NodeState{
+			`{"name":"n1","state":"idle","responding":true,"jobs":0}`:               {Name: "n1", State: protocol.NodeUnknown, Responding: true, Raw: "idle"},
+			`{"name":"n1","state":"mixed","responding":true,"jobs":2}`:              {Name: "n1", State: protocol.NodeBusy, Responding: true, Jobs: 2, Raw: "mixed"},
+			`{"name":"n1","state":"mixed","drain":true,"responding":true,"jobs":2}`: {Name: "n1", State: protocol.NodeDraining, Responding: true, Jobs: 2, Raw: "mixed"},
+			`{"name":"n1","state":"down","responding":false,"jobs":0}`:              {Name: "n1", State: protocol.NodeDown},
+		} {
+			update(t, s, func(ctx context.Context, tx *store.Tx) error {
+				return tx.Exec(ctx, `UPDATE observed SET slurm = $1 WHERE node_id = 'n1'`, old)
+			})
+			view(t, s, func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, "n1")
+				if diff := cmp.Diff(&want, n.Seen.Scheduler); diff != "" {
+					t.Errorf("%s: %s", old, diff)
+				}
+				return err
+			})
+		}
+	})
 }

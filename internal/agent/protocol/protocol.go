@@ -202,7 +202,7 @@ type SSH struct {
 	HostCA string `json:"host_ca"` // signs the nodes' host certificates
 }
 
-// Report is what a node sees of itself, and the head of Slurm.
+// Report is what a node sees of itself, and the head of its scheduler.
 type Report struct {
 	Boot     int64     `json:"boot"`
 	Revision int64     `json:"revision"` // of the Config last applied in full
@@ -210,8 +210,8 @@ type Report struct {
 	Checks   []Check   `json:"checks"`   // every check of this role, passed or not, in a fixed order
 	// Test is the result of the newest Test that was asked for and is done; nil when none is asked for.
 	Test *TestResult `json:"test,omitempty"`
-	// Slurm is the head's view of the compute nodes; nil from other nodes or while slurmctld does not answer.
-	Slurm *Slurm `json:"slurm,omitempty"`
+	// Scheduler is what a head's scheduler says; nil from other nodes, or while it does not answer.
+	Scheduler *Scheduler `json:"scheduler,omitempty"`
 }
 
 // NodeFacts are what a node finds itself to be. They are measured from inside: what is promised must be there.
@@ -231,24 +231,6 @@ type Check struct {
 	Name string `json:"name"` // munge, sshd, slurmctld, slurmd, home …
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, in words
-}
-
-// Slurm is the resource manager's own view.
-type Slurm struct {
-	Nodes []SlurmNode `json:"nodes"`
-	Waiting
-}
-
-// SlurmNode is one row of it. State is Slurm's base state in lower case (idle, allocated, mixed, down, unknown);
-// the flags that matter are apart.
-type SlurmNode struct {
-	Name       string `json:"name"`
-	State      string `json:"state"`
-	Drain      bool   `json:"drain,omitempty"`
-	Responding bool   `json:"responding"`
-	Jobs       int    `json:"jobs"`
-	LastBusy   string `json:"last_busy,omitempty"` // when its last job ended, in Slurm's words: only that it changes means something
-	Reason     string `json:"reason,omitempty"`
 }
 
 // ReportReply tells the agent whether its Config is still the newest.

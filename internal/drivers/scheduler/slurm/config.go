@@ -1,7 +1,7 @@
 // Package slurm writes Slurm's configuration, reads its state and changes its nodes.
 //
 // What enters: a cluster's name, head and queues; the text that Slurm's own programs print. What leaves: slurm.conf,
-// slurmd's description of a node, protocol.Slurm. Rendering and parsing are pure; Control alone runs programs, through
+// slurmd's description of a node, protocol.Scheduler. Rendering and parsing are pure; Control alone runs programs, through
 // the Runner that it is given. Written for and tried with Slurm 22.05.
 package slurm
 

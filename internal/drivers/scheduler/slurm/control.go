@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/drivers/scheduler"
 )
 
 // Errors that callers act upon.
@@ -31,27 +33,29 @@ type Runner interface {
 // counts the jobs on dynamic nodes twice, and their nodes stay allocated for ever. A restart of slurmctld does no harm.
 type Control struct{ Runner Runner }
 
-// View reads all nodes and jobs.
-func (c Control) View(ctx context.Context) (View, error) {
+// View reads all nodes, as Slurm lists them, and all jobs.
+func (c Control) View(ctx context.Context) (scheduler.View, error) {
 	text, err := c.run(ctx, "show nodes", "scontrol", "show", "nodes", "-o")
 	if err != nil {
-		return View{}, err
+		return scheduler.View{}, err
 	}
-	nodes, err := ParseNodes(text)
+	nodes, err := parseNodes(text)
 	if err != nil {
-		return View{}, fmt.Errorf("slurm: show nodes: %w", err)
+		return scheduler.View{}, fmt.Errorf("slurm: show nodes: %w", err)
 	}
 	// One list of those that run and those that wait: none is in both, or in neither, because it started between two.
 	text, err = c.run(ctx, "list jobs", "env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", jobStates, "-S", "-p,i", "-o", jobFormat)
 	if err != nil {
-		return View{}, err
+		return scheduler.View{}, err
 	}
-	view := View{Nodes: nodes}
+	var view scheduler.View
 	if view.Jobs, view.Waiting, err = ParseJobs(text, time.Now()); err != nil {
-		return View{}, fmt.Errorf("slurm: list jobs: %w", err)
+		return scheduler.View{}, fmt.Errorf("slurm: list jobs: %w", err)
 	}
-	for i := range nodes {
-		nodes[i].Jobs = len(view.Jobs[nodes[i].Name])
+	for _, node := range nodes {
+		node.Jobs = len(view.Jobs[node.Name])
+		node.State = node.state()
+		view.Nodes = append(view.Nodes, node.NodeState)
 	}
 	return view, nil
 }

@@ -9,13 +9,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 )
-
-// Job is a job that is somewhere on nodes: it runs, is suspended, starts or ends.
-type Job struct {
-	ID    int
-	State string // Slurm's two letters: R, CG, S, CF …
-}
 
 // What squeue is asked for: of every job, or task of an array, that has not ended, one line. The reason is last, since
 // it may contain anything.
@@ -25,8 +20,8 @@ const (
 )
 
 // ParseJobs reads what squeue prints in jobFormat: those on nodes, by node, and those that wait.
-func ParseJobs(text string, now time.Time) (map[string][]Job, protocol.Waiting, error) {
-	jobs, waiting := map[string][]Job{}, []protocol.WaitingJob{}
+func ParseJobs(text string, now time.Time) (map[string][]scheduler.Job, protocol.Waiting, error) {
+	jobs, waiting := map[string][]scheduler.Job{}, []protocol.WaitingJob{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -50,7 +45,7 @@ func ParseJobs(text string, now time.Time) (map[string][]Job, protocol.Waiting, 
 			return nil, protocol.Waiting{}, err
 		}
 		for _, name := range names {
-			jobs[name] = append(jobs[name], Job{ID: id, State: words[1]})
+			jobs[name] = append(jobs[name], scheduler.Job{ID: id, Ends: words[1] == "CG"})
 		}
 	}
 	return jobs, bounded(waiting), nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 )
 
 func TestJobsOfARealSlurmAreRead(t *testing.T) {
@@ -16,7 +17,7 @@ func TestJobsOfARealSlurmAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string][]Job{"n1": {{62, "R"}, {61, "CG"}}, "n2": {{61, "CG"}}}, running); diff != "" {
+	if diff := cmp.Diff(map[string][]scheduler.Job{"n1": {{ID: 62}, {ID: 61, Ends: true}}, "n2": {{ID: 61, Ends: true}}}, running); diff != "" {
 		t.Error(diff)
 	}
 	job := func(id, tasks, nodes, cpus, nodeCPUs int, since int64, grows bool, reason string) protocol.WaitingJob {

@@ -2,22 +2,37 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"muster/internal/agent/protocol"
 )
 
-// View is Slurm's own state at one moment.
-type View struct {
-	Nodes []protocol.SlurmNode // sorted by name as Slurm lists them; Jobs counted
-	Jobs  map[string][]Job     // by node, those that hold something of it
-	protocol.Waiting
+// nodeLine is what one line says of a node: State is not yet what it is, as that depends on the node's jobs.
+type nodeLine struct {
+	protocol.NodeState
+	drain bool
 }
 
-// ParseNodes reads `scontrol show nodes -o`: a line a node, words of key=value; the reason is the last and may contain
+// state is what Slurm's own word means, now that the node's jobs are counted.
+func (n nodeLine) state() protocol.State {
+	running := slices.Contains([]string{"mixed", "allocated", "completing"}, n.Raw)
+	works := running || n.Jobs > 0
+	switch {
+	case n.drain, running, n.Raw == "idle":
+		return protocol.StateOf(n.drain, works)
+	case n.Raw == "down" && !n.Responding && n.Reason == "Not responding": // slurmctld's own words; who takes a node down has others
+		return protocol.NodeLost
+	case n.Raw == "down":
+		return protocol.NodeDown
+	}
+	return protocol.NodeUnknown
+}
+
+// parseNodes reads `scontrol show nodes -o`: a line a node, words of key=value; the reason is the last and may contain
 // anything.
-func ParseNodes(text string) ([]protocol.SlurmNode, error) {
-	var nodes []protocol.SlurmNode
+func parseNodes(text string) ([]nodeLine, error) {
+	var nodes []nodeLine
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "No nodes in the system") {
@@ -32,16 +47,16 @@ func ParseNodes(text string) ([]protocol.SlurmNode, error) {
 	return nodes, nil
 }
 
-func parseNode(line string) (protocol.SlurmNode, error) {
+func parseNode(line string) (nodeLine, error) {
 	head, reason, _ := strings.Cut(line, " Reason=")
 	name, found := strings.CutPrefix(head, "NodeName=")
 	name, rest, _ := strings.Cut(name, " ")
 	_, state, hasState := strings.Cut(rest, " State=")
 	state, _, _ = strings.Cut(state, " ")
 	if !found || !hasState || name == "" || state == "" {
-		return protocol.SlurmNode{}, fmt.Errorf("not a line of scontrol show nodes: %.60q", line)
+		return nodeLine{}, fmt.Errorf("not a line of scontrol show nodes: %.60q", line)
 	}
-	node := protocol.SlurmNode{Name: name, Responding: true, Reason: cutAuthor(reason)}
+	node := nodeLine{NodeState: protocol.NodeState{Name: name, Responding: true, Reason: cutAuthor(reason)}}
 	flags := strings.Split(state, "+")
 	if _, busy, found := strings.Cut(rest, " LastBusyTime="); found {
 		node.LastBusy, _, _ = strings.Cut(busy, " ")
@@ -54,9 +69,9 @@ func parseNode(line string) (protocol.SlurmNode, error) {
 		}
 		switch {
 		case i == 0:
-			node.State = strings.ToLower(word)
+			node.Raw = strings.ToLower(word)
 		case word == "DRAIN":
-			node.Drain = true
+			node.drain = true
 		case word == "NOT_RESPONDING":
 			node.Responding = false
 		}

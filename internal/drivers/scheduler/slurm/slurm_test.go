@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,51 +58,60 @@ func TestNodeConfLeavesOutWhatIsUnknown(t *testing.T) {
 }
 
 func TestNodesOfARealSlurmAreRead(t *testing.T) {
-	for _, c := range []struct {
-		file string
-		want []protocol.SlurmNode
-	}{
-		{"nodes.txt", []protocol.SlurmNode{
-			{Name: "n1", State: "mixed", Drain: true, Responding: true, Reason: "muster: drain", LastBusy: "2026-11-21T05:48:41"},
-			{Name: "n2", State: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13"},
-			{Name: "n3", State: "allocated", Responding: true, LastBusy: "2026-11-21T05:48:43"},
-		}},
-		{"down.txt", []protocol.SlurmNode{
-			{Name: "n1", State: "mixed", Drain: true, Responding: true, Reason: "muster: drain", LastBusy: "2026-11-21T05:48:41"},
-			{Name: "n2", State: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13"},
-			{Name: "n3", State: "down", Responding: true, Reason: "dead disk = bad State=IDLE", LastBusy: "2026-11-21T05:49:14"},
-		}},
+	n1 := nodeLine{protocol.NodeState{Name: "n1", Raw: "mixed", Responding: true, Reason: "muster: drain", LastBusy: "2026-11-21T05:48:41"}, true}
+	n2 := nodeLine{protocol.NodeState{Name: "n2", Raw: "mixed", Responding: true, LastBusy: "2026-11-21T05:49:13"}, false}
+	for file, want := range map[string][]nodeLine{
+		"nodes.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "allocated", Responding: true, LastBusy: "2026-11-21T05:48:43"}, false}},
+		"down.txt": {n1, n2, {protocol.NodeState{Name: "n3", Raw: "down", Responding: true, Reason: "dead disk = bad State=IDLE",
+			LastBusy: "2026-11-21T05:49:14"}, false}},
 	} {
-		got, err := ParseNodes(read(t, c.file))
+		got, err := parseNodes(read(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		byName := func(n []protocol.SlurmNode) map[string]protocol.SlurmNode {
-			m := map[string]protocol.SlurmNode{}
-			for _, n := range n {
-				m[n.Name] = n
-			}
-			return m
-		}
-		if diff := cmp.Diff(byName(c.want), byName(got)); diff != "" {
-			t.Errorf("%s: %s", c.file, diff)
+		slices.SortFunc(got, func(a, b nodeLine) int { return strings.Compare(a.Name, b.Name) })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", file, got, want)
 		}
 	}
 }
 
-func TestMarksAndFlagsOfAState(t *testing.T) {
-	for state, want := range map[string]protocol.SlurmNode{
-		"IDLE*":                            {State: "idle"},
-		"DOWN*+DRAIN+DYNAMIC_NORM":         {State: "down", Drain: true},
-		"UNKNOWN+NOT_RESPONDING":           {State: "unknown"},
-		"ALLOCATED+COMPLETING":             {State: "allocated", Responding: true},
-		"IDLE+DRAIN+DYNAMIC_NORM":          {State: "idle", Drain: true, Responding: true},
-		"IDLE+MAINTENANCE+POWERED_DOWN+X~": {State: "idle", Responding: true},
+func TestWhatWordsMarksAndFlagsOfAStateMean(t *testing.T) {
+	for _, c := range []struct {
+		state, reason string
+		jobs          int
+		want          protocol.State
+		raw           string
+		responding    bool
+	}{
+		{"IDLE", "", 0, protocol.NodeFree, "idle", true},
+		{"IDLE", "", 1, protocol.NodeBusy, "idle", true}, // it began between two questions
+		{"IDLE*", "", 0, protocol.NodeFree, "idle", false},
+		{"MIXED", "", 1, protocol.NodeBusy, "mixed", true},
+		{"ALLOCATED+COMPLETING", "", 1, protocol.NodeBusy, "allocated", true},
+		{"ALLOCATED", "", 0, protocol.NodeBusy, "allocated", true}, // its job ended between two questions
+		{"IDLE+DRAIN+DYNAMIC_NORM", "muster: drain", 0, protocol.NodeDrained, "idle", true},
+		{"IDLE+DRAIN+DYNAMIC_NORM", "muster: drain", 1, protocol.NodeDraining, "idle", true},
+		{"MIXED*+DRAIN", "disk", 0, protocol.NodeDraining, "mixed", false},
+		{"DOWN*+DRAIN+DYNAMIC_NORM", "Not responding", 0, protocol.NodeDrained, "down", false},
+		{"DOWN*", "Not responding", 0, protocol.NodeLost, "down", false},
+		{"DOWN", "Not responding", 0, protocol.NodeDown, "down", true},
+		{"DOWN*", "bad disk", 0, protocol.NodeDown, "down", false},
+		{"UNKNOWN+NOT_RESPONDING", "", 0, protocol.NodeUnknown, "unknown", false},
+		{"FUTURE", "", 0, protocol.NodeUnknown, "future", true},
+		{"IDLE+MAINTENANCE+POWERED_DOWN+X~", "", 0, protocol.NodeFree, "idle", true},
 	} {
-		got, err := ParseNodes("NodeName=n Arch=x86_64 State=" + state + " ThreadsPerCore=1")
-		want.Name = "n"
-		if err != nil || len(got) != 1 || got[0] != want {
-			t.Errorf("%s: %+v %v", state, got, err)
+		line := "NodeName=n Arch=x86_64 State=" + c.state + " ThreadsPerCore=1"
+		if c.reason != "" {
+			line += " Reason=" + c.reason + " [root@2026-11-21T05:48:41]"
+		}
+		got, err := parseNodes(line)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%s: %+v %v", c.state, got, err)
+		}
+		got[0].Jobs = c.jobs
+		if state := got[0].state(); state != c.want || got[0].Raw != c.raw || got[0].Responding != c.responding {
+			t.Errorf("%s, %d jobs: %s, and %+v", c.state, c.jobs, state, got[0])
 		}
 	}
 }
@@ -149,9 +159,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("NodeName=n State=IDLE*+DRAIN Reason=x [root@now]")
 	f.Add("1|R|n[1-3,07]b[1],c|1|main|me|1K|2|1|OK|1|N/A|(null)|None")
 	f.Fuzz(func(t *testing.T, text string) {
-		nodes, _ := ParseNodes(text)
+		nodes, _ := parseNodes(text)
 		for _, n := range nodes {
-			if n.Name == "" || strings.ContainsAny(n.Name, " \n") || strings.ContainsAny(n.State, " \n+") {
+			if n.Name == "" || strings.ContainsAny(n.Name, " \n") || strings.ContainsAny(n.Raw, " \n+") {
 				t.Errorf("%+v", n)
 			}
 		}
