@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/api"
+	"muster/internal/drivers"
 )
 
 var update = flag.Bool("update", false, "write openapi.yaml anew")
@@ -16,7 +17,7 @@ var update = flag.Bool("update", false, "write openapi.yaml anew")
 // The document's version is the contract's, not the program's.
 func TestOpenAPIDocumentIsThatOfTheTypes(t *testing.T) {
 	const file = "openapi.yaml"
-	now, err := api.OpenAPI()
+	now, err := api.OpenAPI(api.Drivers{Power: drivers.Power()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ type API struct {
 	Authority *identity.Authority
 	Images    ImageStore
 	Dialer    Dialer
+	Drivers   Drivers
 	Login     Login // nil: nobody logs in, all come with tokens
 	Version   string
 	Log       *slog.Logger
@@ -108,8 +109,8 @@ func elsewhere(mux *http.ServeMux) http.Handler {
 }
 
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
-func OpenAPI() ([]byte, error) {
-	return render((&API{}).register(http.NewServeMux()))
+func OpenAPI(known Drivers) ([]byte, error) {
+	return render((&API{Drivers: known}).register(http.NewServeMux()))
 }
 
 // contract is the version of the API. It changes with what clients see, not with every build.
@@ -147,6 +148,7 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	a.registerStatus(api)
 	a.registerCost(api)
 	a.registerLeases(api)
+	a.Drivers.declare(api.OpenAPI().Components.Schemas)
 	declareCommon(api.OpenAPI())
 	return api.OpenAPI()
 }

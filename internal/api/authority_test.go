@@ -21,7 +21,7 @@ type operation struct{ id, method, path string }
 
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
-	text, err := api.OpenAPI()
+	text, err := api.OpenAPI(api.Drivers{})
 	if err != nil {
 		t.Fatal(err)
 	}

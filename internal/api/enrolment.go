@@ -8,7 +8,6 @@ import (
 	"regexp"
 
 	"muster/internal/admission"
-	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -21,7 +20,7 @@ type NewMachine struct {
 	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
 	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
 	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
-	Power       string   `json:"power" maxLength:"1000" doc:"how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM"`
+	Power       string   `json:"power" maxLength:"1000"`
 	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
 }
 
@@ -76,7 +75,7 @@ func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body Lis
 func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]inventory.Machine, error) {
 	b := in.Body
 	if a.Admission.Substrates.Of(b.Substrate).Enrols == substrate.ByList {
-		return wholeMachines(ctx, tx, b.Substrate, b.Machines)
+		return a.wholeMachines(ctx, tx, b.Substrate, b.Machines)
 	}
 	known, err := tx.Machines(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
 }
 
 // wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
-func wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []NewMachine) ([]inventory.Machine, error) {
+func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []NewMachine) ([]inventory.Machine, error) {
 	var machines []inventory.Machine
 	var wrong spec.Diagnostics
 	names, macs := map[string]string{}, map[string]string{}
@@ -175,7 +174,7 @@ func wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []NewMac
 			ports[key] = n.Name
 		}
 		m.Ports = n.Ports
-		if err := power.Validate(m.Power); err != nil {
+		if err := a.Drivers.Power.Validate(m.Power); err != nil {
 			bad("power", err.Error(), "`muster machines add --help` shows the kinds")
 		}
 		machines = append(machines, m)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/drivers"
 	"muster/internal/spec"
 )
 
@@ -23,12 +24,7 @@ They share the host's CPUs and memory; --cpus and --memory limit what a node on 
 
 NAME with --mac and --power enrols a whole machine, which boots over the network. Its power is switched by
 
-  wol                          Wake-on-LAN: it can be woken, and is switched off by its own agent
-  ipmi://HOST[:PORT]           a BMC that speaks IPMI 2.0 (lanplus)
-  redfish://HOST[:PORT][/redfish/v1/Systems/ID][?certificate=sha256:HEX]
-                               a BMC that speaks Redfish; the fingerprint trusts a certificate that no authority signed
-  command:PROGRAM[?arg=A&…]    a program of the site's in power.d of the data directory
-
+` + drivers.Power().Help() + `
 The BMC's user and password stand in a file in secrets.d of the controller's data directory, as user:password, with lines
 "for HOST" below, and are named by --credentials secret:NAME; root on that host may also name a file: file:/PATH is copied
 there. ` + "`muster machines import`" + ` enrols many at once.`,

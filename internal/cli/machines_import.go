@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/api"
+	"muster/internal/drivers"
 	"muster/internal/spec"
 )
 
@@ -31,7 +32,7 @@ wrong, none. The first line names the columns:
   name         of the machine
   macs         of its NICs on the network that it boots from, separated by spaces
   network      that it boots from; may be left out if there is only one
-  power        how it is switched: wol, ipmi://HOST, redfish://HOST, command:PROGRAM
+  power        how it is switched: ` + drivers.Power().Usages() + `
   credentials  where the controller finds user:password: secret:NAME or env:BMC…; never the password itself
   ports        of the network's switch, one for each MAC, separated by spaces; needed if the network has a switch that Muster sets
 

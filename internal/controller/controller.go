@@ -241,12 +241,12 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 
 func (k *controller) run(ctx context.Context) error {
 	ports := &segments{db: k.db, log: k.Log}
-	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir), Again: switchAgain, Place: ports.place})
+	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir, drivers.Power()), Again: switchAgain, Place: ports.place})
 	fabrics := newFabrics(k.dir, k.admission.Catalogue.Fabrics)
 	world := lifecycle.World{
 		Fabrics: fabrics,
 		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
-		Telemetry: k.telemetry,
+		Telemetry: k.telemetry, Power: drivers.Power(),
 		Grounds: k.grounds(map[string]lifecycle.Ground{
 			local.Factory().Name: {
 				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
@@ -266,7 +266,7 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, yard)
 	about.LocalRoot = localRoot(k.local.OwnUsers())
 	k.registerMetrics(engine, yard, about)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log,
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power()},
 		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.local.HomeUsage}
 	door, err := k.newWebDoor()
 	if err != nil {

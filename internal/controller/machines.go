@@ -11,6 +11,7 @@ import (
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
+	"muster/internal/private"
 	"muster/internal/store"
 	"muster/internal/substrate/metal"
 )
@@ -74,10 +75,10 @@ func (localInspector) Inspect(_ context.Context, in lifecycle.Inspection) (lifec
 func (localInspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
 
 // newPower makes drivers of power controls.
-func newPower(d dir) func(metal.Machine) (power.Driver, error) {
-	opener := power.Opener{CommandDir: d.commands(), SecretDir: d.secrets()}
+func newPower(d dir, all power.Registry) func(metal.Machine) (power.Driver, error) {
+	site := power.Site{Programs: private.Dir(d.commands()), Secrets: private.Dir(d.secrets())}
 	return func(m metal.Machine) (power.Driver, error) {
-		return opener.Open(power.Target{
+		return all.Open(site, power.Target{
 			Machine: m.Name, Power: m.Power, MACs: m.MACs, Network: m.On, Address: m.Address, UEFI: m.Facts.System.UEFI,
 		})
 	}

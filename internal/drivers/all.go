@@ -5,6 +5,11 @@
 package drivers
 
 import (
+	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/ipmi"
+	"muster/internal/drivers/power/program"
+	"muster/internal/drivers/power/redfish"
+	"muster/internal/drivers/power/wol"
 	"muster/internal/hypervisor"
 	"muster/internal/substrate"
 	"muster/internal/substrate/local"
@@ -17,5 +22,15 @@ func Substrates() substrate.Registry {
 		local.Factory(),
 		hypervisor.Factory(),
 		metal.Factory(),
+	}
+}
+
+// Power are the ways to switch machines, in the order in which people are told of them.
+func Power() power.Registry {
+	return power.Registry{
+		wol.Factory(),
+		ipmi.Factory(),
+		redfish.Factory(),
+		program.Factory(),
 	}
 }

@@ -18,13 +18,9 @@ type Machine struct {
 	Facts     Facts    `json:"facts"`
 }
 
-// WakeOnLAN is the power control that can only switch on.
-const WakeOnLAN = "wol"
-
 // Power says how a machine is switched; drivers/power reads it.
 type Power struct {
-	// Control is "wol", "ipmi://HOST[:PORT]", "redfish://HOST[:PORT][/PATH-OF-THE-SYSTEM][?certificate=sha256:HEX]" or
-	// "command:PROGRAM[?arg=A&arg=B…]". It holds no secret.
+	// Control begins with a driver's scheme, which says how it goes on. It holds no secret.
 	Control string `json:"control,omitempty"`
 	// Credentials says where "user:password" is found: "secret:NAME" or "env:BMC…"; in old rows also "file:/PATH", which is
 	// the secret of the path's last part.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
+	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -41,13 +43,24 @@ func TestAMachineThatErasedNothingIsNotClean(t *testing.T) {
 	} {
 		m := machineView{holder: "m1/n1"}
 		m.Machine = store.Machine{Machine: inventory.Machine{ID: "m", Name: "r1", Network: "boot", Facts: inventory.Facts{Disks: c.had}}, Dirty: !c.notDirty}
-		o := m.judge(Inspected{Done: true, Facts: inventory.Facts{Disks: c.has}, Erased: c.erased})
+		o := m.judge(Inspected{Done: true, Facts: inventory.Facts{Disks: c.has}, Erased: c.erased}, power.Capabilities{})
 		want := store.Available
 		if c.apart != "" {
 			want = store.Quarantined
 		}
 		if o.phase != want || !strings.Contains(o.text, c.apart) || c.apart != "" && strings.Contains(c.apart, "which") && !strings.Contains(o.text, "muster machines remove r1") {
 			t.Errorf("%s: %s: %s", c.name, o.phase, o.text)
+		}
+	}
+}
+
+// TestAReceiptSaysWhatSwitchedTheMachineOff, which is not the same proof for every power control.
+func TestAReceiptSaysWhatSwitchedTheMachineOff(t *testing.T) {
+	cut, itself := "switched off and seen off, before and after", "switched itself off and was silent on its network, before and after"
+	for control, want := range map[string]string{"": cut, "wol": itself, "ipmi://bmc": cut, "redfish://bmc": cut, "command:pdu": cut} {
+		m := machineView{Machine: store.Machine{Machine: inventory.Machine{Power: inventory.Power{Control: control}}}}
+		if got := m.powerCycle(drivers.Power().Capabilities(control)); got != want {
+			t.Errorf("%q: %s", control, got)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -134,11 +135,11 @@ func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
 	if o, clean := m.cleanPorts(); !clean {
 		return o
 	}
-	return m.judge(seen)
+	return m.judge(seen, w.Power.Capabilities(m.Power.Control))
 }
 
 // judge draws the conclusions of an inspection that is over.
-func (m machineView) judge(seen Inspected) Outcome {
+func (m machineView) judge(seen Inspected, can power.Capabilities) Outcome {
 	var bad []string
 	for _, disk := range seen.Erased {
 		if !disk.OK {
@@ -178,7 +179,7 @@ func (m machineView) judge(seen Inspected) Outcome {
 			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "BMC, as it is from now on: " + doors})
 		}
 		if m.Dirty {
-			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
+			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(can), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
 			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
 				return err
 			}
@@ -260,12 +261,18 @@ func describe(d inventory.Disk) string {
 }
 
 // powerCycle says how the memory of a machine that is given back was cleared: the inspection that erases begins on a
-// machine that is off, and ends with it off. One that only Wake-on-LAN switches shows that by silence.
-func (m machineView) powerCycle() string {
-	if m.Power.Control == inventory.WakeOnLAN {
-		return "switched itself off and was silent on its network, before and after"
+// machine that is off, and ends with it off. A machine that nothing else switches was off all the same.
+func (m machineView) powerCycle(can power.Capabilities) string {
+	switched, seen := "switched off", "seen off"
+	if m.Power.Control != "" {
+		if !can.SwitchesOff {
+			switched = "switched itself off"
+		}
+		if !can.SeesPower {
+			seen = "was silent on its network"
+		}
 	}
-	return "switched off and seen off, before and after"
+	return switched + " and " + seen + ", before and after"
 }
 
 func found(f inventory.Facts) string {

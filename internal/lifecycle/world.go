@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/power"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/store"
@@ -71,6 +72,7 @@ type World struct {
 	// Acceptance is how nodes are tested before they are handed over.
 	Acceptance inventory.Acceptance
 	Telemetry  *telemetry.Telemetry // nil: nobody looks on
+	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Pace       FabricPace           // of fabrics; zero values are the usual ones
 }

@@ -18,32 +18,38 @@ import (
 // variableName is that of variables that were made for this: the others may hold what is for nobody else.
 var variableName = regexp.MustCompile(`^BMC[A-Za-z0-9_]*$`)
 
-// credentials are read when they are used and forgotten afterwards. The password is behind a function: package fmt prints
-// fields of nested structs whatever their methods say, but of a function it only knows the address.
-type credentials struct {
-	user     string
+// Credentials are read when they are used and forgotten afterwards. The password is behind a function: package fmt prints
+// fields of nested structs whatever their methods say, but of a function it only knows the address. The zero value is none.
+type Credentials struct {
+	User     string
 	password func() string
 }
 
+// Given says that there are any.
+func (c Credentials) Given() bool { return c.password != nil }
+
+// Password is in the clear.
+func (c Credentials) Password() string { return c.password() }
+
 // Format prints that there is something, whatever the verb.
-func (credentials) Format(f fmt.State, _ rune) { io.WriteString(f, "(credentials)") }
+func (Credentials) Format(f fmt.State, _ rune) { io.WriteString(f, "(credentials)") }
 
 // LogValue is Format for package slog.
-func (credentials) LogValue() slog.Value { return slog.StringValue("(credentials)") }
+func (Credentials) LogValue() slog.Value { return slog.StringValue("(credentials)") }
 
 // MarshalText is Format for encoders.
-func (credentials) MarshalText() ([]byte, error) { return []byte("(credentials)"), nil }
+func (Credentials) MarshalText() ([]byte, error) { return []byte("(credentials)"), nil }
 
-// line is the form in which credentials are stored and handed on.
-func (c credentials) line() string { return c.user + ":" + c.password() }
+// Line is the form in which credentials are stored and handed on.
+func (c Credentials) Line() string { return c.User + ":" + c.password() }
 
-// redact takes the password out of a text that came from outside, and makes the text fit for one line of a log: a BMC
+// Redact takes the password out of a text that came from outside, and makes the text fit for one line of a log: a BMC
 // or a program may repeat what it was sent.
-func (c credentials) redact(text string) string {
-	if c.password != nil {
+func (c Credentials) Redact(text string) string {
+	if c.Given() {
 		text = strings.NewReplacer(
 			c.password(), "(password)",
-			base64.StdEncoding.EncodeToString([]byte(c.line())), "(credentials)",
+			base64.StdEncoding.EncodeToString([]byte(c.Line())), "(credentials)",
 			base64.StdEncoding.EncodeToString([]byte(c.password())), "(password)",
 		).Replace(text)
 	}
@@ -54,8 +60,8 @@ func (c credentials) redact(text string) string {
 	return text
 }
 
-// validateReference says what is wrong with inventory.Power.Credentials; "" is right.
-func validateReference(reference string) error {
+// validateSource says what is wrong with inventory.Power.Credentials; "" is right.
+func validateSource(reference string) error {
 	kind, name, _ := strings.Cut(reference, ":")
 	switch {
 	case reference == "":
@@ -77,63 +83,69 @@ func validateReference(reference string) error {
 	return errors.New("credentials: use secret:NAME or env:BMC…") // the text may be a password that went astray
 }
 
-// reference is where credentials are, and whom they are for.
-type reference struct {
+// Source is where credentials are, and whom they are for. The zero value is nowhere.
+type Source struct {
 	text string
 	dir  private.Dir
 	to   string // a host, or "command:PROGRAM"
 }
 
-// read fetches "user:password" from where the reference says, if root has said that it may be shown there. A path, which only old
+// Given says that credentials are set.
+func (s Source) Given() bool { return s.text != "" }
+
+// String is the source as the machine's settings name it.
+func (s Source) String() string { return s.text }
+
+// Read fetches "user:password" from where the reference says, if root has said that it may be shown there. A path, which only old
 // rows have, names the file of its last part in the site's directory: what is elsewhere is not read. Its errors are
 // ErrCredentials and hold no part of them.
-func (r reference) read() (credentials, error) {
-	if err := validateReference(r.text); err != nil {
-		return credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
+func (s Source) Read() (Credentials, error) {
+	if err := validateSource(s.text); err != nil {
+		return Credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
-	kind, name, _ := strings.Cut(r.text, ":")
+	kind, name, _ := strings.Cut(s.text, ":")
 	var secret private.Secret
 	var err error
 	switch kind {
 	case "env":
 		value, ok := os.LookupEnv(name)
 		if !ok {
-			return credentials{}, fmt.Errorf("%w: the controller's environment has no variable %s", ErrCredentials, name)
+			return Credentials{}, fmt.Errorf("%w: the controller's environment has no variable %s", ErrCredentials, name)
 		}
 		if secret, err = private.ParseSecret(value); err != nil {
-			err = fmt.Errorf("%s: %w", r.text, err)
+			err = fmt.Errorf("%s: %w", s.text, err)
 		}
 	case "file":
-		secret, err = r.dir.Secret(filepath.Base(name))
+		secret, err = s.dir.Secret(filepath.Base(name))
 		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("%w; credentials are read from there alone: as root, install -m 0600 %s %s, and add the line \"for %s\" to it",
-				err, name, filepath.Join(string(r.dir), filepath.Base(name)), r.to)
+				err, name, filepath.Join(string(s.dir), filepath.Base(name)), s.to)
 		}
 	default:
-		secret, err = r.dir.Secret(name)
+		secret, err = s.dir.Secret(name)
 	}
 	if err != nil {
-		return credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
+		return Credentials{}, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
 	c, err := parseCredentials(secret.Text)
 	if err == nil {
-		err = secret.Allows(r.to)
+		err = secret.Allows(s.to)
 	}
 	if err != nil {
-		return credentials{}, fmt.Errorf("%w: %s: %w", ErrCredentials, r.text, err)
+		return Credentials{}, fmt.Errorf("%w: %s: %w", ErrCredentials, s.text, err)
 	}
 	return c, nil
 }
 
 // parseCredentials reads one line "user:password". The user has no colon, the password may.
-func parseCredentials(text string) (credentials, error) {
+func parseCredentials(text string) (Credentials, error) {
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	user, password, ok := strings.Cut(text, ":")
 	switch {
 	case strings.ContainsFunc(text, unicode.IsControl):
-		return credentials{}, errors.New("more than one line, or a control character; one line user:password is needed")
+		return Credentials{}, errors.New("more than one line, or a control character; one line user:password is needed")
 	case !ok || user == "" || password == "":
-		return credentials{}, errors.New("one line user:password is needed")
+		return Credentials{}, errors.New("one line user:password is needed")
 	}
-	return credentials{user: user, password: func() string { return password }}, nil
+	return Credentials{User: user, password: func() string { return password }}, nil
 }

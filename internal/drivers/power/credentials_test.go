@@ -19,12 +19,12 @@ const hunter = "hunter2:%d\\n"
 
 func TestCredentialsCannotBePrinted(t *testing.T) {
 	c, err := parseCredentials("admin:" + hunter)
-	if err != nil || c.user != "admin" || c.password() != hunter {
-		t.Fatal(c.user, err)
+	if err != nil || c.User != "admin" || c.Password() != hunter {
+		t.Fatal(c.User, err)
 	}
 	nested := struct {
-		hidden credentials
-		Shown  *credentials
+		hidden Credentials
+		Shown  *Credentials
 		all    []any
 	}{c, &c, []any{c, &c}}
 	var out bytes.Buffer
@@ -92,7 +92,7 @@ func TestAFileOfCredentials(t *testing.T) {
 	}
 	delete(cases, "") // "" is the absence of credentials, which nobody reads
 	for text, why := range cases {
-		_, err := reference{text: text, dir: private.Dir(dir), to: "h1"}.read()
+		_, err := Source{text: text, dir: private.Dir(dir), to: "h1"}.Read()
 		switch {
 		case why == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
@@ -115,11 +115,11 @@ func FuzzCredentials(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.user == "" || c.password() == "" || strings.ContainsAny(c.line(), "\r\n\x00") || c.line() != strings.TrimRight(text, "\r\n") {
-			t.Errorf("%q became %q", text, c.line())
+		if c.User == "" || c.Password() == "" || strings.ContainsAny(c.Line(), "\r\n\x00") || c.Line() != strings.TrimRight(text, "\r\n") {
+			t.Errorf("%q became %q", text, c.Line())
 		}
 		const long = 8 // shorter ones are words of their own
-		if said := c.redact("it said " + c.password() + " and " + c.line()); len(c.password()) > long && strings.Contains(said, c.password()) {
+		if said := c.Redact("it said " + c.Password() + " and " + c.Line()); len(c.Password()) > long && strings.Contains(said, c.Password()) {
 			t.Errorf("%q tells the password", said)
 		}
 	})

@@ -1,8 +1,10 @@
-// Package power switches machines: by Wake-on-LAN, IPMI, Redfish, or a site's own command.
+// Package power switches machines. It is what drivers of power controls have in common: the interface, how one is declared
+// (Factory) and found (Registry), credentials, and the bound on time. Each driver is a folder below it: wol, ipmi, redfish,
+// program. powertest is the contract that all of them pass.
 //
 // What enters: a machine's inventory.Power and where it is found. What leaves: states that were observed, and commands
 // that are idempotent. Nothing is believed because a command was accepted: callers look at State afterwards. No secret
-// leaves this package: credentials are read when they are used, and are in no error, log or argument list.
+// leaves these packages: credentials are read when they are used, and are in no error, log or argument list.
 package power
 
 import (
@@ -41,3 +43,14 @@ type Driver interface {
 	// which is no failure: the firmware's own order decides then.
 	BootFromNetwork(ctx context.Context) error
 }
+
+// Accountant is what drivers are that can say who may log in at the machine's BMC. Whoever is root on a machine may add
+// users to its BMC, from inside (KCS), and nothing but this tells.
+type Accountant interface {
+	// Accounts lists users, each with what it may do, and how the network reaches them: always the same lines as long as
+	// nobody changes anything. ErrUnsupported: the control knows no users, or does not show them. It changes nothing.
+	Accounts(ctx context.Context) ([]string, error)
+}
+
+// MaxAccounts bounds what is read of one BMC. IPMI has 63 users at most.
+const MaxAccounts = 64

@@ -1,4 +1,5 @@
-package power
+// Package redfish switches machines by DMTF Redfish (DSP0266).
+package redfish
 
 import (
 	"cmp"
@@ -12,11 +13,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/schemas"
+
+	"muster/internal/drivers/power"
 )
 
 const (
@@ -25,15 +31,87 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// redfish switches a machine by DMTF Redfish (DSP0266). It sends Basic authentication with each request, so that it
-// leaves no session behind, of which services have few.
-type redfish struct {
-	control     Control
-	credentials reference
+const scheme = "redfish"
+
+// port is HTTPS's.
+const port = 443
+
+// Factory declares the driver. A service may do without credentials; most that have accounts list them.
+func Factory() power.Factory {
+	return power.Factory{
+		Scheme: scheme, Title: "Redfish", Usage: "redfish://HOST", Form: "redfish://HOST[:PORT][/redfish/v1/Systems/ID][?certificate=sha256:HEX]",
+		About:        "a BMC that speaks Redfish; the fingerprint trusts a certificate that no authority signed",
+		Capabilities: power.Capabilities{SwitchesOff: true, SeesPower: true, Credentials: power.Optional},
+		Parse:        parse,
+	}
+}
+
+// control is where a service is, and the machine there.
+type control struct {
+	power.Address
+	// system is the path of the machine on the service; "": the only one there.
+	system string
+	// certificate is the SHA-256 of the service's certificate (its DER); nil: the host's certificate authorities decide.
+	certificate *[sha256.Size]byte
+}
+
+var systemForm = regexp.MustCompile(`^/redfish/v1/Systems/[A-Za-z0-9._:~-]+/?$`)
+
+func parse(rest string) (power.Control, error) {
+	address, u, err := power.ParseURL(scheme, rest, port)
+	if err != nil {
+		return nil, err
+	}
+	c := control{Address: address}
+	if u.Path != "" && u.Path != "/" {
+		if !systemForm.MatchString(u.EscapedPath()) || path.Base(u.Path) == ".." || path.Base(u.Path) == "." {
+			return nil, fmt.Errorf("path %q; use that of a system, as /redfish/v1/Systems/1", u.EscapedPath())
+		}
+		c.system = strings.TrimSuffix(u.EscapedPath(), "/")
+	}
+	if c.certificate, err = parseCertificate(u); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func parseCertificate(u *url.URL) (*[sha256.Size]byte, error) {
+	options, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
+	if len(options) == 0 && !u.ForceQuery {
+		return nil, nil
+	}
+	given := options["certificate"]
+	if len(options) != 1 || len(given) != 1 {
+		return nil, errors.New("the one option is ?certificate=sha256:HEX")
+	}
+	digest, ok := strings.CutPrefix(given[0], "sha256:")
+	raw, err := hex.DecodeString(digest)
+	if !ok || err != nil || len(raw) != sha256.Size {
+		return nil, fmt.Errorf("certificate: use sha256: and the 64 hex digits of the SHA-256 of the certificate's DER")
+	}
+	pin := [sha256.Size]byte(raw)
+	return &pin, nil
+}
+
+func (c control) String() string { return scheme + "://" + c.Address.String() }
+func (c control) To() string     { return c.Host }
+
+func (c control) Open(o power.Opening) (power.Driver, error) {
+	return driver{control: c, credentials: o.Credentials, namespace: o.Network.Namespace}, nil
+}
+
+// driver switches a machine. It sends Basic authentication with each request, so that it leaves no session behind, of which
+// services have few.
+type driver struct {
+	control     control
+	credentials power.Source
 	namespace   string
 }
 
-func (r redfish) State(ctx context.Context) (state State, err error) {
+func (r driver) State(ctx context.Context) (state power.State, err error) {
 	err = r.session(ctx, func(s *service) error {
 		state = s.system.state()
 		return nil
@@ -41,7 +119,7 @@ func (r redfish) State(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-func (r redfish) On(ctx context.Context) error {
+func (r driver) On(ctx context.Context) error {
 	return r.session(ctx, func(s *service) error {
 		if s.system.is(schemas.OnPowerState, schemas.PoweringOnPowerState) {
 			return nil
@@ -50,7 +128,7 @@ func (r redfish) On(ctx context.Context) error {
 	})
 }
 
-func (r redfish) Off(ctx context.Context) error {
+func (r driver) Off(ctx context.Context) error {
 	return r.session(ctx, func(s *service) error {
 		if s.system.is(schemas.OffPowerState) {
 			return nil
@@ -59,35 +137,35 @@ func (r redfish) Off(ctx context.Context) error {
 	})
 }
 
-func (r redfish) BootFromNetwork(ctx context.Context) error {
+func (r driver) BootFromNetwork(ctx context.Context) error {
 	return r.session(ctx, (*service).bootFromNetwork)
 }
 
 // session connects, finds the system and runs do. What comes back in errors is flat text without the password: much of
 // it comes from the service.
-func (r redfish) session(ctx context.Context, do func(*service) error) error {
-	var who credentials
-	if r.credentials.text != "" {
+func (r driver) session(ctx context.Context, do func(*service) error) error {
+	var who power.Credentials
+	if r.credentials.Given() {
 		var err error
-		if who, err = r.credentials.read(); err != nil {
+		if who, err = r.credentials.Read(); err != nil {
 			return err
 		}
 	}
 	web := r.http()
 	defer web.CloseIdleConnections()
 	config := gofish.ClientConfig{
-		Endpoint: "https://" + r.control.address(), HTTPClient: web,
+		Endpoint: "https://" + r.control.Address.String(), HTTPClient: web,
 		BasicAuth: true, ReuseConnections: true, NoModifyTransport: true,
 	}
-	if who.password != nil {
-		config.Username, config.Password = who.user, who.password()
+	if who.Given() {
+		config.Username, config.Password = who.User, who.Password()
 	}
 	err := func() error {
 		client, err := gofish.ConnectContext(ctx, config)
 		if err != nil {
 			return err
 		}
-		s := &service{APIClient: client, path: r.control.System}
+		s := &service{APIClient: client, path: r.control.system}
 		if err := s.find(); err != nil {
 			return err
 		}
@@ -97,11 +175,11 @@ func (r redfish) session(ctx context.Context, do func(*service) error) error {
 }
 
 // http is a client that reaches this one service, from inside the namespace, whatever it is asked for.
-func (r redfish) http() *http.Client {
+func (r driver) http() *http.Client {
 	return &http.Client{
 		Transport: limited{&http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return dial(ctx, r.namespace, "tcp", r.control.Host, r.control.Port)
+				return r.control.Dial(ctx, r.namespace, "tcp")
 			},
 			TLSClientConfig: r.tls(),
 			// Without it some services mark the ETag as one of a compressed answer.
@@ -109,7 +187,7 @@ func (r redfish) http() *http.Client {
 			MaxResponseHeaderBytes: maxAnswer,
 		}},
 		CheckRedirect: func(next *http.Request, before []*http.Request) error {
-			if next.URL.Scheme != "https" || next.URL.Host != r.control.address() || next.Method != http.MethodGet || len(before) > 3 {
+			if next.URL.Scheme != "https" || next.URL.Host != r.control.Address.String() || next.Method != http.MethodGet || len(before) > 3 {
 				return errors.New("the service sends us elsewhere")
 			}
 			return nil
@@ -118,12 +196,12 @@ func (r redfish) http() *http.Client {
 }
 
 // tls trusts the pinned certificate and no other; without a pin, the host's authorities.
-func (r redfish) tls() *tls.Config {
+func (r driver) tls() *tls.Config {
 	config := &tls.Config{ServerName: r.control.Host, MinVersion: tls.VersionTLS12}
-	if r.control.Certificate != nil {
+	if r.control.certificate != nil {
 		config.InsecureSkipVerify = true // VerifyConnection is stricter: BMCs sign their certificates themselves
 		config.VerifyConnection = func(s tls.ConnectionState) error {
-			if seen := sha256.Sum256(s.PeerCertificates[0].Raw); seen != *r.control.Certificate {
+			if seen := sha256.Sum256(s.PeerCertificates[0].Raw); seen != *r.control.certificate {
 				return fmt.Errorf("the service's certificate is sha256:%s, not the one that was pinned", hex.EncodeToString(seen[:]))
 			}
 			return nil
@@ -133,31 +211,31 @@ func (r redfish) tls() *tls.Config {
 }
 
 // explain says in our words why a service did not do as asked.
-func (r redfish) explain(err error, who credentials) error {
+func (r driver) explain(err error, who power.Credentials) error {
 	var answer *schemas.Error
 	var untrusted *tls.CertificateVerificationError
 	switch {
-	case err == nil, errors.Is(err, ErrUnsupported):
+	case err == nil, errors.Is(err, power.ErrUnsupported):
 		return err
 	case errors.As(err, &untrusted) && len(untrusted.UnverifiedCertificates) > 0:
 		seen := sha256.Sum256(untrusted.UnverifiedCertificates[0].Raw)
 		return fmt.Errorf("%s; if its certificate is sha256:%s, pin it by adding ?certificate=sha256:HEX",
-			who.redact(untrusted.Err.Error()), hex.EncodeToString(seen[:]))
+			who.Redact(untrusted.Err.Error()), hex.EncodeToString(seen[:]))
 	case !errors.As(err, &answer):
-		return errors.New(who.redact(err.Error()))
+		return errors.New(who.Redact(err.Error()))
 	}
 	text := answer.Message
 	if len(answer.ExtendedInfos) > 0 {
 		text = cmp.Or(answer.ExtendedInfos[0].Message, text)
 	}
-	text = who.redact(text)
+	text = who.Redact(text)
 	switch status := answer.HTTPReturnedStatusCode; {
-	case status == http.StatusUnauthorized && who.password == nil:
-		return fmt.Errorf("%w: the service asks for them and none are set", ErrCredentials)
+	case status == http.StatusUnauthorized && !who.Given():
+		return fmt.Errorf("%w: the service asks for them and none are set", power.ErrCredentials)
 	case status == http.StatusUnauthorized:
-		return fmt.Errorf("%w: the service refuses user or password", ErrCredentials)
+		return fmt.Errorf("%w: the service refuses user or password", power.ErrCredentials)
 	case status == http.StatusForbidden:
-		return fmt.Errorf("%w: the service does not let the user do that: %s", ErrCredentials, text)
+		return fmt.Errorf("%w: the service does not let the user do that: %s", power.ErrCredentials, text)
 	case status == 0:
 		return errors.New(text)
 	default:
@@ -220,14 +298,14 @@ type link struct {
 func (s system) is(states ...schemas.PowerState) bool { return slices.Contains(states, s.PowerState) }
 
 // state is On as long as there is any power.
-func (s system) state() State {
+func (s system) state() power.State {
 	switch {
 	case s.is(schemas.OffPowerState):
-		return Off
+		return power.Off
 	case s.is(schemas.OnPowerState, schemas.PoweringOnPowerState, schemas.PoweringOffPowerState, schemas.PausedPowerState):
-		return On
+		return power.On
 	}
-	return Unknown
+	return power.Unknown
 }
 
 // find reads the system, and finds it first if the control does not name it.
@@ -280,7 +358,7 @@ func (s *service) reset(types ...schemas.ResetType) error {
 	if len(action.Types) > 0 {
 		i := slices.IndexFunc(types, func(t schemas.ResetType) bool { return slices.Contains(action.Types, t) })
 		if i < 0 {
-			return fmt.Errorf("%w: the service knows no reset of the type %s", ErrUnsupported, kind)
+			return fmt.Errorf("%w: the service knows no reset of the type %s", power.ErrUnsupported, kind)
 		}
 		kind = types[i]
 	}
@@ -299,7 +377,7 @@ func (s *service) reset(types ...schemas.ResetType) error {
 func (s *service) bootFromNetwork() error {
 	pxe := schemas.PxeBootSource
 	if boot := s.system.Boot; boot == nil || len(boot.Targets) > 0 && !slices.Contains(boot.Targets, string(pxe)) {
-		return ErrUnsupported
+		return power.ErrUnsupported
 	}
 	boot := map[string]string{
 		"BootSourceOverrideEnabled": string(schemas.OnceBootSourceOverrideEnabled),
@@ -318,7 +396,7 @@ func (s *service) bootFromNetwork() error {
 		err = s.patch(settings, body)
 	}
 	if status(err, http.StatusMethodNotAllowed, http.StatusNotImplemented) {
-		return ErrUnsupported
+		return power.ErrUnsupported
 	}
 	return err
 }

@@ -1,8 +1,7 @@
-package power_test
+package ipmi_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,29 +9,52 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bougou/go-ipmi/pkg/bmc"
 	"github.com/bougou/go-ipmi/pkg/hal/mock"
 	"github.com/bougou/go-ipmi/pkg/server"
 	"github.com/bougou/go-ipmi/pkg/types"
+	"go.uber.org/goleak"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/ipmi"
+	"muster/internal/drivers/power/powertest"
 	"muster/internal/netns"
 )
 
-// An IPMI password has at most 20 bytes; this one has all of them.
+const (
+	user     = powertest.User
+	password = powertest.Password
+)
+
+// An IPMI password has at most 20 bytes; this one has nearly all of them.
 const _ = uint(20 - len(password))
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, target power.Target) power.Driver {
+	t.Helper()
+	return powertest.Open(t, ipmi.Factory(), "", target)
+}
+
+func TestItKeepsTheContract(t *testing.T) {
+	for name, peer := range map[string]func(*testing.T) powertest.Peer{"go-ipmi's BMC": goIPMIPeer, "OpenIPMI's BMC": openIPMIPeer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			powertest.Test(t, ipmi.Factory(), peer)
+		})
+	}
+}
+
 // goIPMIPeer is the BMC of the library that the driver uses, in a namespace of its own.
-func goIPMIPeer(t *testing.T) peer {
-	space := namespace(t)
+func goIPMIPeer(t *testing.T) powertest.Peer {
+	space := powertest.Namespace(t)
 	machine := mock.New()
 	goIPMI(t, space, "127.0.0.1:623", machine, nil)
-	return peer{
-		target: target(space, "ipmi://127.0.0.1", secretFile(t, user+":"+password)),
-		dead:   target(silent(t, space), "ipmi://127.0.0.2", secretFile(t, user+":"+password)),
-		boots: func() error {
+	return powertest.Peer{
+		Target: powertest.Target(space, "ipmi://127.0.0.1", powertest.Secret(t)),
+		Dead:   powertest.Target(silent(t, space), "ipmi://127.0.0.2", powertest.Secret(t)),
+		Boots: func() error {
 			chassis := machine.Chassis().(*mock.Chassis)
 			flags, err := chassis.GetBootFlags(context.Background())
 			if err != nil {
@@ -94,13 +116,13 @@ func silent(t *testing.T, space string) string {
 }
 
 // openIPMIPeer is ipmi_sim of the OpenIPMI project: an implementation that shares nothing with ours.
-func openIPMIPeer(t *testing.T) peer {
+func openIPMIPeer(t *testing.T) powertest.Peer {
 	simulator, err := exec.LookPath("ipmi_sim")
 	if err != nil {
 		t.Skip("skipped: ipmi_sim is not installed; `make test` does that")
 	}
-	space, dir := namespace(t), t.TempDir()
-	write(t, filepath.Join(dir, "lan.conf"), 0o600, `name "muster"
+	space, dir := powertest.Namespace(t), t.TempDir()
+	powertest.Write(t, filepath.Join(dir, "lan.conf"), 0o600, `name "muster"
 set_working_mc 0x20
   startlan 1
     addr 127.0.0.1 623
@@ -114,21 +136,21 @@ set_working_mc 0x20
   chassis_control "`+dir+`/chassis"
   user 2 true "`+user+`" "`+password+`" operator 10 none md2 md5 straight
 `)
-	write(t, filepath.Join(dir, "commands"), 0o600, "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
+	powertest.Write(t, filepath.Join(dir, "commands"), 0o600, "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable 0x20\n")
 	// It is called with get or set, power or boot, and for set a value.
-	write(t, filepath.Join(dir, "chassis"), 0o700, `#!/bin/sh
+	powertest.Write(t, filepath.Join(dir, "chassis"), 0o700, `#!/bin/sh
 case "$1" in
 get) echo "$2:$(cat `+dir+`/$2 2>/dev/null || echo 0)" ;;
 set) echo "$3" >`+dir+`/$2 ;;
 esac
 `)
-	write(t, filepath.Join(dir, "boot"), 0o600, "none\n")
+	powertest.Write(t, filepath.Join(dir, "boot"), 0o600, "none\n")
 	c := exec.Command(simulator, "-c", filepath.Join(dir, "lan.conf"), "-f", filepath.Join(dir, "commands"), "-s", dir, "-n")
-	start(t, space, c)
-	p := peer{
-		target: target(space, "ipmi://127.0.0.1:623", secretFile(t, user+":"+password)),
-		dead:   target(silent(t, space), "ipmi://127.0.0.2", secretFile(t, user+":"+password)),
-		boots: func() error {
+	powertest.Start(t, space, c)
+	p := powertest.Peer{
+		Target: powertest.Target(space, "ipmi://127.0.0.1:623", powertest.Secret(t)),
+		Dead:   powertest.Target(silent(t, space), "ipmi://127.0.0.2", powertest.Secret(t)),
+		Boots: func() error {
 			text, err := os.ReadFile(filepath.Join(dir, "boot"))
 			if err != nil || strings.TrimSpace(string(text)) != "pxe" {
 				return fmt.Errorf("the machine shall boot from %q: %w", text, err)
@@ -136,47 +158,6 @@ esac
 			return nil
 		},
 	}
-	d := open(t, power.Opener{}, p.target)
-	answers(t, func() error { _, err := d.State(t.Context()); return err })
+	powertest.Answers(t, open(t, p.Target))
 	return p
-}
-
-// start runs a program of a peer until the end of the test.
-func start(t *testing.T, space string, c *exec.Cmd) {
-	t.Helper()
-	var said strings.Builder
-	c.Stdout, c.Stderr, c.WaitDelay = &said, &said, time.Second
-	if err := netns.Do(space, c.Start); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-		if t.Failed() {
-			t.Logf("%s said: %s", c.Path, said.String())
-		}
-	})
-}
-
-// answers waits for a peer to be ready.
-func answers(t *testing.T, ask func() error) {
-	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) || errors.Is(err, power.ErrCredentials) {
-			t.Fatal("the peer does not answer: ", err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-func write(t *testing.T, name string, mode os.FileMode, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
 }

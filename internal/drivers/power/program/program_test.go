@@ -1,4 +1,4 @@
-package power_test
+package program_test
 
 import (
 	"context"
@@ -13,21 +13,23 @@ import (
 	"time"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
+	"muster/internal/drivers/power/program"
 )
 
 // site is a directory of programs, and a driver for one of them.
 func site(t *testing.T, script, control, credentials string) (power.Driver, string) {
 	t.Helper()
-	needRoot(t)
+	powertest.NeedRoot(t)
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pdu"), 0o700, "#!/bin/sh\n"+script)
-	return open(t, power.Opener{CommandDir: dir}, target("", control, credentials)), dir
+	powertest.Write(t, filepath.Join(dir, "pdu"), 0o700, "#!/bin/sh\n"+script)
+	return powertest.Open(t, program.Factory(), dir, powertest.Target("", control, credentials)), dir
 }
 
 func TestACommandSeesItsArgumentsAndNothingElse(t *testing.T) {
 	t.Setenv("MUSTER_TEST_SECRET", password)
 	out := filepath.Join(t.TempDir(), "seen")
-	d, _ := site(t, `exec >`+out+`; pwd; printf '<%s>' "$@"; echo; env | sort; cat`, "command:pdu?arg=a%20b;touch%20x&arg=$(id)&arg=", secretFile(t, user+":"+password))
+	d, _ := site(t, `exec >`+out+`; pwd; printf '<%s>' "$@"; echo; env | sort; cat`, "command:pdu?arg=a%20b;touch%20x&arg=$(id)&arg=", powertest.Secret(t))
 	if err := d.On(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestACommandSeesItsArgumentsAndNothingElse(t *testing.T) {
 }
 
 func TestWhatACommandSays(t *testing.T) {
-	secret := secretFile(t, user+":"+password)
+	secret := powertest.Secret(t)
 	for _, c := range []struct {
 		script string
 		state  power.State
@@ -153,7 +155,7 @@ func TestOnlyRootDecidesWhatIsRun(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (power.Opener{}).Open(target("", "command:pdu", "")); err == nil || !strings.Contains(err.Error(), "no directory") {
+	if _, err := (power.Registry{program.Factory()}).Open(power.Site{}, powertest.Target("", "command:pdu", "")); err == nil || !strings.Contains(err.Error(), "no directory") {
 		t.Errorf("a site without a directory: %v", err)
 	}
 }

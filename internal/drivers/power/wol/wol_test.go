@@ -1,19 +1,33 @@
-package power_test
+package wol_test
 
 import (
 	"bytes"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/mdlayher/packet"
 	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
+	"muster/internal/drivers/power/wol"
 	"muster/internal/inventory"
 	"muster/internal/netns"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, target power.Target) power.Driver {
+	t.Helper()
+	return powertest.Open(t, wol.Factory(), "", target)
+}
+
+// TestItKeepsTheContract with two namespaces and a machine between them.
+func TestItKeepsTheContract(t *testing.T) { powertest.Test(t, wol.Factory(), peer) }
 
 // segment is an Ethernet between two namespaces: ours and the machine's.
 type segment struct {
@@ -26,7 +40,7 @@ type segment struct {
 func newSegment(t *testing.T) segment {
 	t.Helper()
 	s := segment{
-		ours: namespace(t), theirs: namespace(t),
+		ours: powertest.Namespace(t), theirs: powertest.Namespace(t),
 		mac: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, address: netip.MustParseAddr("10.79.3.4"),
 	}
 	s.network = inventory.Network{Name: "rack", Namespace: s.ours, Interface: "rack0", Address: netip.MustParsePrefix("10.79.0.1/16")}
@@ -76,8 +90,8 @@ func (s segment) unplug() error {
 	})
 }
 
-// wolPeer is a machine that gets its address when it hears both forms of its magic packet.
-func wolPeer(t *testing.T) peer {
+// peer is a machine that gets its address when it hears both forms of its magic packet.
+func peer(t *testing.T) powertest.Peer {
 	s := newSegment(t)
 	frames, datagrams := s.listen(t)
 	go func() {
@@ -90,9 +104,9 @@ func wolPeer(t *testing.T) peer {
 	dead := s.target()
 	dead.Address = netip.MustParseAddr("10.79.3.5")
 	dead.MACs = []string{"52:54:00:00:00:02"}
-	return peer{
-		target: s.target(), dead: dead,
-		unplug: func() {
+	return powertest.Peer{
+		Target: s.target(), Dead: dead,
+		Unplug: func() {
 			if err := s.unplug(); err != nil {
 				t.Error(err)
 			}
@@ -142,7 +156,7 @@ func TestAMagicPacketArrivesInBothForms(t *testing.T) {
 	t.Parallel()
 	s := newSegment(t)
 	frames, datagrams := s.listen(t)
-	if err := open(t, power.Opener{}, s.target()).On(t.Context()); err != nil {
+	if err := open(t, s.target()).On(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	frame, datagram := receive(t, frames), receive(t, datagrams)
@@ -161,7 +175,7 @@ func TestTheStateIsTheMachinesOwn(t *testing.T) {
 	s := newSegment(t)
 	sees := func(what string, wanted power.State, target power.Target) {
 		t.Helper()
-		if state, err := open(t, power.Opener{}, target).State(t.Context()); err != nil || state != wanted {
+		if state, err := open(t, target).State(t.Context()); err != nil || state != wanted {
 			t.Errorf("%s: %s, %v; not %s", what, state, err, wanted)
 		}
 	}
@@ -185,7 +199,7 @@ func TestTheStateIsTheMachinesOwn(t *testing.T) {
 	sees("an answer of somebody else", power.Off, other)
 	down := s.target()
 	down.Network.Interface = "nowhere"
-	if _, err := open(t, power.Opener{}, down).State(t.Context()); err == nil {
+	if _, err := open(t, down).State(t.Context()); err == nil {
 		t.Error("an interface that is not there was asked")
 	}
 }
@@ -199,4 +213,39 @@ func receive(t *testing.T, from chan []byte) []byte {
 		t.Fatal("nothing arrived")
 		return nil
 	}
+}
+
+// within runs do inside a namespace.
+func within(t *testing.T, space string, do func() error) {
+	t.Helper()
+	if err := netns.Do(space, do); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// up brings a link up, with an address if there is one.
+func up(name, address string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		parsed, err := netlink.ParseAddr(address)
+		if err != nil {
+			return err
+		}
+		if err := netlink.AddrReplace(link, parsed); err != nil {
+			return err
+		}
+	}
+	return netlink.LinkSetUp(link)
+}
+
+func openNamespace(t *testing.T, path string) (int, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	t.Cleanup(func() { file.Close() })
+	return int(file.Fd()), nil
 }

@@ -1,4 +1,4 @@
-package power
+package redfish
 
 // QuirkWords are the words of all rows of the table of quirks, for the test that every row is tested.
 func QuirkWords() (words [][]string) {

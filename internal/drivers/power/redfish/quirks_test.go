@@ -1,4 +1,4 @@
-package power_test
+package redfish_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
+	"muster/internal/drivers/power/redfish"
 )
 
 type vendor struct {
@@ -53,13 +55,13 @@ func TestEveryVendorsWayIsGone(t *testing.T) {
 			b := v.service
 			b.boot = map[string]string{"BootSourceOverrideMode": "UEFI"}
 			b.busyOnRepeat = true
-			d := open(t, power.Opener{}, target("", serve(t, "", b), secretFile(t, user+":"+password)))
+			d := open(t, powertest.Target("", serve(t, "", b), powertest.Secret(t)))
 			for range 2 {
 				if err := d.On(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			becomes(t, d, power.On)
+			powertest.Becomes(t, d, power.On)
 			if err := d.BootFromNetwork(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +74,7 @@ func TestEveryVendorsWayIsGone(t *testing.T) {
 			if err := d.Off(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			becomes(t, d, power.Off)
+			powertest.Becomes(t, d, power.Off)
 		})
 	}
 }
@@ -82,7 +84,7 @@ func TestEveryQuirkIsTested(t *testing.T) {
 	for _, v := range vendors() {
 		fmt.Fprintln(&all, v.service.vendor, v.service.product, v.service.maker)
 	}
-	for _, words := range power.QuirkWords() {
+	for _, words := range redfish.QuirkWords() {
 		for _, word := range words {
 			if !strings.Contains(strings.ToLower(all.String()), word) {
 				t.Errorf("no test has a service of %q", word)
@@ -94,7 +96,7 @@ func TestEveryQuirkIsTested(t *testing.T) {
 func TestAServiceWithoutPXESaysSo(t *testing.T) {
 	b := newService()
 	b.noPXE = true
-	d := open(t, power.Opener{}, target("", serve(t, "", b), secretFile(t, user+":"+password)))
+	d := open(t, powertest.Target("", serve(t, "", b), powertest.Secret(t)))
 	if err := d.BootFromNetwork(t.Context()); !errors.Is(err, power.ErrUnsupported) {
 		t.Errorf("%v; it cannot, and has to say so", err)
 	}

@@ -1,4 +1,4 @@
-package power
+package ipmi
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"github.com/bougou/go-ipmi/pkg/crypto"
 	"github.com/bougou/go-ipmi/pkg/rmcpplus"
 	"github.com/bougou/go-ipmi/pkg/types"
+
+	"muster/internal/drivers/power"
 )
 
 // rmcp is an RMCP+ session (IPMI 2.0, chapter 13). The IPMI library has one of its own, and it is not used: it believes
@@ -57,7 +59,7 @@ const resend = time.Second
 var errSuite = errors.New("no such cipher suite")
 
 // openRMCP opens a session as a user. It is the BMC's, too, that proves to know the password.
-func openRMCP(ctx context.Context, connection net.Conn, who credentials, suite types.CipherSuiteID) (*rmcp, error) {
+func openRMCP(ctx context.Context, connection net.Conn, who power.Credentials, suite types.CipherSuiteID) (*rmcp, error) {
 	s := &rmcp{connection: connection}
 	s.auth, s.integrity, s.encryption, _ = types.GetCipherSuiteAlgorithms(suite)
 	var random [4 + 1 + 16]byte
@@ -68,31 +70,31 @@ func openRMCP(ctx context.Context, connection net.Conn, who credentials, suite t
 		return nil, err
 	}
 
-	key := crypto.PadPassword20([]byte(who.password()))
+	key := crypto.PadPassword20([]byte(who.Password()))
 	hello := rmcpplus.RAKPMessage1{
 		ManagedSystemSessionID: s.bmcs, RemoteConsoleRandomNumber: nonce,
 		NameOnlyLookup: true, RequestedMaximumPrivilegeLevel: types.PrivilegeLevelOperator,
-		UsernameLength: uint8(len(who.user)), Username: []byte(who.user),
+		UsernameLength: uint8(len(who.User)), Username: []byte(who.User),
 	}
 	theirs := rmcpplus.RAKPMessage2{AuthAlg: s.auth}
 	err := s.setUp(ctx, types.PayloadTypeRAKPMessage1, func(tag uint8) []byte { hello.MessageTag = tag; return hello.Pack() }, theirs.Unpack)
 	if err != nil {
 		return nil, fmt.Errorf("RAKP 2: %w", err)
 	}
-	proof, err := crypto.RAKP2AuthCode(s.auth, s.ours, s.bmcs, nonce[:], theirs.ManagedSystemRandomNumber[:], theirs.ManagedSystemGUID[:], role, who.user, key)
+	proof, err := crypto.RAKP2AuthCode(s.auth, s.ours, s.bmcs, nonce[:], theirs.ManagedSystemRandomNumber[:], theirs.ManagedSystemGUID[:], role, who.User, key)
 	if err != nil {
 		return nil, err
 	}
 	if !hmac.Equal(proof, theirs.KeyExchangeAuthenticationCode) {
-		return nil, fmt.Errorf("%w: the BMC has another password for the user", ErrCredentials)
+		return nil, fmt.Errorf("%w: the BMC has another password for the user", power.ErrCredentials)
 	}
 
-	proof, err = crypto.RAKP3AuthCode(s.auth, theirs.ManagedSystemRandomNumber[:], s.ours, role, who.user, key)
+	proof, err = crypto.RAKP3AuthCode(s.auth, theirs.ManagedSystemRandomNumber[:], s.ours, role, who.User, key)
 	if err != nil {
 		return nil, err
 	}
 	var sik []byte
-	sik, s.k1, s.k2, err = crypto.DeriveSessionKeys(s.auth, nonce[:], theirs.ManagedSystemRandomNumber[:], role, who.user, key)
+	sik, s.k1, s.k2, err = crypto.DeriveSessionKeys(s.auth, nonce[:], theirs.ManagedSystemRandomNumber[:], role, who.User, key)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +109,12 @@ func openRMCP(ctx context.Context, connection net.Conn, who credentials, suite t
 		return nil, err
 	}
 	if !hmac.Equal(proof, last.IntegrityCheckValue) {
-		return nil, fmt.Errorf("%w: the BMC does not prove to know the password", ErrCredentials)
+		return nil, fmt.Errorf("%w: the BMC does not prove to know the password", power.ErrCredentials)
 	}
 	err = s.do(ctx, &app.SetSessionPrivilegeLevelRequest{PrivilegeLevel: types.PrivilegeLevelOperator}, &app.SetSessionPrivilegeLevelResponse{})
 	if refused(err) {
 		s.close()
-		return nil, fmt.Errorf("%w: the BMC does not let the user be an operator: %w", ErrCredentials, err)
+		return nil, fmt.Errorf("%w: the BMC does not let the user be an operator: %w", power.ErrCredentials, err)
 	}
 	return s, err
 }

@@ -1,4 +1,5 @@
-package power
+// Package wol wakes machines by Wake-on-LAN, and sees by their silence that they are off.
+package wol
 
 import (
 	"bytes"
@@ -16,6 +17,7 @@ import (
 	"github.com/mdlayher/packet"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/drivers/power"
 	"muster/internal/inventory"
 	"muster/internal/netns"
 )
@@ -39,6 +41,46 @@ const (
 
 var everybody = &packet.Addr{HardwareAddr: net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
 
+// Factory declares the driver. Nothing but a machine's agent can switch it off.
+func Factory() power.Factory {
+	const scheme = "wol"
+	return power.Factory{
+		Scheme: scheme, Title: "Wake-on-LAN", Usage: scheme, Form: scheme,
+		About: "Wake-on-LAN: it can be woken, and is switched off by its own agent",
+		Parse: func(rest string) (power.Control, error) {
+			if rest != "" {
+				return nil, errors.New("nothing may follow; the magic packet goes to the machine's MACs on its network")
+			}
+			return control(scheme), nil
+		},
+	}
+}
+
+// control has nothing in it: the machine says all.
+type control string
+
+func (c control) String() string { return string(c) }
+func (control) To() string       { return "" }
+
+// Open needs the machine's MACs, and a network to wake it on.
+func (control) Open(o power.Opening) (power.Driver, error) {
+	if len(o.MACs) == 0 {
+		return nil, errors.New("the machine has no MAC to wake")
+	}
+	if o.Network.Interface == "" || !o.Network.Address.IsValid() || !o.Network.Address.Addr().Is4() {
+		return nil, errors.New("the machine has no network to wake it on")
+	}
+	w := wake{network: o.Network, address: o.Address.Unmap()}
+	for _, text := range o.MACs {
+		mac, err := net.ParseMAC(text)
+		if err != nil || len(mac) != 6 {
+			return nil, fmt.Errorf("MAC %q; six hex bytes are needed", text)
+		}
+		w.macs = append(w.macs, mac)
+	}
+	return w, nil
+}
+
 // wake switches a machine on by Wake-on-LAN. A machine that is off has nobody to ask, so its state is what its NICs show
 // on the segment: whoever answers for its address by its MAC is on. A machine whose kernel hangs is as silent as one that
 // is off, and so is one that is between power-on and its first address.
@@ -48,26 +90,8 @@ type wake struct {
 	address netip.Addr
 }
 
-func newWake(t Target) (wake, error) {
-	if len(t.MACs) == 0 {
-		return wake{}, errors.New("wol: the machine has no MAC to wake")
-	}
-	if t.Network.Interface == "" || !t.Network.Address.IsValid() || !t.Network.Address.Addr().Is4() {
-		return wake{}, errors.New("wol: the machine has no network to wake it on")
-	}
-	w := wake{network: t.Network, address: t.Address.Unmap()}
-	for _, text := range t.MACs {
-		mac, err := net.ParseMAC(text)
-		if err != nil || len(mac) != 6 {
-			return wake{}, fmt.Errorf("wol: MAC %q; six hex bytes are needed", text)
-		}
-		w.macs = append(w.macs, mac)
-	}
-	return w, nil
-}
-
-func (w wake) Off(context.Context) error             { return ErrUnsupported }
-func (w wake) BootFromNetwork(context.Context) error { return ErrUnsupported }
+func (w wake) Off(context.Context) error             { return power.ErrUnsupported }
+func (w wake) BootFromNetwork(context.Context) error { return power.ErrUnsupported }
 
 // On sends each magic packet twice: as a frame of its own kind, which every switch of the segment floods, and as UDP to
 // the segment's broadcast address, for NICs and filters that know that form only.
@@ -108,13 +132,13 @@ func broadcast(network netip.Prefix) net.IP {
 }
 
 // State asks on the segment who has the machine's address, three times.
-func (w wake) State(ctx context.Context) (State, error) {
+func (w wake) State(ctx context.Context) (power.State, error) {
 	if !w.address.Is4() {
-		return Unknown, nil
+		return power.Unknown, nil
 	}
 	c, err := w.listen(etherARP)
 	if err != nil {
-		return Unknown, err
+		return power.Unknown, err
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.SetReadDeadline(time.Now()) })
@@ -122,7 +146,7 @@ func (w wake) State(ctx context.Context) (State, error) {
 	request := arpProbe(c.LocalAddr().(*packet.Addr).HardwareAddr, w.address)
 	for i := range probes {
 		if _, err := c.WriteTo(request, everybody); err != nil {
-			return Unknown, fmt.Errorf("probe %s on %s: %w", w.address, w.network.Interface, err)
+			return power.Unknown, fmt.Errorf("probe %s on %s: %w", w.address, w.network.Interface, err)
 		}
 		wait := between
 		if i == probes-1 {
@@ -130,13 +154,13 @@ func (w wake) State(ctx context.Context) (State, error) {
 		}
 		seen, err := w.hear(c, time.Now().Add(wait))
 		if ctx.Err() != nil {
-			return Unknown, ctx.Err()
+			return power.Unknown, ctx.Err()
 		}
 		if seen || err != nil {
-			return On, err
+			return power.On, err
 		}
 	}
-	return Off, nil
+	return power.Off, nil
 }
 
 // hear says whether the machine was heard on the segment by ARP until the deadline. Any word of its own will do: what it

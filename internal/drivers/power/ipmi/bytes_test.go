@@ -1,38 +1,12 @@
-package power
+package ipmi
 
 import (
-	"encoding/json"
-	"net"
-	"net/netip"
 	"testing"
 
 	"github.com/bougou/go-ipmi/pkg/command/app"
 	"github.com/bougou/go-ipmi/pkg/command/chassis"
 	"github.com/bougou/go-ipmi/pkg/types"
 )
-
-func TestBroadcastIsTheLastAddress(t *testing.T) {
-	for network, wanted := range map[string]string{
-		"10.78.0.1/16": "10.78.255.255", "10.0.0.5/30": "10.0.0.7", "10.0.0.1/32": "10.0.0.1", "10.0.0.1/0": "255.255.255.255",
-	} {
-		if got := broadcast(netip.MustParsePrefix(network)).String(); got != wanted {
-			t.Errorf("%s: %s, not %s", network, got, wanted)
-		}
-	}
-}
-
-// FuzzARP: what anybody on the segment sends.
-func FuzzARP(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(arpProbe(net.HardwareAddr{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.1")))
-	f.Add(arpProbe(net.HardwareAddr{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.1"))[:27])
-	f.Add(make([]byte, 128))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		if mac, ok := arpSender(p); ok != (len(mac) == 6) {
-			t.Errorf("% x is from %v", p, mac)
-		}
-	})
-}
 
 // FuzzRMCP: what anybody sends us in a BMC's name, and what a BMC may say in a session.
 func FuzzRMCP(f *testing.F) {
@@ -63,23 +37,6 @@ func FuzzRMCP(f *testing.F) {
 					}
 				}
 			}
-		}
-	})
-}
-
-// FuzzSystem: what a Redfish service says of a system.
-func FuzzSystem(f *testing.F) {
-	f.Add([]byte(`{"PowerState":"On","Boot":{"BootSourceOverrideMode":"UEFI"},"Actions":{"#ComputerSystem.Reset":{"target":"/a"}}}`), "Dell", `"1-gzip"`)
-	f.Add([]byte(`{"PowerState":null,"Boot":null,"Actions":[]}`), "Super Micro Computer, Inc.", "W/\"-gzip\"")
-	f.Add([]byte(`[]`), "AMI", "-gzip")
-	f.Fuzz(func(t *testing.T, body []byte, vendor, etag string) {
-		var s system
-		if json.Unmarshal(body, &s) == nil && s.state() == "" {
-			t.Errorf("%s has no state", body)
-		}
-		w := wayOf(vendor, s.Manufacturer, s.Model)
-		if once := w.etag(etag); len(once) > len(etag) {
-			t.Errorf("%q became %q", etag, once)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package power_test
+package ipmi_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
 )
 
 func TestABMCWithEitherCipherSuiteWillDo(t *testing.T) {
@@ -21,12 +22,12 @@ func TestABMCWithEitherCipherSuiteWillDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := goIPMI(t, "", "127.0.0.1:0", mock.New(), nil, suites...)
-			d := open(t, power.Opener{}, target("", "ipmi://"+address, secretFile(t, user+":"+password)))
-			becomes(t, d, power.Off)
+			d := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t)))
+			powertest.Becomes(t, d, power.Off)
 			if err := d.On(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			becomes(t, d, power.On)
+			powertest.Becomes(t, d, power.On)
 		})
 	}
 }
@@ -46,9 +47,9 @@ func TestAnIPMIBootFromTheNetworkKeepsUEFI(t *testing.T) {
 			machine := mock.New()
 			chassis := machine.Chassis().(*mock.Chassis)
 			chassis.BootFlags = c.before
-			goal := target("", "ipmi://"+goIPMI(t, "", "127.0.0.1:0", machine, nil), secretFile(t, user+":"+password))
+			goal := powertest.Target("", "ipmi://"+goIPMI(t, "", "127.0.0.1:0", machine, nil), powertest.Secret(t))
 			goal.UEFI = c.uefi
-			if err := open(t, power.Opener{}, goal).BootFromNetwork(t.Context()); err != nil {
+			if err := open(t, goal).BootFromNetwork(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			flags, err := chassis.GetBootFlags(t.Context())
@@ -68,7 +69,7 @@ func TestLostDatagramsAreSentAgain(t *testing.T) {
 		}
 		return answer
 	})
-	d := open(t, power.Opener{}, target("", "ipmi://"+address, secretFile(t, user+":"+password)))
+	d := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t)))
 	if state, err := d.State(t.Context()); err != nil || state != power.Off {
 		t.Error(state, err)
 	}
@@ -102,7 +103,7 @@ func TestForgedAnswersAreNotBelieved(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			state, err := open(t, power.Opener{}, target("", "ipmi://"+address, secretFile(t, user+":"+password))).State(ctx)
+			state, err := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t))).State(ctx)
 			if !errors.Is(err, context.DeadlineExceeded) || sent.Load() < 5 {
 				t.Errorf("after %d answers it is %s, %v", sent.Load(), state, err)
 			}
@@ -133,7 +134,7 @@ func FuzzIPMIAnswers(f *testing.F) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		d := open(t, power.Opener{}, target("", "ipmi://"+address, secretFile(t, user+":"+password)))
+		d := open(t, powertest.Target("", "ipmi://"+address, powertest.Secret(t)))
 		began := time.Now()
 		state, err := d.State(ctx)
 		if took := time.Since(began); took > 2*time.Second {

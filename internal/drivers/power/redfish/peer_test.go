@@ -1,4 +1,4 @@
-package power_test
+package redfish_test
 
 import (
 	"context"
@@ -27,9 +27,34 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
+	"muster/internal/drivers/power/redfish"
 	"muster/internal/netns"
 )
+
+const (
+	user     = powertest.User
+	password = powertest.Password
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, target power.Target) power.Driver {
+	t.Helper()
+	return powertest.Open(t, redfish.Factory(), "", target)
+}
+
+func TestItKeepsTheContract(t *testing.T) {
+	for name, peer := range map[string]func(*testing.T) powertest.Peer{"our own service": fakeRedfishPeer, "sushy-tools": sushyPeer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			powertest.Test(t, redfish.Factory(), peer)
+		})
+	}
+}
 
 // bmcService is a Redfish service of one vendor. What it holds against a client is what that vendor's was seen to.
 type bmcService struct {
@@ -224,14 +249,14 @@ func (b *bmcService) bootsOnce() error {
 	return nil
 }
 
-func fakeRedfishPeer(t *testing.T) peer {
-	space := namespace(t)
+func fakeRedfishPeer(t *testing.T) powertest.Peer {
+	space := powertest.Namespace(t)
 	b := newService()
 	b.busyOnRepeat = true
-	return peer{
-		target: target(space, serve(t, space, b), secretFile(t, user+":"+password)),
-		dead:   target(space, "redfish://"+silentTCP(t, space), secretFile(t, user+":"+password)),
-		boots:  b.bootsOnce,
+	return powertest.Peer{
+		Target: powertest.Target(space, serve(t, space, b), powertest.Secret(t)),
+		Dead:   powertest.Target(space, "redfish://"+silentTCP(t, space), powertest.Secret(t)),
+		Boots:  b.bootsOnce,
 	}
 }
 
@@ -247,15 +272,15 @@ func silentTCP(t *testing.T, space string) string {
 }
 
 // sushyPeer is the Redfish emulator of OpenStack's sushy-tools with its fake machine.
-func sushyPeer(t *testing.T) peer {
-	python, err := filepath.Abs("../../../build/venv/bin/python")
+func sushyPeer(t *testing.T) powertest.Peer {
+	python, err := filepath.Abs("../../../../build/venv/bin/python")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(python), "sushy-emulator")); err != nil {
 		t.Skip("skipped: sushy-tools is not installed; `make test` does that")
 	}
-	space, dir := namespace(t), t.TempDir()
+	space, dir := powertest.Namespace(t), t.TempDir()
 	pin := selfSigned(t, dir)
 	// The fake machine takes 1 to 11 s to switch, by chance. Here chance always says 1.
 	c := exec.Command(python, "-c", `
@@ -267,18 +292,17 @@ from sushy_tools.emulator.main import main
 main()`, "--config", "config", "--fake", "-i", "127.0.0.1", "-p", "8000", "--ssl-certificate", "cert.pem", "--ssl-key", "key.pem")
 	c.Dir = dir
 	c.Stdin = strings.NewReader(password + "\n")
-	write(t, filepath.Join(dir, "users"), 0o600, "")
-	write(t, filepath.Join(dir, "config"), 0o600,
+	powertest.Write(t, filepath.Join(dir, "users"), 0o600, "")
+	powertest.Write(t, filepath.Join(dir, "config"), 0o600,
 		fmt.Sprintf("SUSHY_EMULATOR_AUTH_FILE = %q\nSUSHY_EMULATOR_STATE_DIR = %q\n", filepath.Join(dir, "users"), dir))
-	start(t, space, c)
+	powertest.Start(t, space, c)
 	control := fmt.Sprintf("redfish://127.0.0.1:8000?certificate=sha256:%x", pin)
-	p := peer{
-		target: target(space, control, secretFile(t, user+":"+password)),
-		dead:   target(space, "redfish://"+silentTCP(t, space), secretFile(t, user+":"+password)),
-		boots:  func() error { return sushyBootsByPXE(space) },
+	p := powertest.Peer{
+		Target: powertest.Target(space, control, powertest.Secret(t)),
+		Dead:   powertest.Target(space, "redfish://"+silentTCP(t, space), powertest.Secret(t)),
+		Boots:  func() error { return sushyBootsByPXE(space) },
 	}
-	d := open(t, power.Opener{}, p.target)
-	answers(t, func() error { _, err := d.State(t.Context()); return err })
+	powertest.Answers(t, open(t, p.Target))
 	return p
 }
 
@@ -329,7 +353,7 @@ func selfSigned(t *testing.T, dir string) [sha256.Size]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "cert.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
-	write(t, filepath.Join(dir, "key.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+	powertest.Write(t, filepath.Join(dir, "cert.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+	powertest.Write(t, filepath.Join(dir, "key.pem"), 0o600, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
 	return sha256.Sum256(cert)
 }

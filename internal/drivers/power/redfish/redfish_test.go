@@ -1,4 +1,4 @@
-package power_test
+package redfish_test
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/power/powertest"
 )
 
 // state asks a service once and returns its error.
 func stateError(t *testing.T, control, credentials string) error {
 	t.Helper()
-	_, err := open(t, power.Opener{}, target("", control, credentials)).State(t.Context())
+	_, err := open(t, powertest.Target("", control, credentials)).State(t.Context())
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -24,7 +25,7 @@ func TestACertificateThatNobodyVouchesForIsRefusedAndShown(t *testing.T) {
 	b := newService()
 	control := serve(t, "", b)
 	host, pin, _ := strings.Cut(control, "?certificate=")
-	secret := secretFile(t, user+":"+password)
+	secret := powertest.Secret(t)
 	if err := stateError(t, host, secret); !strings.Contains(err.Error(), pin) {
 		t.Errorf("%v; the certificate to pin, %s, is not named", err, pin)
 	}
@@ -46,13 +47,13 @@ func TestAServiceWithSeveralSystemsNamesThem(t *testing.T) {
 		}
 		b.ServeHTTP(w, r)
 	})
-	control, secret := serve(t, "", two), secretFile(t, user+":"+password)
+	control, secret := serve(t, "", two), powertest.Secret(t)
 	if err := stateError(t, control, secret); !strings.Contains(err.Error(), systemPath+" /redfish/v1/Systems/Other") {
 		t.Errorf("%v; the systems are not named", err)
 	}
 	host, pin, _ := strings.Cut(control, "?")
-	d := open(t, power.Opener{}, target("", host+systemPath+"/?"+pin, secret))
-	becomes(t, d, power.Off)
+	d := open(t, powertest.Target("", host+systemPath+"/?"+pin, secret))
+	powertest.Becomes(t, d, power.Off)
 }
 
 func TestAServiceThatAsksForCredentialsWithoutAny(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAServiceThatAsksForCredentialsWithoutAny(t *testing.T) {
 }
 
 func TestAHostileServiceGetsNowhere(t *testing.T) {
-	secret := secretFile(t, user+":"+password)
+	secret := powertest.Secret(t)
 	for name, h := range map[string]http.HandlerFunc{
 		"sends us elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusFound)

@@ -1,4 +1,5 @@
-package power
+// Package ipmi switches machines by IPMI 2.0 over the network.
+package ipmi
 
 import (
 	"context"
@@ -7,6 +8,8 @@ import (
 
 	"github.com/bougou/go-ipmi/pkg/command/chassis"
 	"github.com/bougou/go-ipmi/pkg/types"
+
+	"muster/internal/drivers/power"
 )
 
 // Limits of RMCP+ (IPMI 2.0, sections 13.20 and 22.30), in bytes.
@@ -18,15 +21,51 @@ const (
 // parameterNotSupported is a completion code of the boot options' commands (IPMI 2.0, section 28.12).
 const parameterNotSupported types.CompletionCode = 0x80
 
-// bmc switches a machine by IPMI 2.0 over the network. Each call has a session of its own.
+const scheme = "ipmi"
+
+// port is RMCP's (IPMI 2.0, section 13.1.2).
+const port = 623
+
+// Factory declares the driver. Its BMCs say who may log in.
+func Factory() power.Factory {
+	return power.Factory{
+		Scheme: scheme, Title: "IPMI", Usage: "ipmi://HOST", Form: "ipmi://HOST[:PORT]",
+		About:        "a BMC that speaks IPMI 2.0 (lanplus)",
+		Capabilities: power.Capabilities{SwitchesOff: true, SeesPower: true, Credentials: power.Required},
+		Parse:        parse,
+	}
+}
+
+func parse(rest string) (power.Control, error) {
+	address, u, err := power.ParseURL(scheme, rest, port)
+	if err != nil {
+		return nil, err
+	}
+	if u.Path != "" || u.RawQuery != "" || u.ForceQuery {
+		return nil, errors.New("nothing may follow host and port")
+	}
+	return control{address}, nil
+}
+
+// control is where a BMC is.
+type control struct{ power.Address }
+
+func (c control) String() string { return scheme + "://" + c.Address.String() }
+func (c control) To() string     { return c.Host }
+
+func (c control) Open(o power.Opening) (power.Driver, error) {
+	return bmc{address: c.Address, credentials: o.Credentials, namespace: o.Network.Namespace, uefi: o.UEFI}, nil
+}
+
+// bmc switches a machine. Each call has a session of its own.
 type bmc struct {
-	control     Control
-	credentials reference
+	address     power.Address
+	credentials power.Source
 	namespace   string
 	uefi        bool
 }
 
-func (b bmc) State(ctx context.Context) (state State, err error) {
+func (b bmc) State(ctx context.Context) (state power.State, err error) {
 	err = b.session(ctx, func(s *rmcp) error {
 		state, err = look(ctx, s)
 		return err
@@ -35,15 +74,15 @@ func (b bmc) State(ctx context.Context) (state State, err error) {
 }
 
 func (b bmc) On(ctx context.Context) error {
-	return b.become(ctx, On, chassis.ChassisControlPowerUp)
+	return b.become(ctx, power.On, chassis.ChassisControlPowerUp)
 }
 
 func (b bmc) Off(ctx context.Context) error {
-	return b.become(ctx, Off, chassis.ChassisControlPowerDown)
+	return b.become(ctx, power.Off, chassis.ChassisControlPowerDown)
 }
 
 // become asks for a state that the machine is not in: some BMCs refuse to do what is done.
-func (b bmc) become(ctx context.Context, wanted State, how chassis.ChassisControl) error {
+func (b bmc) become(ctx context.Context, wanted power.State, how chassis.ChassisControl) error {
 	return b.session(ctx, func(s *rmcp) error {
 		state, err := look(ctx, s)
 		if err != nil || state == wanted {
@@ -53,15 +92,15 @@ func (b bmc) become(ctx context.Context, wanted State, how chassis.ChassisContro
 	})
 }
 
-func look(ctx context.Context, s *rmcp) (State, error) {
+func look(ctx context.Context, s *rmcp) (power.State, error) {
 	var status chassis.GetChassisStatusResponse
 	switch err := s.do(ctx, &chassis.GetChassisStatusRequest{}, &status); {
 	case err != nil:
-		return Unknown, err
+		return power.Unknown, err
 	case status.PowerIsOn:
-		return On, nil
+		return power.On, nil
 	}
-	return Off, nil
+	return power.Off, nil
 }
 
 // BootFromNetwork sets the boot flags for the next boot only (IPMI 2.0, table 28-14). They say UEFI or BIOS, too, and
@@ -87,7 +126,7 @@ func (b bmc) BootFromNetwork(ctx context.Context) error {
 			BIOSBootType: types.BIOSBootType(b.uefi || before.BootFlagsValid && bool(before.BIOSBootType)),
 		})
 		if code, ok := completion(err); ok && (code == types.CodeInvalidCommand || code == parameterNotSupported) {
-			return ErrUnsupported
+			return power.ErrUnsupported
 		}
 		return err
 	})
@@ -100,14 +139,14 @@ func setBoot(ctx context.Context, s *rmcp, option types.BootOptionParameter) err
 
 // session runs do in a session. Suite 17 (SHA-256) is tried first, suite 3 (SHA-1) if the BMC has no better.
 func (b bmc) session(ctx context.Context, do func(*rmcp) error) error {
-	who, err := b.credentials.read()
+	who, err := b.credentials.Read()
 	if err != nil {
 		return err
 	}
-	if len(who.user) > ipmiMaxUser || len(who.password()) > ipmiMaxPassword {
-		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", ErrCredentials, b.credentials.text, ipmiMaxUser, ipmiMaxPassword)
+	if len(who.User) > ipmiMaxUser || len(who.Password()) > ipmiMaxPassword {
+		return fmt.Errorf("%w: %s: IPMI has users of at most %d bytes and passwords of at most %d", power.ErrCredentials, b.credentials, ipmiMaxUser, ipmiMaxPassword)
 	}
-	connection, err := dial(ctx, b.namespace, "udp", b.control.Host, b.control.Port)
+	connection, err := b.address.Dial(ctx, b.namespace, "udp")
 	if err != nil {
 		return err
 	}
@@ -129,15 +168,15 @@ func explainIPMI(err error) error {
 	if errors.As(err, &status) {
 		switch status.StatusCode() {
 		case types.RmcpStatusCodeInvalidIntegrityCheckValue:
-			return fmt.Errorf("%w: the BMC refuses the password", ErrCredentials)
+			return fmt.Errorf("%w: the BMC refuses the password", power.ErrCredentials)
 		case types.RmcpStatusCodeUnauthorizedName, types.RmcpStatusCodeInvalidNameLength:
-			return fmt.Errorf("%w: the BMC does not know the user", ErrCredentials)
+			return fmt.Errorf("%w: the BMC does not know the user", power.ErrCredentials)
 		case types.RmcpStatusCodeInvalidRole, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel:
-			return fmt.Errorf("%w: the BMC does not let the user be an operator", ErrCredentials)
+			return fmt.Errorf("%w: the BMC does not let the user be an operator", power.ErrCredentials)
 		}
 	}
 	if code, _ := completion(err); code == types.CodeInsufficientPrivilege {
-		return fmt.Errorf("%w: the BMC does not let the user do that", ErrCredentials)
+		return fmt.Errorf("%w: the BMC does not let the user do that", power.ErrCredentials)
 	}
 	return err
 }

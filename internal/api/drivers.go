@@ -1,0 +1,17 @@
+package api
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"muster/internal/drivers/power"
+)
+
+// Drivers are those that there are. What they say of themselves is in the API's document.
+type Drivers struct {
+	Power power.Registry
+}
+
+// declare puts into schemas what the drivers say of themselves.
+func (d Drivers) declare(schemas huma.Registry) {
+	schemas.Map()["NewMachine"].Properties["power"].Description = "how it is switched: " + d.Power.Usages()
+}
