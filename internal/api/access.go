@@ -18,6 +18,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -25,58 +26,24 @@ import (
 // certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.
 const certificateLife = 5 * time.Minute
 
-// TunnelProtocol is what a client asks to upgrade to for a tunnel.
-const TunnelProtocol = "muster-tunnel"
-
 // mostKeys is how many keys one person may register.
 const mostKeys = 100
 
-// Key is an SSH public key of the caller.
-type Key struct {
-	Fingerprint string    `json:"fingerprint"`
-	Line        string    `json:"line" doc:"authorized_keys format"`
-	CreatedAt   time.Time `json:"created_at"`
-}
-
-// Certificate lets the holder of a key into one cluster for a few minutes.
-type Certificate struct {
-	Certificate string `json:"certificate" doc:"OpenSSH user certificate"`
-	Account     string `json:"account" doc:"the user's name on the cluster's nodes"`
-	HostCA      string `json:"host_ca" doc:"signs the host certificates of the cluster's nodes, authorized_keys format"`
-	Head        string `json:"head" doc:"host name of the head node"`
-}
-
-func (a *API) registerAccess(api huma.API) {
-	tags := []string{"access"}
-	huma.Register(api, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List your SSH keys", Tags: tags}, a.listKeys)
-	huma.Register(api, huma.Operation{OperationID: "add-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Register an SSH public key; it opens all your clusters",
-		DefaultStatus: http.StatusCreated, Errors: []int{409, 422}, Tags: tags}, a.addKey)
-	huma.Register(api, huma.Operation{OperationID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}", Summary: "Forget an SSH key", Errors: []int{404}, Tags: tags}, a.deleteKey)
-	huma.Register(api, huma.Operation{OperationID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate", Summary: "Enter a cluster: have an SSH key signed for a few minutes", Errors: []int{404, 409, 422}, Tags: tags}, a.certify)
-	huma.Register(api, huma.Operation{OperationID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel", Summary: "Enter a cluster: open a connection to the SSH port of one of its nodes",
-		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.", Tags: tags, Errors: []int{404, 409, 426},
-		Responses: map[string]*huma.Response{"101": {Description: "the connection is open"}}}, a.tunnel)
-}
-
-func (a *API) listKeys(ctx context.Context, in *Page) (*listOutput[Key], error) {
-	out := &listOutput[Key]{}
+func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Key]], error) {
+	out := &output[apiv1.List[apiv1.Key]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		keys, err := tx.Keys(ctx, identityOf(ctx))
-		var all []Key
+		var all []apiv1.Key
 		for _, k := range keys {
-			all = append(all, Key{k.Fingerprint, k.Line, k.CreatedAt})
+			all = append(all, apiv1.Key{Fingerprint: k.Fingerprint, Line: k.Line, CreatedAt: k.CreatedAt})
 		}
-		out.Body = pageOf(*in, all, func(k Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
+		out.Body = pageOf(*in, all, func(k apiv1.Key) string { return inOrder(k.CreatedAt) + k.Fingerprint })
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) addKey(ctx context.Context, in *struct {
-	Body struct {
-		Line string `json:"line" doc:"the content of the .pub file" maxLength:"16384"`
-	}
-}) (*struct{ Body Key }, error) {
+func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.Key], error) {
 	key, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(in.Body.Line))
 	if err != nil || len(options) > 0 || strings.TrimSpace(string(rest)) != "" {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: this is no SSH public key in one line", "give the content of a .pub file, such as ~/.ssh/id_ed25519.pub")
@@ -85,7 +52,7 @@ func (a *API) addKey(ctx context.Context, in *struct {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "line: "+why, "make one with `ssh-keygen -t ed25519`")
 	}
 	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
-	out := &struct{ Body Key }{Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
+	out := &output[apiv1.Key]{Body: apiv1.Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
@@ -100,7 +67,7 @@ func (a *API) addKey(ctx context.Context, in *struct {
 		}
 		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // rsaBits is the least length of an RSA key that is thought to last until 2030 (NIST SP 800-57).
@@ -122,13 +89,11 @@ func weak(key ssh.PublicKey) string {
 	return "keys of type " + key.Type() + " are not accepted"
 }
 
-func (a *API) deleteKey(ctx context.Context, in *struct {
-	Fingerprint string `path:"fingerprint" doc:"SHA256:…, percent-encoded" maxLength:"100"`
-}) (*struct{}, error) {
+func (a *API) deleteKey(ctx context.Context, in *apiv1.DeleteKeyInput) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		return tx.RemoveKey(ctx, identityOf(ctx), in.Fingerprint)
 	})
-	return nil, a.tell(err, nil)
+	return nil, err
 }
 
 // reachable is the node behind a name, with its cluster, if one can log in there now.
@@ -162,34 +127,25 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 	return c, found, err
 }
 
-func (a *API) certify(ctx context.Context, in *struct {
-	ClusterRef
-	Body struct {
-		PublicKey string `json:"public_key" doc:"authorized_keys format" maxLength:"16384"`
-	}
-}) (*struct{ Body Certificate }, error) {
+func (a *API) certify(ctx context.Context, in *apiv1.CertifyInput) (*output[apiv1.Certificate], error) {
 	_, head, err := a.reachable(ctx, in.Cluster, "")
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	text, err := a.Authority.CertifyUser(in.Body.PublicKey, identityOf(ctx), identityOf(ctx), time.Now(), certificateLife)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "public_key: "+err.Error(), "")
 	}
-	return &struct{ Body Certificate }{Certificate{text, identityOf(ctx), a.Authority.HostCA(), head.Name}}, nil
+	return &output[apiv1.Certificate]{Body: apiv1.Certificate{Certificate: text, Account: identityOf(ctx), HostCA: a.Authority.HostCA(), Head: head.Name}}, nil
 }
 
-func (a *API) tunnel(ctx context.Context, in *struct {
-	ClusterRef
-	Node    string `query:"node" doc:"host name; empty: the head" maxLength:"63"`
-	Upgrade string `header:"Upgrade"`
-}) (*huma.StreamResponse, error) {
-	if in.Upgrade != TunnelProtocol {
-		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections", "send Connection: Upgrade and Upgrade: "+TunnelProtocol)
+func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamResponse, error) {
+	if in.Upgrade != apiv1.TunnelProtocol {
+		return nil, problem(http.StatusUpgradeRequired, "invalid", "this path only upgrades connections", "send Connection: Upgrade and Upgrade: "+apiv1.TunnelProtocol)
 	}
 	c, node, err := a.reachable(ctx, in.Cluster, in.Node)
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	const sshPort = 22
 	inside, err := a.Dialer.Dial(ctx, c.ID, netip.AddrPortFrom(substrate.Address(node.Slot).Addr(), sshPort))
@@ -227,7 +183,7 @@ func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser
 	if err := outside.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", TunnelProtocol); err != nil {
+	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", apiv1.TunnelProtocol); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _, _ = outside.Close(), inside.Close() })

@@ -1,22 +1,15 @@
 package api
 
-import "muster/internal/agent/protocol"
-
-// SlurmNode is what the API said of a node before it had words for every scheduler.
-type SlurmNode struct {
-	Name       string `json:"name"`
-	State      string `json:"state"`
-	Drain      bool   `json:"drain,omitempty"`
-	Responding bool   `json:"responding"`
-	Jobs       int    `json:"jobs"`
-	LastBusy   string `json:"last_busy,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-}
+import (
+	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
+)
 
 // slurmAlias says it in these words; nil of a node that the scheduler does not know.
-func slurmAlias(s *protocol.NodeState) *SlurmNode {
+func slurmAlias(s *protocol.NodeState) *apiv1.SlurmNode {
 	if s == nil {
 		return nil
 	}
-	return &SlurmNode{s.Name, s.Raw, s.Closed(), s.Responding, s.Jobs, s.LastBusy, s.Reason}
+	return &apiv1.SlurmNode{Name: s.Name, State: s.Raw, Drain: s.Closed(), Responding: s.Responding, Jobs: s.Jobs,
+		LastBusy: s.LastBusy, Reason: s.Reason}
 }

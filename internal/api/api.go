@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/store"
@@ -63,12 +64,18 @@ type API struct {
 }
 
 // Handler serves the API. Every path but /healthz, /readyz, /openapi.yaml and those of a login needs a token.
-func (a *API) Handler() (http.Handler, error) {
+func (a *API) Handler() (http.Handler, error) { return a.serve(apiv1.Operations(), a.handlers()) }
+
+// serve answers the operations of a table.
+func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, error) {
 	if a.Shares == nil {
 		a.Shares = NewShares(1000, a.Telemetry)
 	}
 	mux := http.NewServeMux()
-	document := a.register(mux)
+	document, err := a.register(mux, table, handlers)
+	if err != nil {
+		return nil, err
+	}
 	text, err := render(document)
 	if err != nil {
 		return nil, err
@@ -110,13 +117,19 @@ func elsewhere(mux *http.ServeMux) http.Handler {
 
 // OpenAPI is the document that /openapi.yaml serves and api/openapi.yaml keeps.
 func OpenAPI(known Drivers) ([]byte, error) {
-	return render((&API{Drivers: known}).register(http.NewServeMux()))
+	a := &API{Drivers: known}
+	document, err := a.register(http.NewServeMux(), apiv1.Operations(), a.handlers())
+	if err != nil {
+		return nil, err
+	}
+	return render(document)
 }
 
 // contract is the version of the API. It changes with what clients see, not with every build.
 const contract = "1.0.0"
 
-func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
+// register puts a table of operations with their handlers on a server, and describes it.
+func (a *API) register(mux *http.ServeMux, table []apiv1.Endpoint, handlers []handler) (*huma.OpenAPI, error) {
 	config := huma.DefaultConfig("Muster", contract)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", names)
@@ -126,29 +139,11 @@ func (a *API) register(mux *http.ServeMux) *huma.OpenAPI {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "an API token"}}
 	config.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, config)
-	api.UseMiddleware(a.observed, a.authorise(api))
-	a.registerClusters(api)
-	a.registerPause(api)
-	a.registerSnapshots(api)
-	a.registerAccess(api)
-	a.registerApps(api)
-	a.registerPeople(api)
-	a.registerTokens(api)
-	a.registerLogin(api)
-	a.registerAudit(api)
-	a.registerSessions(api)
-	a.registerSecrets(api)
-	a.registerEvents(api)
-	a.registerMachines(api)
-	a.registerPasses(api)
-	a.registerNetworks(api)
-	a.registerFabrics(api)
-	a.registerCentres(api)
-	a.registerCatalogue(api)
-	a.registerStatus(api)
-	a.registerCost(api)
-	a.registerLeases(api)
+	api.UseMiddleware(a.observed, a.authorise(api, table))
+	if err := a.bind(api, table, handlers); err != nil {
+		return nil, err
+	}
 	a.Drivers.declare(api.OpenAPI().Components.Schemas)
 	declareCommon(api.OpenAPI())
-	return api.OpenAPI()
+	return api.OpenAPI(), nil
 }

@@ -6,47 +6,19 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/webdoor"
 )
 
-// Web is the door for web apps.
-type Web struct {
-	Domain string `json:"domain" doc:"apps are below it"`
-	CA     string `json:"ca,omitempty" doc:"PEM of the authority that browsers have to trust; absent if they know the door's"`
-}
-
-// WebApp is a web application of a cluster.
-type WebApp struct {
-	Name string `json:"name"`
-	Node string `json:"node"`
-	Port int    `json:"port"`
-	URL  string `json:"url,omitempty" doc:"its address, for browsers that have signed in; absent if the site has no door for web apps"`
-}
-
-// Opened is what signs a browser in to an app.
-type Opened struct {
-	URL       string    `json:"url" doc:"open it in a browser; it works once"`
-	ExpiresAt time.Time `json:"expires_at"`
-	App       string    `json:"app"`
-}
-
-func (a *API) registerApps(api huma.API) {
-	huma.Register(api, huma.Operation{OperationID: "open-app", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/apps/{app}/open", Summary: "Get an address that signs a browser in to a web app, once",
-		Errors: []int{404, 409}, Tags: []string{"access"}}, a.openApp)
-}
-
 // webView is the door as the site tells of it.
-func (a *API) webView() *Web {
+func (a *API) webView() *apiv1.Web {
 	if a.Web == nil {
 		return nil
 	}
-	view := &Web{Domain: a.Web.Domain}
+	view := &apiv1.Web{Domain: a.Web.Domain}
 	if a.Web.CA != nil {
 		view.CA = a.Web.CA()
 	}
@@ -54,9 +26,9 @@ func (a *API) webView() *Web {
 }
 
 // appsView lists a cluster's web apps.
-func (a *API) appsView(c store.Cluster) (apps []WebApp) {
+func (a *API) appsView(c store.Cluster) (apps []apiv1.WebApp) {
 	for _, app := range c.Spec.Apps() {
-		view := WebApp{Name: app.Name, Node: app.Node, Port: app.Port}
+		view := apiv1.WebApp{Name: app.Name, Node: app.Node, Port: app.Port}
 		if a.Web != nil {
 			view.URL = a.Web.URL(c, app.Name)
 		}
@@ -65,10 +37,7 @@ func (a *API) appsView(c store.Cluster) (apps []WebApp) {
 	return apps
 }
 
-func (a *API) openApp(ctx context.Context, in *struct {
-	ClusterRef
-	App string `path:"app" doc:"its name in the cluster's file" maxLength:"63"`
-}) (*struct{ Body Opened }, error) {
+func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv1.Opened], error) {
 	c, app, err := a.appOf(ctx, in.Cluster, in.App)
 	if err == nil && a.Web == nil {
 		err = problem(http.StatusConflict, "conflict", "this site has no door for web apps", "its operator opens one with `muster serve --web ADDRESS`")
@@ -77,10 +46,10 @@ func (a *API) openApp(ctx context.Context, in *struct {
 		_, _, err = a.reachable(ctx, c.ID, app.Node)
 	}
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	code := webdoor.NewCode()
-	out := &struct{ Body Opened }{Opened{URL: webdoor.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
+	out := &output[apiv1.Opened]{Body: apiv1.Opened{URL: webdoor.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -89,7 +58,7 @@ func (a *API) openApp(ctx context.Context, in *struct {
 		out.Body.ExpiresAt = now.Add(webdoor.CodeLife)
 		return tx.AddWebLogin(ctx, store.HashToken(code), store.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, webdoor.CodeLife)
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // appOf finds a cluster and its app of that name.

@@ -13,36 +13,12 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/limit"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
-
-// actions says what each operation is an act of. What is not in it is refused.
-func actions() map[string]access.Action {
-	table := map[string]access.Action{}
-	for action, operations := range map[access.Action][]string{
-		access.Be:     {"list-keys", "list-tokens", "get-site"},
-		access.Keep:   {"add-key", "delete-key", "add-token", "delete-token"},
-		access.Browse: {"list-classes", "list-images", "get-calendar", "list-projects", "list-audit", "list-sessions", "get-gateway", "list-clusters", "list-snapshots", "list-events", "get-usage", "list-centres", "get-centre"},
-		access.Survey: {"list-machines", "get-machine", "list-machine-passes", "list-passes", "list-networks", "list-unknown-machines", "get-status", "list-people", "get-centre-authority",
-			"list-fabrics", "get-fabric", "diff-fabric", "list-topologies"},
-		access.Run: {"add-machines", "remove-machine", "free-machine", "inspect-machine", "maintain-machine", "drain-machine", "quarantine-machine",
-			"put-network", "remove-network", "add-person", "change-person", "add-person-token", "add-project", "rotate-gateway-key", "list-secrets", "rotate-secrets", "rekey-secrets",
-			"add-centre", "change-centre", "remove-centre",
-			"add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition", "assign-fabric-port", "forget-fabric-port", "put-topology", "remove-topology"},
-		access.See:    {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members"},
-		access.Own:    {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout", "create-snapshot", "delete-snapshot"},
-		access.Enter:  {"certify", "tunnel", "open-app"},
-		access.Govern: {"set-member", "remove-member", "change-project", "end-session"},
-	} {
-		for _, operation := range operations {
-			table[operation] = action
-		}
-	}
-	return table
-}
 
 type callerKey struct{}
 
@@ -57,16 +33,20 @@ func identityOf(ctx context.Context) string { return callerOf(ctx).Name }
 
 // authorise lets only the bearers of a known token through, to what they may do, and writes down what they did. Whether
 // they may do it to what a project owns is asked where that is looked up: see permit.
-func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
-	table := actions()
+func (a *API) authorise(api huma.API, operations []apiv1.Endpoint) func(huma.Context, func(huma.Context)) {
+	table := map[string]apiv1.Endpoint{}
+	for _, op := range operations {
+		table[op.ID] = op
+	}
 	return func(ctx huma.Context, next func(huma.Context)) {
-		refuse := func(p *Problem) {
+		refuse := func(p *apiv1.Problem) {
 			if p.Status == http.StatusUnauthorized {
 				ctx.SetHeader("WWW-Authenticate", challenge)
 			}
 			_ = huma.WriteErr(api, ctx, p.Status, p.Detail, p)
 		}
-		if open(ctx.Operation().OperationID) {
+		operation := table[ctx.Operation().OperationID]
+		if operation.Open {
 			a.openly(ctx, refuse, next)
 			return
 		}
@@ -83,7 +63,7 @@ func (a *API) authorise(api huma.API) func(huma.Context, func(huma.Context)) {
 		}
 		defer leave()
 		asked := askedOf(ctx.Context())
-		asked.identity, asked.action, asked.summary = caller.Name, table[ctx.Operation().OperationID], ctx.Operation().Summary
+		asked.identity, asked.action, asked.summary = caller.Name, operation.Action, operation.Summary
 		if rule := access.Rules()[asked.action]; len(rule.Roles) == 0 && !caller.May(asked.action, "") {
 			refuse(forbidden(caller, asked))
 		} else {
@@ -137,7 +117,7 @@ func outcome(ctx huma.Context) int {
 const challenge = `Bearer realm="muster"`
 
 // bearer is who a token in an Authorization header belongs to.
-func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, p *Problem) {
+func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, p *apiv1.Problem) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller, unauthorized()
@@ -156,12 +136,12 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 	return caller, nil
 }
 
-func unauthorized() *Problem {
+func unauthorized() *apiv1.Problem {
 	return problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed", "`muster login` gets one; or set MUSTER_TOKEN, or run this on the controller's host as the user who started it")
 }
 
 // forbidden says why a caller may not do something that they know of.
-func forbidden(c access.Caller, r *asked) *Problem {
+func forbidden(c access.Caller, r *asked) *apiv1.Problem {
 	what := "do this"
 	if brief, _, _ := strings.Cut(r.summary, ":"); brief != "" {
 		what = strings.ToLower(brief[:1]) + brief[1:]

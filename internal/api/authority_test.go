@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -179,7 +180,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 					body := strings.ReplaceAll(bodies[op.id], "PROJECT", project)
 					headers := []string{"Authorization", "Bearer " + who}
 					if op.id == "tunnel" {
-						headers = append(headers, "Upgrade", api.TunnelProtocol)
+						headers = append(headers, "Upgrade", apiv1.TunnelProtocol)
 					}
 					if err := db.Update(t.Context(), func(tx *store.Tx) error {
 						life := store.Token{ID: "t-" + who, Person: who, Name: "test", Kind: store.APIToken, Scope: access.Whole} // it may have revoked itself

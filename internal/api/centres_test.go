@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -48,7 +48,7 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 	}
 	for who, want := range map[string]string{"member": "cpu", "viewer": "cpu", "sam": "cpu gpu", "operator": "cpu gpu", "nobody": ""} {
 		list, one := call(t, s, "GET", "/v1/centres", "", as(who)...), call(t, s, "GET", "/v1/centres/arc", "", as(who)...)
-		var page api.List[api.Centre]
+		var page apiv1.List[apiv1.Centre]
 		if err := json.Unmarshal([]byte(list.text), &page); err != nil {
 			t.Fatal(err)
 		}

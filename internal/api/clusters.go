@@ -13,28 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
 
-// ClusterRef is a cluster in a path.
-type ClusterRef struct {
-	Cluster string `path:"cluster" doc:"name, PROJECT/NAME, or ID" maxLength:"127"`
-}
-
-// Request is what every request for a change may carry.
-type Request struct {
-	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
-	DrainTimeout   string `query:"drain_timeout" doc:"how long nodes that go may wait for their jobs, as a duration like 10m; then the jobs are ended. Empty: without limit"`
-	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
-}
-
-func (c Request) drain() (time.Duration, error) {
+func drainOf(c apiv1.Request) (time.Duration, error) {
 	if c.DrainTimeout == "" {
 		return 0, nil
 	}
@@ -45,42 +32,9 @@ func (c Request) drain() (time.Duration, error) {
 	return d, nil
 }
 
-// FileInput is a request that brings a cluster file.
-type FileInput struct {
-	Request
-	RawBody []byte `contentType:"application/yaml"`
-}
-
-type namedFileInput struct {
-	ClusterRef
-	FileInput
-	RefreshImage bool `query:"refresh_image" doc:"roll out the newest build of the file's image, also where the image's name has not changed"`
-}
-
-type answerOutput struct {
-	Status int
-	Body   Answer
-}
-
-type clusterOutput struct{ Body Cluster }
-
-// Page says which part of a list.
-type Page struct {
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"how many at most"`
-	Cursor string `query:"cursor" doc:"from the page before" maxLength:"200"`
-}
-
-// List is one page.
-type List[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent on the last"`
-}
-
-type listOutput[T any] struct{ Body List[T] }
-
 // pageOf cuts a page out of a list that is sorted by key.
-func pageOf[T any](p Page, all []T, key func(T) string) List[T] {
-	list := List[T]{Items: []T{}}
+func pageOf[T any](p apiv1.Page, all []T, key func(T) string) apiv1.List[T] {
+	list := apiv1.List[T]{Items: []T{}}
 	for i, item := range all {
 		if p.Cursor != "" && key(item) <= p.Cursor {
 			continue
@@ -96,23 +50,8 @@ func pageOf[T any](p Page, all []T, key func(T) string) List[T] {
 // inOrder is an instant as text that sorts as instants do.
 func inOrder(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMilli()) }
 
-func (a *API) registerClusters(api huma.API) {
-	tags := []string{"clusters"}
-	huma.Register(api, huma.Operation{OperationID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters", Summary: "List clusters", Tags: tags}, a.listClusters)
-	huma.Register(api, fileOperation(huma.Operation{OperationID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters", Summary: "Create a cluster from a cluster file",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.createCluster)
-	huma.Register(api, huma.Operation{OperationID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}", Summary: "Show a cluster and its nodes", Errors: []int{404}, Tags: tags}, a.getCluster)
-	huma.Register(api, fileOperation(huma.Operation{OperationID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}", Summary: "Make a cluster be as its file says, new or not",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.applyCluster)
-	huma.Register(api, maybeNothing(huma.Operation{OperationID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale", Summary: "Change the number of nodes of a queue",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.scaleCluster)
-	a.registerRollout(api, tags)
-	huma.Register(api, huma.Operation{OperationID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}", Summary: "Delete a cluster with its /home",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404}, Tags: tags}, a.deleteCluster)
-}
-
-func (a *API) listClusters(ctx context.Context, in *Page) (*listOutput[Cluster], error) {
-	out := &listOutput[Cluster]{}
+func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Cluster]], error) {
+	out := &output[apiv1.List[apiv1.Cluster]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		clusters, err := tx.Clusters(ctx, "")
 		if err != nil {
@@ -120,7 +59,7 @@ func (a *API) listClusters(ctx context.Context, in *Page) (*listOutput[Cluster],
 		}
 		clusters = slices.DeleteFunc(clusters, func(c store.Cluster) bool { return !sees(ctx, c.Project) })
 		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name + " " + c.Project }) // a space comes before all that names have
-		out.Body = List[Cluster]{Items: []Cluster{}, Next: cut.Next}
+		out.Body = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)
 			if err != nil {
@@ -130,7 +69,7 @@ func (a *API) listClusters(ctx context.Context, in *Page) (*listOutput[Cluster],
 		}
 		return nil
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // find is the cluster that a path names: a living one by name, or any by ID. It is one that the caller may do to what they
@@ -155,8 +94,8 @@ func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster
 	return c, nil
 }
 
-func (a *API) getCluster(ctx context.Context, in *ClusterRef) (*clusterOutput, error) {
-	out := &clusterOutput{}
+func (a *API) getCluster(ctx context.Context, in *apiv1.ClusterRef) (*output[apiv1.Cluster], error) {
+	out := &output[apiv1.Cluster]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
@@ -165,16 +104,13 @@ func (a *API) getCluster(ctx context.Context, in *ClusterRef) (*clusterOutput, e
 		out.Body, err = a.clusterView(ctx, tx, c)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) createCluster(ctx context.Context, in *struct {
-	FileInput
-	FromSnapshot string `query:"from_snapshot" doc:"name or ID of the snapshot that the cluster gets its /home and its queue of jobs from" maxLength:"63"`
-}) (*answerOutput, error) {
+func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (*output[apiv1.Answer], error) {
 	doc, err := spec.Parse("", in.RawBody)
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
@@ -189,10 +125,10 @@ func (a *API) createCluster(ctx context.Context, in *struct {
 	})
 }
 
-func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutput, error) {
+func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*output[apiv1.Answer], error) {
 	doc, err := spec.Parse("", in.RawBody)
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	ref := in.Cluster
 	if doc.Cluster.Project != "" && ref == doc.Cluster.Name {
@@ -224,20 +160,8 @@ func (a *API) applyCluster(ctx context.Context, in *namedFileInput) (*answerOutp
 	})
 }
 
-type scaleInput struct {
-	ClusterRef
-	Request
-	Body struct {
-		Queue string `json:"queue,omitempty" doc:"may be left out where there is one queue" maxLength:"63"`
-		Nodes int    `json:"nodes,omitempty" doc:"its size; a queue that grows and shrinks has this size from now on" minimum:"0" maximum:"1000"`
-		Min   *int   `json:"min,omitempty" doc:"with max, instead of nodes: it grows and shrinks with its jobs between these" minimum:"0" maximum:"1000"`
-		Max   *int   `json:"max,omitempty" minimum:"1" maximum:"1000"`
-	}
-}
-
 // bounds are a queue's min and max as asked for.
-func (in *scaleInput) bounds() (least, most *int, err error) {
-	b := in.Body
+func bounds(b apiv1.ScaleClusterBody) (least, most *int, err error) {
 	switch {
 	case b.Min == nil && b.Max == nil:
 		return &b.Nodes, &b.Nodes, nil
@@ -249,16 +173,16 @@ func (in *scaleInput) bounds() (least, most *int, err error) {
 	return b.Min, b.Max, nil
 }
 
-// size is what is asked for in one word.
-func (in *scaleInput) size() string {
-	if in.Body.Min != nil && in.Body.Max != nil {
-		return fmt.Sprintf("%d-%d", *in.Body.Min, *in.Body.Max)
+// sizeAsked is what is asked for in one word.
+func sizeAsked(b apiv1.ScaleClusterBody) string {
+	if b.Min != nil && b.Max != nil {
+		return fmt.Sprintf("%d-%d", *b.Min, *b.Max)
 	}
-	return fmt.Sprint(in.Body.Nodes)
+	return fmt.Sprint(b.Nodes)
 }
 
-func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, error) {
-	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, in.size()), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*output[apiv1.Answer], error) {
+	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, sizeAsked(in.Body)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
@@ -270,7 +194,7 @@ func (a *API) scaleCluster(ctx context.Context, in *scaleInput) (*answerOutput, 
 			q := &want.Queues[i]
 			names = append(names, q.Name)
 			if q.Name == in.Body.Queue || in.Body.Queue == "" && len(want.Queues) == 1 {
-				if q.Min, q.Max, err = in.bounds(); err != nil {
+				if q.Min, q.Max, err = bounds(in.Body); err != nil {
 					return nil, err
 				}
 				return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) {
@@ -303,13 +227,13 @@ func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, 
 
 // carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
 // repeated request.
-func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*answerOutput, error) {
-	drainFor, err := in.drain()
+func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*output[apiv1.Answer], error) {
+	drainFor, err := drainOf(in)
 	if err != nil {
 		return nil, err
 	}
 	plan = a.followed(plan)
-	out := &answerOutput{}
+	out := &output[apiv1.Answer]{}
 	if in.DryRun {
 		out.Status = http.StatusOK
 		err := a.DB.View(ctx, func(tx *store.Tx) error {
@@ -322,7 +246,7 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 		return out, a.tell(err, doc)
 	}
 	err = a.once(ctx, in.IdempotencyKey, request, out, func(tx *store.Tx) error {
-		out.Status, out.Body = http.StatusAccepted, Answer{}
+		out.Status, out.Body = http.StatusAccepted, apiv1.Answer{}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
 			return err
@@ -342,14 +266,14 @@ func (a *API) carryOut(ctx context.Context, in Request, doc *spec.Document, requ
 		}
 		view, err := a.clusterView(ctx, tx, c)
 		out.Body.Cluster = &view
-		out.Body.Operation = &Operation{Kind: kindOf(current), Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+		out.Body.Operation = &apiv1.Operation{Kind: kindOf(current), Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
 		return err
 	})
 	return out, a.tell(err, doc)
 }
 
 // unchanged answers a request that changes no field. A drain limit is then meant for the nodes that drain already.
-func (a *API) unchanged(ctx context.Context, tx *store.Tx, c store.Cluster, drainFor time.Duration, out *answerOutput) error {
+func (a *API) unchanged(ctx context.Context, tx *store.Tx, c store.Cluster, drainFor time.Duration, out *output[apiv1.Answer]) error {
 	out.Status = http.StatusOK
 	if drainFor > 0 {
 		limited, err := tx.LimitDrains(ctx, c.ID, drainFor)
@@ -372,13 +296,10 @@ func kindOf(current *store.Cluster) string {
 	return "change"
 }
 
-func (a *API) deleteCluster(ctx context.Context, in *struct {
-	ClusterRef
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"200"`
-}) (*answerOutput, error) {
-	out := &answerOutput{}
+func (a *API) deleteCluster(ctx context.Context, in *apiv1.DeleteClusterInput) (*output[apiv1.Answer], error) {
+	out := &output[apiv1.Answer]{}
 	err := a.once(ctx, in.IdempotencyKey, request("delete", in.Cluster), out, func(tx *store.Tx) error {
-		out.Status, out.Body = http.StatusAccepted, Answer{Plan: planView(&admission.Plan{})}
+		out.Status, out.Body = http.StatusAccepted, apiv1.Answer{Plan: planView(&admission.Plan{})}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
 			return err
@@ -401,10 +322,10 @@ func (a *API) deleteCluster(ctx context.Context, in *struct {
 		for _, n := range view.Nodes {
 			out.Body.Release = append(out.Body.Release, n.Name)
 		}
-		out.Body.Operation = &Operation{Kind: "delete", Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+		out.Body.Operation = &apiv1.Operation{Kind: "delete", Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
 		return nil
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // request is the fingerprint of what is asked, to tell a repeated request from another under the same key.
@@ -416,7 +337,7 @@ func request(parts ...string) string {
 // once runs f in a transaction. With a key, the answer is recorded in that transaction, and a request that comes again is
 // answered from the record, if who asks may still do what was done. A key belongs to a person, and for tokens that are for
 // one project to that, too: so the same words mean the same thing.
-func (a *API) once(ctx context.Context, key, request string, out *answerOutput, f func(*store.Tx) error) error {
+func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.Answer], f func(*store.Tx) error) error {
 	owner := keyOwner(callerOf(ctx))
 	update := func() error {
 		return a.DB.Update(ctx, func(tx *store.Tx) error {
@@ -468,8 +389,8 @@ func keyOwner(c access.Caller) string {
 }
 
 // again gives a recorded answer to who may still do what was done then; else it says what it would say about a new request.
-func again(ctx context.Context, answer store.Answer, request string, out *answerOutput) error {
-	var body Answer
+func again(ctx context.Context, answer store.Answer, request string, out *output[apiv1.Answer]) error {
+	var body apiv1.Answer
 	if err := json.Unmarshal([]byte(answer.Body), &body); err != nil {
 		return fmt.Errorf("read a recorded answer: %w", err)
 	}

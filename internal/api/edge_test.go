@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 // TestNobodyForgesALineOfTheAuditLog asks for names that would be lines, titles of windows and floods: the log has them
@@ -21,7 +21,7 @@ func TestNobodyForgesALineOfTheAuditLog(t *testing.T) {
 		as(t, s, "nobody", "GET", path, "")
 	}
 	wants(t, as(t, s, "operator", "GET", "/v1/clusters/aero%2Fcfd", ""), 200)
-	var log struct{ Items []api.Entry }
+	var log struct{ Items []apiv1.Entry }
 	if err := json.Unmarshal([]byte(as(t, s, "operator", "GET", "/v1/audit", "").text), &log); err != nil {
 		t.Fatal(err)
 	}

@@ -8,35 +8,15 @@ import (
 	"regexp"
 
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
 
-// NewMachine is a whole machine to enrol.
-type NewMachine struct {
-	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
-	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
-	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
-	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
-	Power       string   `json:"power" maxLength:"1000"`
-	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
-}
-
-type enrolment struct {
-	Body struct {
-		Substrate string       `json:"substrate" enum:"local,metal" doc:"local: machines made of Linux namespaces on the controller's host; metal: whole machines"`
-		Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
-		Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
-		CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`
-		MemoryMiB int          `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on a local machine may use; 0: 4096, or the host's if that is less"`
-		Machines  []NewMachine `json:"machines,omitempty" maxItems:"10000" doc:"whole machines: all are enrolled, or none"`
-	}
-}
-
 // addMachines enrols machines.
-func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body List[Machine] }, error) {
+func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*output[apiv1.List[apiv1.Machine]], error) {
 	b := in.Body
 	enrols := a.Admission.Substrates.Of(b.Substrate).Enrols
 	switch {
@@ -47,9 +27,9 @@ func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body Lis
 	case enrols == substrate.ByList && len(b.Machines) == 0:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
 	}
-	out := &struct{ Body List[Machine] }{}
+	out := &output[apiv1.List[apiv1.Machine]]{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		out.Body.Items = []Machine{}
+		out.Body.Items = []apiv1.Machine{}
 		machines, err := a.newMachines(ctx, tx, in)
 		if err != nil {
 			return err
@@ -68,11 +48,11 @@ func (a *API) addMachines(ctx context.Context, in *enrolment) (*struct{ Body Lis
 		}
 		return nil
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // newMachines is what a request asks to enrol.
-func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *enrolment) ([]inventory.Machine, error) {
+func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *apiv1.AddMachinesInput) ([]inventory.Machine, error) {
 	b := in.Body
 	if a.Admission.Substrates.Of(b.Substrate).Enrols == substrate.ByList {
 		return a.wholeMachines(ctx, tx, b.Substrate, b.Machines)
@@ -115,7 +95,7 @@ func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
 }
 
 // wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
-func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []NewMachine) ([]inventory.Machine, error) {
+func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []apiv1.NewMachine) ([]inventory.Machine, error) {
 	var machines []inventory.Machine
 	var wrong spec.Diagnostics
 	names, macs := map[string]string{}, map[string]string{}

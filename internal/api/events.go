@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/access"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -22,55 +23,29 @@ const (
 	batch     = 500
 )
 
-// EventsInput says which events.
-type EventsInput struct {
-	After       int64  `query:"after" minimum:"0" doc:"events with higher numbers"`
-	Limit       int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
-	Watch       bool   `query:"watch" doc:"keep the connection and send events as they happen, as server-sent events"`
-	LastEventID string `header:"Last-Event-ID" doc:"as after; sent by clients that come back" pattern:"^[0-9]*$" maxLength:"18"`
-}
-
-type clusterEventsInput struct {
-	ClusterRef
-	EventsInput
-}
-
-func (a *API) registerEvents(api huma.API) {
-	registry := api.OpenAPI().Components.Schemas
-	page := registry.Schema(typeOf[List[store.Event]](), true, "EventList")
-	register := func(id, path, summary string) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"events"}, Errors: []int{404, 422},
-			Responses: map[string]*huma.Response{"200": {Description: "a page of events, or a stream of them", Content: map[string]*huma.MediaType{
-				"application/json":  {Schema: page},
-				"text/event-stream": {Schema: &huma.Schema{Type: "string", Description: "id: number; event: type; data: the event as JSON"}},
-			}}},
-		}
-	}
-	huma.Register(api, register("list-events", "/v1/events", "List or watch all events"), func(ctx context.Context, in *EventsInput) (*huma.StreamResponse, error) {
-		all, projects := callerOf(ctx).Everywhere(), visible(ctx)
-		return a.events(ctx, store.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
-			return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
-		})
+func (a *API) listEvents(ctx context.Context, in *apiv1.ListEventsInput) (*huma.StreamResponse, error) {
+	all, projects := callerOf(ctx).Everywhere(), visible(ctx)
+	return a.events(ctx, store.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
+		return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
 	})
-	huma.Register(api, register("list-cluster-events", "/v1/clusters/{cluster}/events", "List or watch the events of a cluster"),
-		func(ctx context.Context, in *clusterEventsInput) (*huma.StreamResponse, error) {
-			var of store.EventsOf
-			var project string
-			err := a.DB.View(ctx, func(tx *store.Tx) error {
-				c, err := a.find(ctx, tx, in.Cluster)
-				of.Cluster, project = c.ID, c.Project
-				return err
-			})
-			if err != nil {
-				return nil, a.tell(err, nil)
-			}
-			return a.events(ctx, of, in.EventsInput, func(now access.Caller) bool { return now.May(access.See, project) })
-		})
+}
+
+func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEventsInput) (*huma.StreamResponse, error) {
+	var of store.EventsOf
+	var project string
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		c, err := a.find(ctx, tx, in.Cluster)
+		of.Cluster, project = c.ID, c.Project
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.events(ctx, of, in.ListEventsInput, func(now access.Caller) bool { return now.May(access.See, project) })
 }
 
 // events answers with those there are, or goes on with those to come for as long as who asked is one who still may.
-func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
+func (a *API) events(ctx context.Context, of store.EventsOf, in apiv1.ListEventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
 	of.After = in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
@@ -82,15 +57,17 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput, sti
 	if in.Watch {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, still) }}, nil
 	}
-	list := List[store.Event]{Items: []store.Event{}}
+	list := apiv1.List[apiv1.Event]{Items: []apiv1.Event{}}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		of.Limit = in.Limit
 		events, err := tx.Events(ctx, of)
-		list.Items = append(list.Items, events...)
+		for _, e := range events {
+			list.Items = append(list.Items, eventView(e))
+		}
 		return err
 	})
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	if n := len(list.Items); n == in.Limit {
 		list.Next = strconv.FormatInt(list.Items[n-1].Seq, 10)
@@ -99,6 +76,11 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in EventsInput, sti
 		ctx.SetHeader("Content-Type", "application/json")
 		_ = json.NewEncoder(ctx.BodyWriter()).Encode(list)
 	}}, nil
+}
+
+func eventView(e store.Event) apiv1.Event {
+	return apiv1.Event{Seq: e.Seq, At: e.At, Type: e.Type, Project: e.Project, ClusterID: e.ClusterID, Cluster: e.Cluster, Node: e.Node, Machine: e.Machine,
+		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 
 // watch sends events as they are committed until the client goes or the controller stops.
@@ -135,7 +117,7 @@ func (a *API) watch(hctx huma.Context, of store.EventsOf, still func(access.Call
 			return // the client comes back with Last-Event-ID
 		}
 		for _, e := range events {
-			data, err := json.Marshal(e)
+			data, err := json.Marshal(eventView(e))
 			if err != nil {
 				return
 			}

@@ -8,75 +8,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
 
-// Term is when a cluster's lease runs.
-type Term struct {
-	StartsAt time.Time     `json:"starts_at" doc:"when its nodes are to be there"`
-	EndsAt   time.Time     `json:"ends_at,omitzero" doc:"absent: it has no end"`
-	OnEnd    store.Desired `json:"on_end" enum:"paused,deleted" doc:"what becomes of it at its end"`
+func leaseView(c store.Cluster) apiv1.Term {
+	return apiv1.Term{StartsAt: c.StartsAt, EndsAt: c.EndsAt, OnEnd: apiv1.Desired(c.OnEnd())}
 }
 
-func leaseView(c store.Cluster) Term {
-	return Term{StartsAt: c.StartsAt, EndsAt: c.EndsAt, OnEnd: c.OnEnd()}
-}
-
-// Calendar says what is free, held and reserved.
-type Calendar struct {
-	Now     time.Time       `json:"now" doc:"the site's clock"`
-	From    time.Time       `json:"from"`
-	Until   time.Time       `json:"until"`
-	Classes []ClassCalendar `json:"classes"`
-}
-
-// ClassCalendar is one class's. Classes may overlap: a machine counts in each of its own.
-type ClassCalendar struct {
-	Name     string `json:"name"`
-	Machines int    `json:"machines" doc:"in service: neither in maintenance nor in quarantine"`
-	Slots    []Slot `json:"slots" doc:"without gaps; nothing changes within one"`
-}
-
-// Slot is a time in which nothing changes.
-type Slot struct {
-	From     time.Time       `json:"from"`
-	Until    time.Time       `json:"until"`
-	Free     int             `json:"free"`
-	Held     int             `json:"held" doc:"by nodes that are there, or being prepared for the next"`
-	Reserved int             `json:"reserved" doc:"by clusters that are to come, and nodes that clusters lack"`
-	By       []CalendarShare `json:"by"`
-}
-
-// CalendarShare is one cluster's part of a class.
-type CalendarShare struct {
-	Cluster  string `json:"cluster" doc:"its name; (being prepared) for machines between two"`
-	Machines int    `json:"machines"`
-	Reserved bool   `json:"reserved,omitempty" doc:"not there yet"`
-}
-
-func (a *API) registerLeases(api huma.API) {
-	huma.Register(api, maybeNothing(huma.Operation{OperationID: "extend-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/extend", Summary: "Move the end of a cluster's lease",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: []string{"clusters"}}), a.extendCluster)
-	huma.Register(api, huma.Operation{OperationID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendar", Summary: "Show which machines are free, held and reserved when",
-		Errors: []int{404}, Tags: []string{"catalogue"}}, a.getCalendar)
-}
-
-type extendInput struct {
-	ClusterRef
-	Request
-	Body struct {
-		For   string `json:"for,omitempty" doc:"how much longer, as in a cluster file: 2d. From the end, or from now if that has passed" maxLength:"20"`
-		Until string `json:"until,omitempty" doc:"instead: the new end, in RFC 3339 or as +2d from now" maxLength:"40"`
-	}
-}
-
-func (a *API) extendCluster(ctx context.Context, in *extendInput) (*answerOutput, error) {
+func (a *API) extendCluster(ctx context.Context, in *apiv1.ExtendClusterInput) (*output[apiv1.Answer], error) {
 	return a.carryOut(ctx, in.Request, nil, request("extend", in.Cluster, in.Body.For, in.Body.Until), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
@@ -87,7 +31,7 @@ func (a *API) extendCluster(ctx context.Context, in *extendInput) (*answerOutput
 			if err != nil {
 				return nil, err
 			}
-			until, err := in.end(current, now)
+			until, err := newEnd(in.Body, current, now)
 			if err != nil {
 				return nil, err
 			}
@@ -96,19 +40,19 @@ func (a *API) extendCluster(ctx context.Context, in *extendInput) (*answerOutput
 	})
 }
 
-// end is the new end that is asked for.
-func (in *extendInput) end(c store.Cluster, now time.Time) (time.Time, error) {
+// newEnd is the new end that is asked for.
+func newEnd(in apiv1.ExtendClusterBody, c store.Cluster, now time.Time) (time.Time, error) {
 	invalid := func(text, hint string) (time.Time, error) {
 		return time.Time{}, problem(http.StatusUnprocessableEntity, "invalid", text, hint)
 	}
-	if (in.Body.For == "") == (in.Body.Until == "") {
+	if (in.For == "") == (in.Until == "") {
 		return invalid("say either for or until", "as in for: 2d, or until: 2027-03-01T08:00:00Z")
 	}
 	if c.EndsAt.IsZero() {
 		return invalid(fmt.Sprintf("the lease of cluster %s has no end", c.Name), "there is nothing to extend")
 	}
-	if in.Body.For != "" {
-		more, err := duration.Within(in.Body.For, time.Second, duration.Longest)
+	if in.For != "" {
+		more, err := duration.Within(in.For, time.Second, duration.Longest)
 		if err != nil {
 			return time.Time{}, badDuration("for", err)
 		}
@@ -118,7 +62,7 @@ func (in *extendInput) end(c store.Cluster, now time.Time) (time.Time, error) {
 		}
 		return from.Add(more), nil
 	}
-	until, err := spec.Time(in.Body.Until, now)
+	until, err := spec.Time(in.Until, now)
 	if err != nil {
 		return invalid("until: "+err.Error(), "")
 	}
@@ -128,23 +72,17 @@ func (in *extendInput) end(c store.Cluster, now time.Time) (time.Time, error) {
 	return until.Truncate(time.Second), nil
 }
 
-type calendarInput struct {
-	Class string `query:"class" doc:"only this one" maxLength:"63"`
-	From  string `query:"from" doc:"default: now. RFC 3339, or +2d from now" maxLength:"40"`
-	To    string `query:"to" doc:"default: a week after from. RFC 3339, or +2d from now" maxLength:"40"`
-}
-
 // week is what a calendar shows unless it is told otherwise.
 const week = 7 * 24 * time.Hour
 
-func (a *API) getCalendar(ctx context.Context, in *calendarInput) (*struct{ Body Calendar }, error) {
-	out := &struct{ Body Calendar }{}
+func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*output[apiv1.Calendar], error) {
+	out := &output[apiv1.Calendar]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		from, until, err := in.span(now)
+		from, until, err := span(in, now)
 		if err != nil {
 			return err
 		}
@@ -159,10 +97,10 @@ func (a *API) getCalendar(ctx context.Context, in *calendarInput) (*struct{ Body
 		out.Body, err = a.calendarView(ctx, tx, now, classes, from, until)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (in *calendarInput) span(now time.Time) (from, until time.Time, err error) {
+func span(in *apiv1.GetCalendarInput, now time.Time) (from, until time.Time, err error) {
 	if from, err = spec.Time(cmp.Or(in.From, spec.Now), now); err != nil {
 		return from, until, problem(http.StatusUnprocessableEntity, "invalid", "from: "+err.Error(), "")
 	}
@@ -181,8 +119,8 @@ func (in *calendarInput) span(now time.Time) (from, until time.Time, err error) 
 	return from, until, nil
 }
 
-func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, classes []inventory.Class, from, until time.Time) (Calendar, error) {
-	view := Calendar{Now: now, From: from, Until: until, Classes: []ClassCalendar{}}
+func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, classes []inventory.Class, from, until time.Time) (apiv1.Calendar, error) {
+	view := apiv1.Calendar{Now: now, From: from, Until: until, Classes: []apiv1.ClassCalendar{}}
 	machines, err := tx.Machines(ctx)
 	if err != nil {
 		return view, err
@@ -203,13 +141,13 @@ func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, cla
 		}
 	}
 	for i, slots := range c.Table(classes, from, until) {
-		one := ClassCalendar{Name: classes[i].Name, Slots: []Slot{}}
+		one := apiv1.ClassCalendar{Name: classes[i].Name, Slots: []apiv1.Slot{}}
 		for _, s := range slots {
-			slot := Slot{From: s.From, Until: s.Until, Free: s.Free, Held: s.Held, Reserved: s.Reserved, By: []CalendarShare{}}
+			slot := apiv1.Slot{From: s.From, Until: s.Until, Free: s.Free, Held: s.Held, Reserved: s.Reserved, By: []apiv1.CalendarShare{}}
 			for _, share := range s.By {
-				slot.By = append(slot.By, CalendarShare{Cluster: cmp.Or(names[share.By], share.By), Machines: share.Machines, Reserved: share.Reserved})
+				slot.By = append(slot.By, apiv1.CalendarShare{Cluster: cmp.Or(names[share.By], share.By), Machines: share.Machines, Reserved: share.Reserved})
 			}
-			slices.SortStableFunc(slot.By, func(x, y CalendarShare) int { return cmp.Compare(x.Cluster, y.Cluster) })
+			slices.SortStableFunc(slot.By, func(x, y apiv1.CalendarShare) int { return cmp.Compare(x.Cluster, y.Cluster) })
 			one.Machines = s.Free + s.Held + s.Reserved
 			one.Slots = append(one.Slots, slot)
 		}

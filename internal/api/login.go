@@ -14,6 +14,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/limit"
 	"muster/internal/login"
 	"muster/internal/store"
@@ -26,48 +27,7 @@ type Login interface {
 	Verify(ctx context.Context, idToken string, now time.Time) (login.Identity, error)
 }
 
-// Ways is how one logs in at this site.
-type Ways struct {
-	Issuer   string   `json:"issuer" doc:"the OpenID Connect provider that vouches for people"`
-	ClientID string   `json:"client_id"`
-	Scopes   []string `json:"scopes"`
-	Auth     string   `json:"authorization_endpoint" doc:"where a browser goes"`
-	Device   string   `json:"device_authorization_endpoint,omitempty" doc:"where a device code is asked for; absent: with a browser on the same host only"`
-	Token    string   `json:"token_endpoint,omitempty" doc:"where a device code is exchanged"`
-	Port     int      `json:"redirect_port,omitempty" doc:"of 127.0.0.1, that the provider sends the browser back to; absent: any"`
-	For      string   `json:"for" doc:"how long a login lasts"`
-}
-
-// LoggedIn is a login: a token and, for a key, a certificate of the same life.
-type LoggedIn struct {
-	ID          string    `json:"id" doc:"of the token; deleting it ends the login and the certificate"`
-	Token       string    `json:"token"`
-	Person      string    `json:"person"`
-	New         bool      `json:"new,omitempty" doc:"the person has never been here, and is in no project yet"`
-	ExpiresAt   time.Time `json:"expires_at"`
-	Certificate string    `json:"certificate,omitempty" doc:"OpenSSH user certificate, for the site's gateway only"`
-}
-
-// The operations that need no token: who has one does not need them.
-const (
-	opWays  = "get-login"
-	opLogIn = "log-in"
-)
-
-// open says whether an operation is for everybody.
-func open(operation string) bool { return operation == opWays || operation == opLogIn }
-
-func (a *API) registerLogin(api huma.API) {
-	everybody := []map[string][]string{}
-	tags := []string{"access"}
-	huma.Register(api, huma.Operation{OperationID: opWays, Method: http.MethodGet, Path: "/v1/login", Summary: "Show how one logs in; needs no token",
-		Tags: tags, Security: everybody, Errors: []int{404, 429, 503}}, a.ways)
-	huma.Register(api, huma.Operation{OperationID: opLogIn, Method: http.MethodPost, Path: "/v1/login", Summary: "Log in with what the provider gave; needs no token",
-		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
-		Tags:        tags, Security: everybody, DefaultStatus: http.StatusCreated, MaxBodyBytes: 64 << 10, Errors: []int{403, 404, 409, 429, 503}}, a.logIn)
-}
-
-func (a *API) ways(ctx context.Context, _ *struct{}) (*struct{ Body Ways }, error) {
+func (a *API) ways(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Ways], error) {
 	if a.Login == nil {
 		return nil, noLogin()
 	}
@@ -75,15 +35,15 @@ func (a *API) ways(ctx context.Context, _ *struct{}) (*struct{ Body Ways }, erro
 	if err != nil {
 		return nil, a.unproved(ctx, err)
 	}
-	return &struct{ Body Ways }{Ways{s.Issuer, s.ClientID, s.Scopes, s.Auth, s.Device, s.Token, s.Port, s.For.String()}}, nil
+	return &output[apiv1.Ways]{Body: apiv1.Ways{Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Auth: s.Auth, Device: s.Device, Token: s.Token, Port: s.Port, For: s.For.String()}}, nil
 }
 
-func noLogin() *Problem {
+func noLogin() *apiv1.Problem {
 	return problem(http.StatusNotFound, "not-found", "nobody logs in at this site: its file names no provider under login", "an operator can give you a token, for MUSTER_TOKEN")
 }
 
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.
-func (a *API) unproved(ctx context.Context, err error) *Problem {
+func (a *API) unproved(ctx context.Context, err error) *apiv1.Problem {
 	if errors.Is(err, login.ErrRefused) {
 		return problem(http.StatusUnauthorized, "unauthorized", err.Error(), "`muster login` begins a new one")
 	}
@@ -91,17 +51,7 @@ func (a *API) unproved(ctx context.Context, err error) *Problem {
 	return problem(http.StatusServiceUnavailable, "unavailable", "the site's login provider does not answer as it should", "the controller's log says what; try again")
 }
 
-type proofGiven struct {
-	IDToken   string `json:"id_token,omitempty" doc:"of a device flow" maxLength:"32768"`
-	Code      string `json:"code,omitempty" doc:"that the browser came back with" maxLength:"4096"`
-	Verifier  string `json:"verifier,omitempty" doc:"with code: of PKCE" maxLength:"128"`
-	Redirect  string `json:"redirect,omitempty" doc:"with code: where the browser came back to" maxLength:"200"`
-	Nonce     string `json:"nonce,omitempty" doc:"with code: that the ID token must have" maxLength:"128"`
-	PublicKey string `json:"public_key,omitempty" doc:"to be certified, authorized_keys format" maxLength:"16384"`
-	Name      string `json:"name,omitempty" doc:"where the login is from, for the list of tokens" maxLength:"100"`
-}
-
-func (a *API) logIn(ctx context.Context, in *struct{ Body proofGiven }) (*struct{ Body LoggedIn }, error) {
+func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.LoggedIn], error) {
 	if a.Login == nil {
 		return nil, noLogin()
 	}
@@ -122,19 +72,19 @@ func (a *API) logIn(ctx context.Context, in *struct{ Body proofGiven }) (*struct
 	if err != nil {
 		return nil, err
 	}
-	out := &struct{ Body LoggedIn }{}
+	out := &output[apiv1.LoggedIn]{}
 	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
 		out.Body, err = a.letIn(ctx, tx, who, site, b)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // prove has the provider's word checked, by the database's clock.
-func (a *API) prove(ctx context.Context, b proofGiven) (who login.Identity, err error) {
+func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity, err error) {
 	var now time.Time
 	if err := a.DB.View(ctx, func(tx *store.Tx) (err error) { now, err = tx.Now(ctx); return err }); err != nil {
-		return who, a.tell(err, nil)
+		return who, err
 	}
 	if b.Code != "" {
 		who, err = a.Login.Exchange(ctx, login.Code{Code: b.Code, Verifier: b.Verifier, Redirect: b.Redirect, Nonce: b.Nonce}, now)
@@ -148,7 +98,7 @@ func (a *API) prove(ctx context.Context, b proofGiven) (who login.Identity, err 
 }
 
 // letIn makes a token for who has proved to be somebody, and a certificate for their key.
-func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site, b proofGiven) (made LoggedIn, err error) {
+func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site, b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
 	switch err := tx.SpendProof(ctx, who.Hash, who.Until); {
 	case errors.Is(err, store.ErrExists):
 		return made, problem(http.StatusUnauthorized, "unauthorized", "somebody has logged in with this ID token already", "`muster login` begins a new login")
@@ -174,7 +124,7 @@ func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site 
 	if err != nil {
 		return made, err
 	}
-	made = LoggedIn{ID: t.ID, Token: text, Person: p.Name, New: isNew, ExpiresAt: caller.Until}
+	made = apiv1.LoggedIn{ID: t.ID, Token: text, Person: p.Name, New: isNew, ExpiresAt: caller.Until}
 	if b.PublicKey != "" {
 		made.Certificate, err = a.Authority.CertifyLogin(b.PublicKey, p.Name, t.ID, caller.Until.Add(-site.For), site.For)
 		if err != nil {
@@ -234,8 +184,8 @@ func cameFrom(ctx huma.Context) string {
 }
 
 // openly answers an operation that needs no token.
-func (a *API) openly(ctx huma.Context, refuse func(*Problem), next func(huma.Context)) {
-	logsIn := ctx.Operation().OperationID == opLogIn
+func (a *API) openly(ctx huma.Context, refuse func(*apiv1.Problem), next func(huma.Context)) {
+	logsIn := ctx.Operation().OperationID == apiv1.LogIn.ID
 	remote := cameFrom(ctx)
 	if wait := a.Shares.tries.More(remote, time.Now()); wait > 0 {
 		ctx.SetHeader("Retry-After", fmt.Sprint(int(wait.Seconds())+1))

@@ -5,67 +5,19 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
-type machineRef struct {
-	Machine string `path:"machine" doc:"name" maxLength:"63"`
-}
-
-type machineOutput struct{ Body Machine }
-
-func (a *API) registerMachines(api huma.API) {
-	tags := []string{"machines"}
-	op := func(id, method, path, summary string, errors ...int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: tags, Errors: errors}
-	}
-	huma.Register(api, op("list-machines", http.MethodGet, "/v1/machines", "List machines"), a.listMachines)
-	enrol := op("add-machines", http.MethodPost, "/v1/machines", "Enrol machines", 409, 422)
-	enrol.DefaultStatus = http.StatusCreated
-	huma.Register(api, enrol, a.addMachines)
-	huma.Register(api, op("get-machine", http.MethodGet, "/v1/machines/{machine}", "Show a machine", 404), a.getMachine)
-	for _, verb := range []struct {
-		name, summary string
-		act           func(context.Context, *store.Tx, store.Machine) error
-	}{
-		{"inspect", "Inspect a machine again when it is free", func(ctx context.Context, tx *store.Tx, m store.Machine) error { return tx.AskInspection(ctx, m.ID) }},
-		{"maintain", "Take a machine out of service as soon as it is free", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-			return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
-		}},
-		{"drain", "Take a hypervisor out of service and have its guests go to other hosts", drain},
-		{"free", "Put a machine back into service, after an inspection", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-			if m.Phase == store.Maintenance || m.Phase == store.Quarantined { // else it never left
-				if err := tx.AskInspection(ctx, m.ID); err != nil {
-					return err
-				}
-			}
-			return tx.WantMachine(ctx, m.ID, store.ForService)
-		}},
-	} {
-		huma.Register(api, op(verb.name+"-machine", http.MethodPost, "/v1/machines/{machine}/"+verb.name, verb.summary, 404, 409), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
-			return a.onMachine(ctx, in.Machine, verb.name, verb.act)
-		})
-	}
-	apart := op("quarantine-machine", http.MethodPost, "/v1/machines/{machine}/quarantine", "Set a machine apart now; a node on it is ended and replaced", 404)
-	huma.Register(api, apart, a.quarantineMachine)
-	huma.Register(api, op("remove-machine", http.MethodDelete, "/v1/machines/{machine}", "Remove a machine from the inventory as soon as it is free", 404), func(ctx context.Context, in *machineRef) (*machineOutput, error) {
-		return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-			return tx.WantMachine(ctx, m.ID, store.ForRemoval)
-		})
-	})
-}
-
-func (a *API) listMachines(ctx context.Context, in *Page) (*listOutput[Machine], error) {
-	out := &listOutput[Machine]{}
+func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
+	out := &output[apiv1.List[apiv1.Machine]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		if err != nil {
 			return err
 		}
 		cut := pageOf(*in, machines, func(m store.Machine) string { return m.Name })
-		out.Body = List[Machine]{Items: []Machine{}, Next: cut.Next}
+		out.Body = apiv1.List[apiv1.Machine]{Items: []apiv1.Machine{}, Next: cut.Next}
 		guests := byHost(machines)
 		for _, m := range cut.Items {
 			view := a.machineView(m)
@@ -74,11 +26,11 @@ func (a *API) listMachines(ctx context.Context, in *Page) (*listOutput[Machine],
 		}
 		return nil
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, error) {
-	out := &machineOutput{}
+func (a *API) getMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	out := &output[apiv1.Machine]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		m, err := tx.Machine(ctx, in.Machine)
 		if err != nil {
@@ -92,10 +44,43 @@ func (a *API) getMachine(ctx context.Context, in *machineRef) (*machineOutput, e
 		}
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-// drain is for hypervisors: a machine that carries a node of its own has nothing that could go elsewhere.
+func (a *API) inspectMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	return a.onMachine(ctx, in.Machine, "inspect", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+		return tx.AskInspection(ctx, m.ID)
+	})
+}
+
+func (a *API) maintainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	return a.onMachine(ctx, in.Machine, "maintain", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+		return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
+	})
+}
+
+func (a *API) freeMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	return a.onMachine(ctx, in.Machine, "free", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+		if m.Phase == store.Maintenance || m.Phase == store.Quarantined { // else it never left
+			if err := tx.AskInspection(ctx, m.ID); err != nil {
+				return err
+			}
+		}
+		return tx.WantMachine(ctx, m.ID, store.ForService)
+	})
+}
+
+func (a *API) removeMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+		return tx.WantMachine(ctx, m.ID, store.ForRemoval)
+	})
+}
+
+// drainMachine is for hypervisors: a machine that carries a node of its own has nothing that could go elsewhere.
+func (a *API) drainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
+	return a.onMachine(ctx, in.Machine, "drain", drain)
+}
+
 func drain(ctx context.Context, tx *store.Tx, m store.Machine) error {
 	if !m.Hosts {
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s holds no guests that could move", m.Name),
@@ -104,14 +89,7 @@ func drain(ctx context.Context, tx *store.Tx, m store.Machine) error {
 	return tx.DrainMachine(ctx, m.ID)
 }
 
-type quarantine struct {
-	Machine string `path:"machine" doc:"name" maxLength:"63"`
-	Body    struct {
-		Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for whoever looks after the machine"`
-	}
-}
-
-func (a *API) quarantineMachine(ctx context.Context, in *quarantine) (*machineOutput, error) {
+func (a *API) quarantineMachine(ctx context.Context, in *apiv1.QuarantineMachineInput) (*output[apiv1.Machine], error) {
 	return a.onMachine(ctx, in.Machine, "quarantine", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
 		why := "by " + identityOf(ctx)
 		if in.Body.Reason != "" {
@@ -121,8 +99,8 @@ func (a *API) quarantineMachine(ctx context.Context, in *quarantine) (*machineOu
 	})
 }
 
-func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *store.Tx, store.Machine) error) (*machineOutput, error) {
-	out := &machineOutput{}
+func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *store.Tx, store.Machine) error) (*output[apiv1.Machine], error) {
+	out := &output[apiv1.Machine]{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		m, err := tx.Machine(ctx, name)
 		if err != nil {
@@ -139,5 +117,5 @@ func (a *API) onMachine(ctx context.Context, name, verb string, act func(context
 		out.Body = a.machineView(m)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }

@@ -7,62 +7,15 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"muster/internal/apiv1"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
 
-// Network is where machines boot.
-type Network struct {
-	Name      string   `json:"name,omitempty" maxLength:"63" doc:"as in the path"`
-	Namespace string   `json:"namespace,omitempty" maxLength:"4000" pattern:"^(/[ -~]*)?$" doc:"path of the network namespace that the interface is in; empty: the host's own"`
-	Interface string   `json:"interface" pattern:"^[A-Za-z0-9@._-]+$" maxLength:"15" doc:"of the controller's host; a bridge, if clusters with nodes on that host shall span the network"`
-	Address   string   `json:"address" maxLength:"18" doc:"the controller's own there, with prefix length" example:"10.78.0.1/16"`
-	Mode      string   `json:"mode" enum:"own,proxy,off" doc:"own: Muster is the DHCP server; proxy: the site has one, and Muster adds what to boot; off: the site's server does all"`
-	First     string   `json:"first,omitempty" maxLength:"15" doc:"address given to machines, in mode own"`
-	Last      string   `json:"last,omitempty" maxLength:"15"`
-	Gateway   string   `json:"gateway,omitempty" maxLength:"15" doc:"told to machines, in mode own"`
-	Unknown   string   `json:"unknown" enum:"ignore,enrol" doc:"what becomes of machines that nobody has enrolled: no answer, or they boot the inspector and are offered for enrolment"`
-	Relays    []string `json:"relays,omitempty" maxItems:"16" doc:"MACs, on the network, of routers and DHCP relays that machines are behind: what comes from there is believed without the machine's own frames"`
-	Switch    string   `json:"switch,omitempty" enum:"none,bridge,ovs" doc:"what keeps clusters apart on it: bridge: machines' ports are interfaces beside the network's, a bridge; ovs: they are Open vSwitch's; none: nothing does"`
-	// Of Open vSwitch.
-	SwitchBridge   string `json:"switch_bridge,omitempty" pattern:"^[A-Za-z0-9@._-]*$" maxLength:"15" doc:"of switch ovs: its bridge of the machines' ports"`
-	SwitchDatabase string `json:"switch_database,omitempty" pattern:"^(unix:/[ -~]+)?$" maxLength:"200" doc:"of switch ovs: where its database is reached" example:"unix:/run/openvswitch/db.sock"`
-	Warning        string `json:"warning,omitempty" readOnly:"true" doc:"what is not kept apart"`
-}
-
-// UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.
-type UnknownMachine struct {
-	MAC       string          `json:"mac" doc:"that asked to boot"`
-	Network   string          `json:"network"`
-	MACs      []string        `json:"macs" doc:"all that it says it has"`
-	Facts     inventory.Facts `json:"facts" doc:"what it says it is"`
-	FirstSeen time.Time       `json:"first_seen"`
-	LastSeen  time.Time       `json:"last_seen"`
-}
-
-type networkRef struct {
-	Network string `path:"network" doc:"name" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
-}
-
-func (a *API) registerNetworks(api huma.API) {
-	tags := []string{"machines"}
-	op := func(id, method, path, summary string, errors ...int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: tags, Errors: errors}
-	}
-	huma.Register(api, op("list-networks", http.MethodGet, "/v1/networks", "List the networks that machines boot from"), a.listNetworks)
-	huma.Register(api, op("put-network", http.MethodPut, "/v1/networks/{network}", "Add a network, or change it", 422), a.putNetwork)
-	remove := op("remove-network", http.MethodDelete, "/v1/networks/{network}", "Remove a network that no machine boots from", 404, 409)
-	huma.Register(api, remove, a.removeNetwork)
-	huma.Register(api, op("list-unknown-machines", http.MethodGet, "/v1/unknown-machines", "List machines that asked to boot and are not enrolled"), a.listUnknown)
-}
-
-func networkView(n inventory.Network) Network {
-	return Network{
+func networkView(n inventory.Network) apiv1.Network {
+	return apiv1.Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
 		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown), Relays: n.RelayMACs(),
 		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: switches.Warning(n),
@@ -80,24 +33,21 @@ func text(a interface {
 	return a.String()
 }
 
-func (a *API) listNetworks(ctx context.Context, in *Page) (*listOutput[Network], error) {
-	out := &listOutput[Network]{}
+func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Network]], error) {
+	out := &output[apiv1.List[apiv1.Network]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		networks, err := tx.Networks(ctx)
-		var all []Network
+		var all []apiv1.Network
 		for _, n := range networks {
 			all = append(all, networkView(n))
 		}
-		out.Body = pageOf(*in, all, func(n Network) string { return n.Name })
+		out.Body = pageOf(*in, all, func(n apiv1.Network) string { return n.Name })
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) putNetwork(ctx context.Context, in *struct {
-	Network string `path:"network" doc:"name" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
-	Body    Network
-}) (*struct{ Body Network }, error) {
+func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*output[apiv1.Network], error) {
 	n := inventory.Network{
 		Name: in.Network, Namespace: in.Body.Namespace, Interface: in.Body.Interface,
 		Mode: inventory.Mode(in.Body.Mode), Unknown: inventory.Unknown(in.Body.Unknown), Relays: strings.ToLower(strings.Join(in.Body.Relays, ",")),
@@ -135,7 +85,7 @@ func (a *API) putNetwork(ctx context.Context, in *struct {
 		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
 		return tx.PutNetwork(ctx, n)
 	})
-	return &struct{ Body Network }{networkView(n)}, a.tell(err, nil)
+	return &output[apiv1.Network]{Body: networkView(n)}, err
 }
 
 // withoutPort names the machines that could not be put into a segment of the network.
@@ -153,7 +103,7 @@ func withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network) ([]stri
 	return without, err
 }
 
-func (a *API) removeNetwork(ctx context.Context, in *networkRef) (*struct{}, error) {
+func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[apiv1.Nothing], error) {
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		if err != nil {
@@ -171,19 +121,19 @@ func (a *API) removeNetwork(ctx context.Context, in *networkRef) (*struct{}, err
 		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s removed, by %s", in.Network, identityOf(ctx))})
 		return tx.RemoveNetwork(ctx, in.Network)
 	})
-	return nil, a.tell(err, nil)
+	return nil, err
 }
 
-func (a *API) listUnknown(ctx context.Context, in *Page) (*listOutput[UnknownMachine], error) {
-	out := &listOutput[UnknownMachine]{}
+func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.UnknownMachine]], error) {
+	out := &output[apiv1.List[apiv1.UnknownMachine]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		strangers, err := tx.Strangers(ctx)
-		var all []UnknownMachine
+		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
-			all = append(all, UnknownMachine{s.MAC, s.Network, some(s.MACs), s.Facts, s.FirstSeen, s.LastSeen})
+			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})
 		}
-		out.Body = pageOf(*in, all, func(m UnknownMachine) string { return m.MAC })
+		out.Body = pageOf(*in, all, func(m apiv1.UnknownMachine) string { return m.MAC })
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }

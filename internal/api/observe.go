@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 	"muster/internal/telemetry"
 )
@@ -82,8 +83,8 @@ func (a *API) streams(ctx context.Context, operation string) (closed func()) {
 
 // logged logs why a request failed that the client is told no reason of, and gives the client the number to ask with.
 func (a *API) logged(ctx huma.Context, _ string, answer any) (any, error) {
-	if p, ok := answer.(*Problem); ok && p.cause != nil {
-		a.Log.ErrorContext(ctx.Context(), "a request failed", "operation", ctx.Operation().OperationID, "error", p.cause)
+	if p, ok := answer.(*apiv1.Problem); ok && p.Cause != nil {
+		a.Log.ErrorContext(ctx.Context(), "a request failed", "operation", ctx.Operation().OperationID, "error", p.Cause)
 		told := *p
 		told.Detail = fmt.Sprintf("something went wrong in the controller (its log says what, of request %s)", telemetry.RequestOf(ctx.Context()))
 		return &told, nil

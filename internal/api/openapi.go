@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/goccy/go-yaml"
 
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -21,23 +22,14 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // fileSchema is the component that describes a cluster file; render puts spec's own schema there.
 const fileSchema = "ClusterFile"
 
-// fileOperation says that an operation takes a cluster file, in YAML or JSON.
-func fileOperation(op huma.Operation) huma.Operation {
+// takeFile says that an operation takes a cluster file, in YAML or JSON.
+func takeFile(op *huma.Operation) {
 	schema := &huma.Schema{Ref: "#/components/schemas/" + fileSchema}
 	op.SkipValidateBody = true // spec does that, and says where
 	op.RequestBody = &huma.RequestBody{
 		Required: true, Description: "the cluster file; errors say where in it",
 		Content: map[string]*huma.MediaType{"application/yaml": {Schema: schema}, "application/json": {Schema: schema}},
 	}
-	return maybeNothing(op)
-}
-
-// maybeNothing says that an operation may have nothing to do, or only to plan.
-func maybeNothing(op huma.Operation) huma.Operation {
-	op.Responses = map[string]*huma.Response{"200": {Description: "the plan of a dry run, or nothing to change", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/Answer"}},
-	}}}
-	return op
 }
 
 // declareCommon adds the answers that every operation may give.
@@ -48,22 +40,18 @@ func declareCommon(document *huma.OpenAPI) {
 			if op == nil {
 				continue
 			}
-			statuses := []int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
-				http.StatusInternalServerError, http.StatusServiceUnavailable}
-			if op.RequestBody != nil {
-				statuses = append(statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
-			}
-			for _, status := range statuses {
+			for _, status := range apiv1.CommonErrors(op.RequestBody != nil) {
 				op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: content}
 			}
 		}
 	}
 }
 
-// names gives schemas the names of their types; a cluster's spec is a cluster file.
+// names gives schemas the names of their types; a cluster's spec is a cluster file. Bodies have the names that clients which
+// were made from the document know them by.
 func names(t reflect.Type, hint string) string {
-	if t == typeOf[spec.Cluster]() {
-		return fileSchema
+	if name, known := known()[t]; known {
+		return name
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

@@ -6,9 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -19,23 +18,9 @@ const (
 	onJobsKeep    = "keep"
 )
 
-func (a *API) registerPause(api huma.API) {
-	tags := []string{"clusters"}
-	huma.Register(api, maybeNothing(huma.Operation{OperationID: "pause-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/pause", Summary: "Give a cluster's machines back and keep its state",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.pauseCluster)
-	huma.Register(api, maybeNothing(huma.Operation{OperationID: "resume-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/resume", Summary: "Bring a paused cluster back, on machines that are free now",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}), a.resumeCluster)
-}
-
-type pauseInput struct {
-	ClusterRef
-	Request
-	OnJobs string `query:"on_jobs" enum:"requeue,wait,keep" doc:"running jobs are queued again at once, or waited for, for drain_timeout at most, or kept in their nodes' memory on disk, where all nodes are virtual machines that can be. For a paused cluster, requeue gives up memory that it keeps. Left out: wait if there is a drain_timeout, else requeue"`
-}
-
 // patience is how long jobs may run on.
-func (in *pauseInput) patience() (time.Duration, error) {
-	drainFor, err := in.drain()
+func patience(in *apiv1.PauseClusterInput) (time.Duration, error) {
+	drainFor, err := drainOf(in.Request)
 	switch {
 	case err != nil:
 		return 0, err
@@ -49,8 +34,8 @@ func (in *pauseInput) patience() (time.Duration, error) {
 	return drainFor, nil
 }
 
-func (a *API) pauseCluster(ctx context.Context, in *pauseInput) (*answerOutput, error) {
-	wait, err := in.patience()
+func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*output[apiv1.Answer], error) {
+	wait, err := patience(in)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +82,8 @@ func (a *API) pauseCluster(ctx context.Context, in *pauseInput) (*answerOutput, 
 	})
 }
 
-func (a *API) resumeCluster(ctx context.Context, in *struct {
-	ClusterRef
-	DryRun         bool   `query:"dry_run" doc:"plan only; nothing is changed"`
-	IdempotencyKey string `header:"Idempotency-Key" doc:"a repeated request with the same key is answered as the first was, and done once" maxLength:"200"`
-}) (*answerOutput, error) {
-	options := Request{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey}
+func (a *API) resumeCluster(ctx context.Context, in *apiv1.ResumeClusterInput) (*output[apiv1.Answer], error) {
+	options := apiv1.Request{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey}
 	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume", func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, func() error, error) {
 		plan, err := a.Admission.Resume(ctx, tx, c)
 		if err != nil || c.Desired == store.Present {
@@ -116,10 +97,10 @@ func (a *API) resumeCluster(ctx context.Context, in *struct {
 }
 
 // turn pauses or resumes: plan says what would happen, and what to do, nil if nothing; all in one transaction.
-func (a *API) turn(ctx context.Context, in Request, asked, ref, kind string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, func() error, error)) (*answerOutput, error) {
-	out := &answerOutput{}
+func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, func() error, error)) (*output[apiv1.Answer], error) {
+	out := &output[apiv1.Answer]{}
 	run := func(tx *store.Tx) error {
-		out.Status, out.Body = http.StatusOK, Answer{}
+		out.Status, out.Body = http.StatusOK, apiv1.Answer{}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
 			return err
@@ -150,7 +131,7 @@ func (a *API) turn(ctx context.Context, in Request, asked, ref, kind string, pla
 				return err
 			}
 			out.Status = http.StatusAccepted
-			out.Body.Operation = &Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
+			out.Body.Operation = &apiv1.Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
 			if c, err = tx.Cluster(ctx, c.ID); err != nil {
 				return err
 			}
@@ -160,7 +141,7 @@ func (a *API) turn(ctx context.Context, in Request, asked, ref, kind string, pla
 		return err
 	}
 	if in.DryRun {
-		return out, a.tell(a.DB.View(ctx, run), nil)
+		return out, a.DB.View(ctx, run)
 	}
-	return out, a.tell(a.once(ctx, in.IdempotencyKey, asked, out, run), nil)
+	return out, a.once(ctx, in.IdempotencyKey, asked, out, run)
 }

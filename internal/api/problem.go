@@ -6,37 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/admission"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
 
-// Problem is how every error is told (RFC 9457), with a stable code and what is wrong in detail.
-type Problem struct {
-	Title  string           `json:"title" doc:"the status in words"`
-	Status int              `json:"status"`
-	Code   string           `json:"code" doc:"stable; programs may branch on it" enum:"invalid,no-capacity,quota,budget,conflict,not-found,unauthorized,forbidden,internal,unavailable"`
-	Detail string           `json:"detail" doc:"what is wrong and what would work, for people"`
-	FitsAt *time.Time       `json:"fits_at,omitempty" doc:"a start with which it would fit, where one is known"`
-	Errors spec.Diagnostics `json:"errors,omitempty" doc:"each thing wrong with the request: where, what, and what would work"`
-
-	cause error // what the client is not told; see logged
-}
-
-func (p *Problem) Error() string { return p.Detail }
-
-// GetStatus is for huma.
-func (p *Problem) GetStatus() int { return p.Status }
-
-// ContentType is for huma.
-func (p *Problem) ContentType(string) string { return "application/problem+json" }
-
-func problem(status int, code, text, hint string) *Problem {
-	p := &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: text}
+func problem(status int, code, text, hint string) *apiv1.Problem {
+	p := &apiv1.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: text}
 	if hint != "" {
 		p.Detail += " (" + hint + ")"
 	}
@@ -44,11 +24,11 @@ func problem(status int, code, text, hint string) *Problem {
 }
 
 // badDuration refuses a field that is not a duration, or not one between its bounds.
-func badDuration(field string, err error) *Problem {
+func badDuration(field string, err error) *apiv1.Problem {
 	return problem(http.StatusUnprocessableEntity, "invalid", field+": "+err.Error(), "")
 }
 
-func writeProblem(w http.ResponseWriter, p *Problem) {
+func writeProblem(w http.ResponseWriter, p *apiv1.Problem) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
@@ -59,7 +39,7 @@ func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := problem(status, code(status), message, "")
 		for _, err := range errs {
-			var own *Problem
+			var own *apiv1.Problem
 			if errors.As(err, &own) {
 				return own
 			}
@@ -122,7 +102,7 @@ var refusals = map[admission.Kind]struct {
 func (a *API) tell(err error, doc *spec.Document) error {
 	var ds spec.Diagnostics
 	var refusal *admission.Refusal
-	var own *Problem
+	var own *apiv1.Problem
 	p := problem(http.StatusInternalServerError, "internal", "something went wrong in the controller", "its log says what")
 	switch {
 	case err == nil:
@@ -144,7 +124,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInUse):
 		p = problem(http.StatusConflict, "conflict", err.Error(), "")
 	default:
-		p.cause = err
+		p.Cause = err
 	}
 	p.Errors = ds
 	return p

@@ -12,64 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"muster/internal/apiv1"
 	"muster/internal/environment/identity"
 	"muster/internal/kit/duration"
 	"muster/internal/rotation"
 	"muster/internal/store"
 )
 
-// SecretState is what a secret is there for.
-type SecretState string
-
-// The states.
-const (
-	SecretInUse  SecretState = "in use"
-	SecretNext   SecretState = "next"   // believed, but nothing is signed with it yet
-	SecretFormer SecretState = "former" // believed still, but nothing is signed with it any more
-)
-
-// SecretView is a secret of the site, without its value.
-type SecretView struct {
-	Name       string      `json:"name" doc:"as rotate-secrets takes it" example:"agents-ca"`
-	ID         string      `json:"id" doc:"changes with the value, and tells nothing of it"`
-	Generation int64       `json:"generation,omitempty"`
-	State      SecretState `json:"state" enum:"in use,next,former"`
-	Since      time.Time   `json:"since" doc:"when it was made"`
-	Waits      string      `json:"waits,omitempty" doc:"for whom, or until when, its next step waits"`
-}
-
-// SecretRotation is what is to be rotated, and how.
-type SecretRotation struct {
-	Names    []string `json:"names" doc:"names of list-secrets; root: all that the site signs with; munge: of all clusters; all" minItems:"1" maxItems:"1000"`
-	Announce string   `json:"announce,omitempty" doc:"how long the new one is believed before it signs, at the least, as in 10m or 7d; left out: as is right for each" maxLength:"20"`
-	Keep     string   `json:"keep,omitempty" doc:"how long the old one is believed after that, at the least" maxLength:"20"`
-	Deadline string   `json:"deadline,omitempty" doc:"after which nobody is waited for; 30d if left out" maxLength:"20"`
-	Now      bool     `json:"now,omitempty" doc:"the old ones are refused at once, whoever lives by them"`
-}
-
-type secretsOutput struct {
-	Body struct {
-		Items []SecretView `json:"items"`
-	}
-}
-
-func (a *API) registerSecrets(api huma.API) {
-	op := func(id, method, path, summary string, errors ...int) huma.Operation {
-		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Errors: errors, Tags: []string{"site"}}
-	}
-	huma.Register(api, op("list-secrets", http.MethodGet, "/v1/secrets", "List the site's secrets, without their values"), a.listSecrets)
-	huma.Register(api, op("rotate-secrets", http.MethodPost, "/v1/secrets/rotate", "Change secrets of the site, while everything runs on them", 404, 409, 422), a.rotateSecrets)
-	huma.Register(api, op("rekey-secrets", http.MethodPost, "/v1/secrets/rekey", "Seal the secrets in the database with a new key", 409), a.rekeySecrets)
-}
-
 // mungePrefix is what names of munge keys begin with; the cluster follows.
 const mungePrefix = "munge/"
 
 const gatewayHostKey = "gateway-host-key"
 
-func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, err error) {
+func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.SecretView, err error) {
 	generations, _, err := tx.Generations(ctx)
 	if err != nil {
 		return nil, err
@@ -85,12 +40,12 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, 
 		if err != nil {
 			return nil, err
 		}
-		view := SecretView{Name: rotation.Name(identity.Use(g.Use)), ID: id, Generation: g.Number, State: SecretInUse, Since: g.MadeAt, Waits: g.Waits}
+		view := apiv1.SecretView{Name: rotation.Name(identity.Use(g.Use)), ID: id, Generation: g.Number, State: apiv1.SecretInUse, Since: g.MadeAt, Waits: g.Waits}
 		switch {
 		case g.SignsAt.IsZero():
-			view.State = SecretNext
+			view.State = apiv1.SecretNext
 		case g.Number < inUse[g.Use]:
-			view.State = SecretFormer
+			view.State = apiv1.SecretFormer
 		}
 		items = append(items, view)
 	}
@@ -103,9 +58,9 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, 
 		if err != nil {
 			return nil, err
 		}
-		view := SecretView{Name: gatewayHostKey, ID: id, State: SecretInUse, Since: k.From}
+		view := apiv1.SecretView{Name: gatewayHostKey, ID: id, State: apiv1.SecretInUse, Since: k.From}
 		if i > 0 {
-			view.State, view.Waits = SecretNext, k.From.UTC().Format(time.RFC3339)
+			view.State, view.Waits = apiv1.SecretNext, k.From.UTC().Format(time.RFC3339)
 		}
 		items = append(items, view)
 	}
@@ -121,7 +76,7 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, 
 		if c.Spec.Plain() {
 			continue
 		}
-		view := SecretView{Name: mungePrefix + c.Project + "/" + c.Name, State: SecretInUse}
+		view := apiv1.SecretView{Name: mungePrefix + c.Project + "/" + c.Name, State: apiv1.SecretInUse}
 		if view.Since, err = tx.MungeAt(ctx, c.ID); err != nil {
 			return nil, err
 		}
@@ -142,9 +97,9 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []SecretView, 
 		return nil, err
 	}
 	for i, k := range known {
-		view := SecretView{Name: "site-key", ID: k.ID, Generation: k.Number, State: SecretInUse, Since: k.Since}
+		view := apiv1.SecretView{Name: "site-key", ID: k.ID, Generation: k.Number, State: apiv1.SecretInUse, Since: k.Since}
 		if i > 0 {
-			view.State, view.Waits = SecretFormer, fmt.Sprintf("%d secrets are to be sealed anew", k.Boxes)
+			view.State, view.Waits = apiv1.SecretFormer, fmt.Sprintf("%d secrets are to be sealed anew", k.Boxes)
 		}
 		items = append(items, view)
 	}
@@ -161,16 +116,16 @@ func idOf(ctx context.Context, tx *store.Tx, s store.Secret) (string, error) {
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-func (a *API) listSecrets(ctx context.Context, _ *struct{}) (*secretsOutput, error) {
-	out := &secretsOutput{}
+func (a *API) listSecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
+	out := &output[apiv1.Secrets]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
 		out.Body.Items, err = a.secretsOf(ctx, tx)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) rotateSecrets(ctx context.Context, in *struct{ Body SecretRotation }) (*secretsOutput, error) {
+func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (*output[apiv1.Secrets], error) {
 	order := rotation.Order{Now: in.Body.Now, By: identityOf(ctx)}
 	var err error
 	if order.Announce, err = whileOf("announce", in.Body.Announce); err != nil {
@@ -186,7 +141,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *struct{ Body SecretRotation
 	if deadline != nil {
 		order.Deadline = max(*deadline, time.Second)
 	}
-	out := &secretsOutput{}
+	out := &output[apiv1.Secrets]{}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		order := order // a transaction may run again
 		munge, host, err := a.named(ctx, tx, in.Body.Names, &order)
@@ -216,7 +171,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *struct{ Body SecretRotation
 		out.Body.Items, err = a.secretsOf(ctx, tx)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // nextHostKey makes the gateways' next host key, if there is none yet.
@@ -300,14 +255,14 @@ func whileOf(field, text string) (*time.Duration, error) {
 	return &d, nil
 }
 
-func (a *API) rekeySecrets(ctx context.Context, _ *struct{}) (*secretsOutput, error) {
+func (a *API) rekeySecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
 	err := a.DB.Rekey(ctx)
 	if errors.Is(err, store.ErrSameKey) {
 		return nil, problem(http.StatusConflict, "conflict", err.Error(),
 			"put a new key before the old one: a line more in the key file, above the others, or before what the key command prints; keep the old line until `muster secrets list` has one site-key")
 	}
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	return a.listSecrets(ctx, nil)
 }

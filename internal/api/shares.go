@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"muster/internal/apiv1"
 	"muster/internal/limit"
 )
 
@@ -58,9 +59,9 @@ func NewShares(connections int, m limit.Meter) *Shares {
 // of is the share that an operation takes from.
 func (s *Shares) of(ctx huma.Context) *limit.Share {
 	switch ctx.Operation().OperationID {
-	case "tunnel":
+	case apiv1.Tunnel.ID:
 		return &s.tunnels
-	case "list-events", "list-cluster-events":
+	case apiv1.ListEvents.ID, apiv1.ListClusterEvents.ID:
 		if watch, err := strconv.ParseBool(ctx.Query("watch")); err == nil && watch {
 			return &s.streams
 		}
@@ -69,7 +70,7 @@ func (s *Shares) of(ctx huma.Context) *limit.Share {
 }
 
 // overLimit tells which limit a request is over, and when to try again.
-func overLimit(ctx huma.Context, over *limit.Over) *Problem {
+func overLimit(ctx huma.Context, over *limit.Over) *apiv1.Problem {
 	status := http.StatusServiceUnavailable
 	if over.Own {
 		status = http.StatusTooManyRequests

@@ -5,64 +5,20 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
-	"muster/internal/spec"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
-// Snapshot is a copy of what a cluster held.
-type Snapshot struct {
-	ID        string       `json:"id" doc:"for life"`
-	Name      string       `json:"name"`
-	Project   string       `json:"project"`
-	Cluster   string       `json:"cluster" doc:"name of the cluster that it is a copy of"`
-	Phase     store.Phase  `json:"phase" enum:"saving,saved,failed,deleting,deleted"`
-	Reason    string       `json:"reason,omitempty" doc:"why it is in this phase"`
-	Since     time.Time    `json:"since" doc:"when the phase began"`
-	Bytes     int64        `json:"bytes,omitempty" doc:"that it takes, once saved"`
-	Copied    int64        `json:"copied,omitempty" doc:"bytes, while it is being saved"`
-	Spec      spec.Cluster `json:"spec" doc:"of the cluster as it was"`
-	CreatedAt time.Time    `json:"created_at"`
-	CreatedBy string       `json:"created_by"`
-}
-
-func snapshotView(s store.Snapshot) Snapshot {
-	return Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: s.Phase, Reason: s.Reason, Since: s.PhaseAt,
+func snapshotView(s store.Snapshot) apiv1.Snapshot {
+	return apiv1.Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: apiv1.Phase(s.Phase), Reason: s.Reason, Since: s.PhaseAt,
 		Bytes: s.Bytes, Copied: s.Copied, Spec: s.Spec, CreatedAt: s.CreatedAt, CreatedBy: s.CreatedBy}
 }
 
-type snapshotOutput struct {
-	Status int
-	Body   Snapshot
-}
-
-// SnapshotRef is a snapshot in a path.
-type SnapshotRef struct {
-	Snapshot string `path:"snapshot" doc:"name, PROJECT/NAME, or ID" maxLength:"127"`
-}
-
-func (a *API) registerSnapshots(api huma.API) {
-	tags := []string{"snapshots"}
-	huma.Register(api, huma.Operation{OperationID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots", Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409, 422}, Tags: tags}, a.createSnapshot)
-	huma.Register(api, huma.Operation{OperationID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots", Summary: "List snapshots", Tags: tags}, a.listSnapshots)
-	huma.Register(api, huma.Operation{OperationID: "get-snapshot", Method: http.MethodGet, Path: "/v1/snapshots/{snapshot}", Summary: "Show a snapshot", Errors: []int{404}, Tags: tags}, a.getSnapshot)
-	huma.Register(api, huma.Operation{OperationID: "delete-snapshot", Method: http.MethodDelete, Path: "/v1/snapshots/{snapshot}", Summary: "Delete a snapshot",
-		DefaultStatus: http.StatusAccepted, Errors: []int{404, 409}, Tags: tags}, a.deleteSnapshot)
-}
-
-func (a *API) createSnapshot(ctx context.Context, in *struct {
-	ClusterRef
-	Body struct {
-		Name string `json:"name,omitempty" doc:"left out: the cluster's, with the time" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
-	}
-}) (*snapshotOutput, error) {
-	out := &snapshotOutput{Status: http.StatusAccepted}
+func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput) (*output[apiv1.Snapshot], error) {
+	out := &output[apiv1.Snapshot]{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
@@ -88,7 +44,7 @@ func (a *API) createSnapshot(ctx context.Context, in *struct {
 		out.Body = snapshotView(s)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // savable refuses clusters that hold nothing yet, or nothing that can be reached.
@@ -118,20 +74,20 @@ func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error 
 	return nil
 }
 
-func (a *API) listSnapshots(ctx context.Context, in *Page) (*listOutput[Snapshot], error) {
-	out := &listOutput[Snapshot]{}
+func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Snapshot]], error) {
+	out := &output[apiv1.List[apiv1.Snapshot]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Snapshots(ctx, "")
-		var all []Snapshot
+		var all []apiv1.Snapshot
 		for _, s := range rows {
 			if sees(ctx, s.Project) {
 				all = append(all, snapshotView(s))
 			}
 		}
-		out.Body = pageOf(*in, all, func(s Snapshot) string { return s.Name + " " + s.Project })
+		out.Body = pageOf(*in, all, func(s apiv1.Snapshot) string { return s.Name + " " + s.Project })
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // findSnapshot is the snapshot of a name, or of an ID, deleted or not.
@@ -155,18 +111,18 @@ func (a *API) findSnapshot(ctx context.Context, tx *store.Tx, ref string) (store
 	return s, nil
 }
 
-func (a *API) getSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOutput, error) {
-	out := &snapshotOutput{Status: http.StatusOK}
+func (a *API) getSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
+	out := &output[apiv1.Snapshot]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
 		out.Body = snapshotView(s)
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
-func (a *API) deleteSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOutput, error) {
-	out := &snapshotOutput{Status: http.StatusAccepted}
+func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
+	out := &output[apiv1.Snapshot]{}
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
 		if err != nil {
@@ -187,7 +143,7 @@ func (a *API) deleteSnapshot(ctx context.Context, in *SnapshotRef) (*snapshotOut
 		}
 		return err
 	})
-	return out, a.tell(err, nil)
+	return out, err
 }
 
 // sourceOf is the snapshot that a new cluster is to get its files from; nil without one.

@@ -8,40 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
-
-// Readiness is whether a controller is of use now.
-type Readiness struct {
-	Ready  bool             `json:"ready"`
-	Checks []protocol.Check `json:"checks" doc:"database, engine, agents: without one of them a controller is of no use"`
-}
-
-// Alarm is something that a person should look at.
-type Alarm struct {
-	Name string `json:"name" doc:"stable; programs may branch on it"`
-	Text string `json:"text" doc:"what it is and where to look, for people"`
-}
-
-// Status is how the site is.
-type Status struct {
-	Readiness
-	Site       string         `json:"site"`
-	Version    string         `json:"version"`
-	Controller string         `json:"controller" doc:"which replica answered"`
-	Since      time.Time      `json:"since" doc:"when it began"`
-	Clusters   map[string]int `json:"clusters" doc:"how many, by phase"`
-	Nodes      map[string]int `json:"nodes" doc:"how many, by phase"`
-	Machines   map[string]int `json:"machines" doc:"how many, by phase"`
-	LocalRoot  string         `json:"local_root" doc:"who root of a node on the controller's host is for that host"`
-	Due        int            `json:"due" doc:"clusters, nodes and machines that wait for a controller to take their next step"`
-	Lag        float64        `json:"lag" doc:"seconds that the first of them has waited"`
-	Alarms     []Alarm        `json:"alarms"`
-}
 
 // About is what a controller says of itself; Run fills it in.
 type About struct {
@@ -50,7 +21,7 @@ type About struct {
 	// Checks looks at what must work. What it says is told to everybody, so it holds no secret and no error's own words.
 	Checks func(context.Context) []protocol.Check
 	// Alarms is what of this controller a person should look at, such as a network that it cannot serve.
-	Alarms func() []Alarm
+	Alarms func() []apiv1.Alarm
 	// LocalRoot says who root of a node on this host is for the host.
 	LocalRoot string
 }
@@ -58,10 +29,10 @@ type About struct {
 // checksWithin bounds the checks of one look.
 const checksWithin = 2 * time.Second
 
-func (a *API) readiness(ctx context.Context) Readiness {
+func (a *API) readiness(ctx context.Context) apiv1.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checksWithin)
 	defer cancel()
-	r := Readiness{Ready: true, Checks: []protocol.Check{}}
+	r := apiv1.Readiness{Ready: true, Checks: []protocol.Check{}}
 	if a.About.Checks != nil {
 		r.Checks = a.About.Checks(ctx)
 	}
@@ -75,12 +46,12 @@ func (a *API) readiness(ctx context.Context) Readiness {
 type probe struct {
 	mu    sync.Mutex
 	at    time.Time
-	ready Readiness
+	ready apiv1.Readiness
 }
 
 const probeLife = 250 * time.Millisecond
 
-func (a *API) ready(ctx context.Context) Readiness {
+func (a *API) ready(ctx context.Context) apiv1.Readiness {
 	a.probe.mu.Lock()
 	defer a.probe.mu.Unlock()
 	if time.Since(a.probe.at) > probeLife {
@@ -120,15 +91,11 @@ func (a *API) metrics(w http.ResponseWriter, r *http.Request) {
 	a.Telemetry.Handler().ServeHTTP(w, r)
 }
 
-func (a *API) registerStatus(api huma.API) {
-	huma.Register(api, huma.Operation{OperationID: "get-status", Method: http.MethodGet, Path: "/v1/status", Summary: "Show how the site is", Tags: []string{"catalogue"}}, a.status)
-}
-
-func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, error) {
-	s := Status{
+func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Status], error) {
+	s := apiv1.Status{
 		Readiness: a.readiness(ctx), Site: a.Admission.Catalogue.Site, Version: a.Version, Controller: a.About.Name, Since: a.About.Since,
 		LocalRoot: a.About.LocalRoot,
-		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []Alarm{},
+		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []apiv1.Alarm{},
 	}
 	var c store.Census
 	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
@@ -137,13 +104,13 @@ func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, 
 			return err
 		}
 		for _, alarm := range standing {
-			s.Alarms = append(s.Alarms, Alarm{"nodes-lost", alarm.Text})
+			s.Alarms = append(s.Alarms, apiv1.Alarm{Name: "nodes-lost", Text: alarm.Text})
 		}
 		c, err = tx.Census(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, a.tell(err, nil)
+		return nil, err
 	}
 	for kind, counts := range map[store.Kind]map[string]int{store.ClusterKind: s.Clusters, store.NodeKind: s.Nodes, store.MachineKind: s.Machines} {
 		for phase, n := range c.Phases[kind] {
@@ -158,21 +125,21 @@ func (a *API) status(ctx context.Context, _ *struct{}) (*struct{ Body Status }, 
 	if a.About.Alarms != nil {
 		s.Alarms = append(s.Alarms, a.About.Alarms()...)
 	}
-	return &struct{ Body Status }{s}, nil
+	return &output[apiv1.Status]{Body: s}, nil
 }
 
 // lagAlarm is how long due work may wait before it is told: the controllers are too few, or hang.
 const lagAlarm = 5 * time.Second
 
 // alarms are what can be seen from the numbers.
-func alarms(c store.Census) []Alarm {
-	var all []Alarm
+func alarms(c store.Census) []apiv1.Alarm {
+	var all []apiv1.Alarm
 	add := func(name string, n int, one, more, look string) {
 		switch {
 		case n == 1:
-			all = append(all, Alarm{name, "1 " + one + "; " + look})
+			all = append(all, apiv1.Alarm{Name: name, Text: "1 " + one + "; " + look})
 		case n > 1:
-			all = append(all, Alarm{name, fmt.Sprintf("%d %s; %s", n, more, look)})
+			all = append(all, apiv1.Alarm{Name: name, Text: fmt.Sprintf("%d %s; %s", n, more, look)})
 		}
 	}
 	add("clusters-degraded", c.Phases[store.ClusterKind][store.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
@@ -182,7 +149,7 @@ func alarms(c store.Census) []Alarm {
 	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot", "`muster machines unknown` shows them")
 	for kind, q := range c.Queues {
 		if q.Lag > lagAlarm {
-			all = append(all, Alarm{"engine-lag", fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
+			all = append(all, apiv1.Alarm{Name: "engine-lag", Text: fmt.Sprintf("work on %ss is %.0f s late; the controllers are busy, or hang", kind, q.Lag.Seconds())})
 		}
 	}
 	return all

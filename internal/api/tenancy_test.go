@@ -12,7 +12,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -105,7 +105,7 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 			ask := func(word, number string) reply {
 				body := strings.ReplaceAll(strings.ReplaceAll(bodies[op.id], "PROJECT", word+"-project"), "name: cfd", "name: "+word+"-cluster")
 				for _, form := range [][2]string{{word + "-cluster", word + "-shot"}, {word + "-project%2F" + word + "-cluster", word + "-project%2F" + word + "-shot"}, {"c-" + number, "s-" + number}} {
-					got := call(t, s, op.method, refs(op.path, word+"-project", form[0], form[1], word+"-person", "t-"+word), body, append(header, "Upgrade", api.TunnelProtocol)...)
+					got := call(t, s, op.method, refs(op.path, word+"-project", form[0], form[1], word+"-person", "t-"+word), body, append(header, "Upgrade", apiv1.TunnelProtocol)...)
 					if form[0] == "c-"+number {
 						return got
 					}
@@ -194,7 +194,7 @@ func TestAnAnswerThatLastsEndsWithTheRight(t *testing.T) {
 				}()
 				return done
 			}
-			tunnel := open("/v1/clusters/aero%2Fcfd/tunnel", "Connection", "Upgrade", "Upgrade", api.TunnelProtocol)
+			tunnel := open("/v1/clusters/aero%2Fcfd/tunnel", "Connection", "Upgrade", "Upgrade", apiv1.TunnelProtocol)
 			if tunnel.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(tunnel.Status)
 			}

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/access"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -42,7 +42,7 @@ func wants(t *testing.T, got reply, status int, words ...string) {
 }
 
 // made is a token that somebody has made.
-func made(t *testing.T, s *httptest.Server, as, body string) (token api.Token) {
+func made(t *testing.T, s *httptest.Server, as, body string) (token apiv1.Token) {
 	t.Helper()
 	got := call(t, s, "POST", "/v1/tokens", body, "Authorization", "Bearer "+as)
 	wants(t, got, 201)

@@ -4,43 +4,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
 	"muster/internal/elastic"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
 
-// Waiting are the jobs that wait in a cluster's queues, as its head told last.
-type Waiting struct {
-	Total int          `json:"total" doc:"jobs that wait; every task of a job array is one"`
-	Jobs  []WaitingJob `json:"jobs" doc:"those first that more nodes would help, then by priority; at most 200"`
-}
-
-// WaitingJob is a job that waits, or all tasks of a job array that wait for the same.
-type WaitingJob struct {
-	ID       int       `json:"id"`
-	Tasks    int       `json:"tasks" doc:"1, or how many of the array"`
-	User     string    `json:"user"`
-	Queues   []string  `json:"queues" doc:"any of them will do"`
-	Nodes    int       `json:"nodes" doc:"at least"`
-	CPUs     int       `json:"cpus" doc:"on all its nodes together"`
-	Since    time.Time `json:"since"`
-	Reason   string    `json:"reason" doc:"Slurm's own"`
-	WaitsFor string    `json:"waits_for" doc:"in words"`
-}
-
 // waitingView says of each waiting job what it waits for; nil if none waits.
-func waitingView(c store.Cluster, nodes []store.Node) *Waiting {
+func waitingView(c store.Cluster, nodes []store.Node) *apiv1.Waiting {
 	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
 	if i < 0 || nodes[i].Seen.Waiting.Total == 0 {
 		return nil
 	}
 	seen := nodes[i].Seen.Waiting
-	view := &Waiting{Total: seen.Total, Jobs: []WaitingJob{}}
+	view := &apiv1.Waiting{Total: seen.Total, Jobs: []apiv1.WaitingJob{}}
 	for _, job := range seen.Jobs {
-		view.Jobs = append(view.Jobs, WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues, Nodes: job.Nodes, CPUs: job.CPUs,
+		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues, Nodes: job.Nodes, CPUs: job.CPUs,
 			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(c, nodes, job)})
 	}
 	return view

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/kit/duration"
 )
 
@@ -46,7 +46,7 @@ never what passed through it. What was only looked at is left out of the table w
 				query.Set(name, value)
 			}
 		}
-		entries, raw, err := all[api.Entry](ctx, controller, "/v1/audit", cursor, query)
+		entries, raw, err := all[apiv1.Entry](ctx, controller, "/v1/audit", cursor, query)
 		if err != nil {
 			return err
 		}
@@ -55,9 +55,9 @@ never what passed through it. What was only looked at is left out of the table w
 	return c
 }
 
-func (a *app) printAudit(entries []api.Entry, looks bool) {
+func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
 	if !looks {
-		entries = slices.DeleteFunc(entries, func(e api.Entry) bool {
+		entries = slices.DeleteFunc(entries, func(e apiv1.Entry) bool {
 			return e.Outcome == "200" && (strings.HasPrefix(e.Action, "get-") || strings.HasPrefix(e.Action, "list-"))
 		})
 	}

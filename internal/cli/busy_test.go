@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func TestATokenGoesToNoOtherHostInClear(t *testing.T) {
@@ -19,7 +19,7 @@ func TestATokenGoesToNoOtherHostInClear(t *testing.T) {
 		}
 	}
 	s := newSite(t) // on this host
-	s.answers("GET /v1/site", 200, api.Site{Site: "home", Identity: "ada"})
+	s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Identity: "ada"})
 	muster(t, "whoami").wants(t, 0)
 	t.Setenv(envURL, strings.Replace(s.url, "127.0.0.1", "localhost", 1))
 	muster(t, "whoami").wants(t, 0)
@@ -44,7 +44,7 @@ func TestARedirectTakesTheTokenNowhereElse(t *testing.T) {
 	var leaked atomic.Bool
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leaked.Store(true)
-		reply(w, 200, api.Site{Site: "home", Identity: "ada"})
+		reply(w, 200, apiv1.Site{Site: "home", Identity: "ada"})
 	}))
 	defer other.Close()
 	s := newSite(t)
@@ -60,7 +60,7 @@ func TestARedirectTakesTheTokenNowhereElse(t *testing.T) {
 	s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/v2/site?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 	})
-	s.answers("GET /v2/site", 200, api.Site{Site: "home", Identity: "ada"})
+	s.answers("GET /v2/site", 200, apiv1.Site{Site: "home", Identity: "ada"})
 	muster(t, "whoami").wants(t, 0)
 }
 
@@ -72,14 +72,14 @@ func TestABusyControllerIsWaitedFor(t *testing.T) {
 		if after != "" {
 			w.Header().Set("Retry-After", after)
 		}
-		tellProblem(w, api.Problem{Status: status, Code: "unavailable", Detail: "ada has 32 requests open, which is all that one may have at once"})
+		tellProblem(w, apiv1.Problem{Status: status, Code: "unavailable", Detail: "ada has 32 requests open, which is all that one may have at once"})
 	}
 	s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) <= refusals {
 			answer(w, 429, "1")
 			return
 		}
-		reply(w, 200, api.Site{Site: "home", Identity: "ada"})
+		reply(w, 200, apiv1.Site{Site: "home", Identity: "ada"})
 	})
 	r := muster(t, "whoami")
 	r.wants(t, 0, "the controller is busy: ada has 32 requests open")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -42,7 +42,7 @@ Times are in UTC by the controller's clock. A lease without an end holds its mac
 				query.Set(name, value)
 			}
 		}
-		var calendar api.Calendar
+		var calendar apiv1.Calendar
 		raw, err := controller.do(ctx, get("/v1/calendar", query), &calendar)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ Times are in UTC by the controller's clock. A lease without an end holds its mac
 	return c
 }
 
-func (a *app) printCalendar(c api.Calendar) {
+func (a *app) printCalendar(c apiv1.Calendar) {
 	for i, class := range c.Classes {
 		if i > 0 {
 			a.out.gap()
@@ -70,7 +70,7 @@ func (a *app) printCalendar(c api.Calendar) {
 }
 
 // bar draws machines: held, reserved, free.
-func bar(s api.Slot, machines int) string {
+func bar(s apiv1.Slot, machines int) string {
 	width := min(machines, 24)
 	held := min(max(s.Held, 0)*width/machines, width)
 	taken := min(max(s.Held+s.Reserved, 0)*width/machines, width)
@@ -79,7 +79,7 @@ func bar(s api.Slot, machines int) string {
 }
 
 // shares names who has how many: "cfd 4, course 6 reserved".
-func shares(by []api.CalendarShare) string {
+func shares(by []apiv1.CalendarShare) string {
 	var words []string
 	for _, share := range by {
 		text := fmt.Sprintf("%s %d", share.Cluster, share.Machines)

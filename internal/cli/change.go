@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
@@ -39,7 +38,7 @@ func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) erro
 		r.query.Set("dry_run", "true")
 	}
 	start := time.Now()
-	var answer api.Answer
+	var answer apiv1.Answer
 	raw, err := c.do(ctx, r, &answer)
 	if err != nil {
 		return err
@@ -76,16 +75,16 @@ func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) erro
 }
 
 // operation is what to wait for. Where the request changed nothing, that is the change made before, which may be on its way.
-func (a *app) operation(ctx context.Context, c *client, answer api.Answer) (api.Operation, error) {
+func (a *app) operation(ctx context.Context, c *client, answer apiv1.Answer) (apiv1.Operation, error) {
 	if answer.Operation != nil {
 		return *answer.Operation, nil
 	}
 	after, err := lastEvent(ctx, c, answer.Cluster.ID)
-	return api.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after}, err
+	return apiv1.Operation{Kind: "change", Cluster: answer.Cluster.ID, Generation: answer.Cluster.Generation, EventsAfter: after}, err
 }
 
 // announce says what was accepted, and where to look.
-func (a *app) announce(answer api.Answer) {
+func (a *app) announce(answer apiv1.Answer) {
 	name := answer.Cluster.Name
 	if answer.Operation == nil && len(answer.Messages) > 0 {
 		return // they say what was done
@@ -94,7 +93,7 @@ func (a *app) announce(answer api.Answer) {
 		a.say("cluster %s is as wanted: nothing to change", name)
 		return
 	}
-	if answer.Cluster.Phase == store.Paused && answer.Operation.Kind == "change" {
+	if answer.Cluster.Phase == apiv1.Paused && answer.Operation.Kind == "change" {
 		a.say("cluster %s is paused: the change counts when it is resumed", name)
 		return
 	}
@@ -126,7 +125,7 @@ func (a *app) arrived(j *journey) {
 		a.say("cluster %s is %s in %s", j.name, a.paint(a.err, green, "deleted"), took)
 		return
 	}
-	if j.cluster.Phase == store.Paused {
+	if j.cluster.Phase == apiv1.Paused {
 		a.say("cluster %s is %s in %s; it holds %s", j.name, a.paint(a.err, green, "paused"), took, bytesSize(j.cluster.Held))
 		a.say("`muster resume %s` brings it back", j.name)
 		return
@@ -136,7 +135,7 @@ func (a *app) arrived(j *journey) {
 }
 
 // crew is "1 head + 3 nodes".
-func crew(nodes []api.Node) string {
+func crew(nodes []apiv1.Node) string {
 	heads, others := 0, 0
 	for _, n := range nodes {
 		if n.Role == protocol.Head {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) classes() *cobra.Command {
@@ -18,7 +18,7 @@ machines it has and how many of them are free now.`,
 		Example: `  muster classes`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/classes", func(classes []api.Class) {
+	return listing(a, c, "/v1/classes", func(classes []apiv1.Class) {
 		t := newTable("NAME", "FREE", "MACHINES", "PRICE/H", "SELECT", "DEFAULT OF")
 		for _, class := range classes {
 			t.row(class.Name, strconv.Itoa(class.Free), strconv.Itoa(class.Machines), class.Price, strings.Join(class.Select, ", "), class.Default)

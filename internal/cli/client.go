@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 // client talks to one controller.
@@ -35,7 +35,7 @@ type client struct {
 
 // problemError is an error that the API told.
 type problemError struct {
-	api.Problem
+	apiv1.Problem
 	after time.Duration // when to try again; 0: it did not say
 }
 
@@ -228,7 +228,7 @@ func (c *client) problem(response *http.Response, file string) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	p := &problemError{}
 	if err := json.Unmarshal(text, &p.Problem); err != nil || p.Code == "" {
-		p.Problem = api.Problem{Title: response.Status, Status: response.StatusCode, Detail: fmt.Sprintf("%s answered %s", c.base, response.Status)}
+		p.Problem = apiv1.Problem{Title: response.Status, Status: response.StatusCode, Detail: fmt.Sprintf("%s answered %s", c.base, response.Status)}
 		if response.StatusCode < 500 {
 			p.Detail += "; is it a Muster controller?"
 		}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -23,7 +23,7 @@ func TestEveryProblemHasItsExitCode(t *testing.T) {
 		t.Run(problem, func(t *testing.T) {
 			s := newSite(t)
 			s.HandleFunc("GET /v1/clusters/hello", func(w http.ResponseWriter, _ *http.Request) {
-				tellProblem(w, api.Problem{Status: 409, Code: problem, Detail: "it is not so (do this)"})
+				tellProblem(w, apiv1.Problem{Status: 409, Code: problem, Detail: "it is not so (do this)"})
 			})
 			muster(t, "get", "hello").wants(t, code, "error: it is not so (do this)\n")
 		})
@@ -58,7 +58,7 @@ func TestWhatIsWrongWithAFileIsToldWithItsPlace(t *testing.T) {
 		s.HandleFunc("POST /v1/clusters", func(w http.ResponseWriter, r *http.Request) {
 			text, _ := io.ReadAll(r.Body)
 			sent, kind = string(text), r.Header.Get("Content-Type")
-			tellProblem(w, api.Problem{Status: 409, Code: "no-capacity", Detail: "all of it", Errors: spec.Diagnostics{
+			tellProblem(w, apiv1.Problem{Status: 409, Code: "no-capacity", Detail: "all of it", Errors: spec.Diagnostics{
 				{Code: "no-capacity", Path: "queues[main].max", Line: 3, Col: 8, Text: "9 asked, 2 free", Hint: "ask for 2"},
 				{Code: "no-capacity", Path: "head.class", Text: "none is free"},
 			}})
@@ -73,7 +73,7 @@ func TestWhatIsWrongWithAFileIsToldWithItsPlace(t *testing.T) {
 	t.Run("without a file there is no place", func(t *testing.T) {
 		s := newSite(t)
 		s.HandleFunc("POST /v1/clusters", func(w http.ResponseWriter, _ *http.Request) {
-			tellProblem(w, api.Problem{Status: 409, Code: "conflict", Errors: spec.Diagnostics{{Path: "name", Line: 1, Col: 7, Text: "is taken"}}})
+			tellProblem(w, apiv1.Problem{Status: 409, Code: "conflict", Errors: spec.Diagnostics{{Path: "name", Line: 1, Col: 7, Text: "is taken"}}})
 		})
 		muster(t, "create", "cfd", "--nodes", "2").wants(t, exitConflict, "error: name: is taken\n")
 		muster(t, "create", "CFD", "--nodes", "2").wants(t, exitInvalid, "error: name: must be a cluster name")
@@ -91,7 +91,7 @@ func trouble(t *testing.T, keys *[]string, answer any) http.HandlerFunc {
 		*keys = append(*keys, r.Header.Get("Idempotency-Key"))
 		switch count.Add(1) {
 		case 1:
-			tellProblem(w, api.Problem{Status: http.StatusServiceUnavailable, Code: "unavailable"})
+			tellProblem(w, apiv1.Problem{Status: http.StatusServiceUnavailable, Code: "unavailable"})
 		case 2:
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -148,7 +148,7 @@ func TestTheControllerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 	}
 	t.Run("in the data directory", func(t *testing.T) {
 		s := newSite(t)
-		s.answers("GET /v1/site", 200, api.Site{Site: "home", Identity: "admin"})
+		s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Identity: "admin"})
 		clear(t)
 		announce(t, s.url)
 		muster(t, "whoami").wants(t, 0, "admin", "controller.json")
@@ -198,7 +198,7 @@ func TestAListIsReadToItsLastPage(t *testing.T) {
 		}
 		reply(w, 200, page)
 	})
-	s.answers("GET /v1/centres", 200, list[api.Centre]())
+	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
 	muster(t, "list").wants(t, 0, "one", "two")
 	var whole struct {
 		Items []map[string]any `json:"items"`

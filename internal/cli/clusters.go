@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) clusters() *cobra.Command {
@@ -29,7 +29,7 @@ projects: it is registered here. Its queues then show in ` + "`muster list`" + `
 func centrePath(name string) string { return "/v1/centres/" + url.PathEscape(name) }
 
 func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
-	centres, _, err := all[api.Centre](ctx, c, "/v1/centres", cursor, nil)
+	centres, _, err := all[apiv1.Centre](ctx, c, "/v1/centres", cursor, nil)
 	var list []string
 	for _, one := range centres {
 		list = append(list, one.Name+"\t"+string(one.State))
@@ -47,7 +47,7 @@ are free and how many have jobs. One that does not answer is shown with the reas
 		Example: `  muster clusters list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/centres", func(centres []api.Centre) {
+	return listing(a, c, "/v1/centres", func(centres []apiv1.Centre) {
 		if len(centres) == 0 {
 			a.say("no clusters are registered; `muster clusters register` is for operators")
 			return
@@ -56,7 +56,7 @@ are free and how many have jobs. One that does not answer is shown with the reas
 	})
 }
 
-func (a *app) printCentres(centres []api.Centre) {
+func (a *app) printCentres(centres []apiv1.Centre) {
 	t := newTable("CENTRE", "STATE", "FOR", "SYSTEM", "QUEUE", "OPEN", "NODES", "FREE", "USED", "RUNNING", "WAITING", "REASON")
 	for _, c := range centres {
 		row := []any{c.Name, a.paint(a.out, centreColour(c.State), string(c.State)), age(c.Since), c.System}
@@ -84,11 +84,11 @@ func told(n *int) string {
 	return fmt.Sprint(*n)
 }
 
-func centreColour(s api.CentreState) colour {
+func centreColour(s apiv1.CentreState) colour {
 	switch s {
-	case api.CentreOpen:
+	case apiv1.CentreOpen:
 		return green
-	case api.CentreSilent:
+	case apiv1.CentreSilent:
 		return red
 	}
 	return yellow
@@ -111,7 +111,7 @@ are shown to operators.`,
 	return c
 }
 
-func (a *app) printCentre(c api.Centre) {
+func (a *app) printCentre(c apiv1.Centre) {
 	facts := newTable()
 	facts.row("login", c.Login)
 	if c.HostCA != "" {
@@ -148,7 +148,7 @@ func (a *app) printCentre(c api.Centre) {
 		accounts.print(a.out)
 		a.out.gap()
 	}
-	a.printCentres([]api.Centre{c})
+	a.printCentres([]apiv1.Centre{c})
 }
 
 func (a *app) clustersUnregister() *cobra.Command {
@@ -188,7 +188,7 @@ the key alone.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, "/v1/centre-authority", *output, func(ca api.CentreAuthority) {
+		return show(ctx, a, "/v1/centre-authority", *output, func(ca apiv1.CentreAuthority) {
 			a.out.line(`# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster

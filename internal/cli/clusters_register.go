@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // centreFlags is what a command says of a centre. What is not said stays as it is.
@@ -62,7 +61,7 @@ Each minute Muster logs in there with the account of --probe, which needs no rig
 		}
 		var body struct {
 			Name string `json:"name"`
-			api.CentreSpec
+			apiv1.CentreSpec
 		}
 		body.Name = args[0]
 		if err := f.change(&body.CentreSpec); err != nil {
@@ -96,7 +95,7 @@ cluster is looked at anew. Sessions that are no longer allowed end.
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (call, error) {
-			var centre api.Centre
+			var centre apiv1.Centre
 			if _, err := controller.do(ctx, get(centrePath(args[0]), nil), &centre); err != nil {
 				return call{}, err
 			}
@@ -119,9 +118,9 @@ func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *
 	if err != nil {
 		return err
 	}
-	var centre api.Centre
+	var centre apiv1.Centre
 	raw, err := controller.do(ctx, r, &centre)
-	for wait && err == nil && centre.State == api.CentreNew {
+	for wait && err == nil && centre.State == apiv1.CentreNew {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -135,14 +134,14 @@ func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *
 	if err := output.print(a.out, raw, func() { a.printCentre(centre) }); err != nil {
 		return err
 	}
-	if wait && centre.State == api.CentreSilent {
+	if wait && centre.State == apiv1.CentreSilent {
 		return errors.New("centre " + name + " does not answer: " + centre.Reason)
 	}
 	return nil
 }
 
 // change writes what the flags say into what is said of a centre.
-func (f *centreFlags) change(s *api.CentreSpec) error {
+func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 	if f.login != "" {
 		s.Login = f.login
 	}
@@ -169,12 +168,12 @@ func (f *centreFlags) change(s *api.CentreSpec) error {
 	named := map[string]bool{}
 	for _, text := range f.projects {
 		name, queues, limited := strings.Cut(text, "=")
-		p := api.CentreProject{Project: name}
+		p := apiv1.CentreProject{Project: name}
 		if limited {
 			p.Queues = strings.Split(queues, ",")
 		}
 		named[name] = true
-		i := slices.IndexFunc(s.Projects, func(one api.CentreProject) bool { return one.Project == name })
+		i := slices.IndexFunc(s.Projects, func(one apiv1.CentreProject) bool { return one.Project == name })
 		if i < 0 {
 			if f.as == "" {
 				return usage("--as: say as whom people of project %s go there: same, ACCOUNT, or @FILE", name)
@@ -186,7 +185,7 @@ func (f *centreFlags) change(s *api.CentreSpec) error {
 	}
 	for _, name := range f.out {
 		n := len(s.Projects)
-		if s.Projects = slices.DeleteFunc(s.Projects, func(p api.CentreProject) bool { return p.Project == name }); len(s.Projects) == n {
+		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.CentreProject) bool { return p.Project == name }); len(s.Projects) == n {
 			return usage("--remove-project: project %s is not let in", name)
 		}
 	}
@@ -194,16 +193,16 @@ func (f *centreFlags) change(s *api.CentreSpec) error {
 }
 
 // changeAccounts writes the rule of accounts of the projects named, or of all.
-func (f *centreFlags) changeAccounts(s *api.CentreSpec, named map[string]bool) error {
-	rule, account := store.SharedAccount, ""
+func (f *centreFlags) changeAccounts(s *apiv1.CentreSpec, named map[string]bool) error {
+	rule, account := apiv1.SharedAccount, ""
 	path, listed := strings.CutPrefix(f.as, "@")
 	switch {
 	case f.as == "":
 		return nil
-	case f.as == string(store.SameAccount):
-		rule = store.SameAccount
+	case f.as == string(apiv1.SameAccount):
+		rule = apiv1.SameAccount
 	case listed:
-		rule = store.ListedAccount
+		rule = apiv1.ListedAccount
 		accounts, err := accountsIn(path)
 		if err != nil {
 			return err

@@ -11,8 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // written is a file with a text, for the length of a test.
@@ -27,37 +26,37 @@ func written(t *testing.T, text string) string {
 
 func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
 	s := newSite(t)
-	var sent api.CentreSpec
-	was := api.CentreSpec{Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster", Projects: []api.CentreProject{
+	var sent apiv1.CentreSpec
+	was := apiv1.CentreSpec{Login: "arc.example.org:22", HostKeys: []string{"ssh-ed25519 AAAA"}, Probe: "muster", Projects: []apiv1.CentreProject{
 		{Project: "aero", Queues: []string{"cpu"}, Rule: "same"}, {Project: "bio", Rule: "shared", Account: "hpc_bio"}}}
-	s.answers("GET /v1/centres/arc", 200, api.Centre{Name: "arc", CentreSpec: was, State: api.CentreOpen})
+	s.answers("GET /v1/centres/arc", 200, apiv1.Centre{Name: "arc", CentreSpec: was, State: apiv1.CentreOpen})
 	s.HandleFunc("PUT /v1/centres/arc", func(w http.ResponseWriter, r *http.Request) {
-		sent = api.CentreSpec{}
+		sent = apiv1.CentreSpec{}
 		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
 			t.Error(err)
 		}
-		reply(w, 200, api.Centre{Name: "arc", CentreSpec: sent, State: api.CentreOpen})
+		reply(w, 200, apiv1.Centre{Name: "arc", CentreSpec: sent, State: apiv1.CentreOpen})
 	})
 	for _, c := range []struct {
 		args []string
-		want func(*api.CentreSpec)
+		want func(*apiv1.CentreSpec)
 	}{
-		{nil, func(*api.CentreSpec) {}},
-		{[]string{"--login", "new.example.org", "--probe", "look"}, func(s *api.CentreSpec) { s.Login, s.Probe = "new.example.org", "look" }},
-		{[]string{"--host-ca", "ssh-ed25519 BBBB"}, func(s *api.CentreSpec) { s.HostCA, s.HostKeys = "ssh-ed25519 BBBB", nil }},
-		{[]string{"--host-key", written(t, "# scanned\narc ssh-ed25519 CCCC\narc ssh-rsa DDDD\n")}, func(s *api.CentreSpec) { s.HostKeys = []string{"arc ssh-ed25519 CCCC", "arc ssh-rsa DDDD"} }},
-		{[]string{"--project", "aero"}, func(s *api.CentreSpec) { s.Projects[0].Queues = nil }},
-		{[]string{"--project", "chem=cpu,gpu", "--as", "hpc_chem"}, func(s *api.CentreSpec) {
-			s.Projects = append(s.Projects, api.CentreProject{Project: "chem", Queues: []string{"cpu", "gpu"}, Rule: "shared", Account: "hpc_chem"})
+		{nil, func(*apiv1.CentreSpec) {}},
+		{[]string{"--login", "new.example.org", "--probe", "look"}, func(s *apiv1.CentreSpec) { s.Login, s.Probe = "new.example.org", "look" }},
+		{[]string{"--host-ca", "ssh-ed25519 BBBB"}, func(s *apiv1.CentreSpec) { s.HostCA, s.HostKeys = "ssh-ed25519 BBBB", nil }},
+		{[]string{"--host-key", written(t, "# scanned\narc ssh-ed25519 CCCC\narc ssh-rsa DDDD\n")}, func(s *apiv1.CentreSpec) { s.HostKeys = []string{"arc ssh-ed25519 CCCC", "arc ssh-rsa DDDD"} }},
+		{[]string{"--project", "aero"}, func(s *apiv1.CentreSpec) { s.Projects[0].Queues = nil }},
+		{[]string{"--project", "chem=cpu,gpu", "--as", "hpc_chem"}, func(s *apiv1.CentreSpec) {
+			s.Projects = append(s.Projects, apiv1.CentreProject{Project: "chem", Queues: []string{"cpu", "gpu"}, Rule: "shared", Account: "hpc_chem"})
 		}},
-		{[]string{"--remove-project", "aero"}, func(s *api.CentreSpec) { s.Projects = s.Projects[1:] }},
-		{[]string{"--as", "same"}, func(s *api.CentreSpec) { s.Projects[1].Rule, s.Projects[1].Account = "same", "" }},
-		{[]string{"--as", "@" + written(t, "# who is who\nmia = m.smith\n")}, func(s *api.CentreSpec) {
+		{[]string{"--remove-project", "aero"}, func(s *apiv1.CentreSpec) { s.Projects = s.Projects[1:] }},
+		{[]string{"--as", "same"}, func(s *apiv1.CentreSpec) { s.Projects[1].Rule, s.Projects[1].Account = "same", "" }},
+		{[]string{"--as", "@" + written(t, "# who is who\nmia = m.smith\n")}, func(s *apiv1.CentreSpec) {
 			s.Projects[0].Rule, s.Projects[1].Rule, s.Projects[1].Account, s.Accounts = "listed", "listed", "", map[string]string{"mia": "m.smith"}
 		}},
 	} {
 		want := was
-		want.Projects = append([]api.CentreProject{}, was.Projects...)
+		want.Projects = append([]apiv1.CentreProject{}, was.Projects...)
 		c.want(&want)
 		muster(t, append([]string{"clusters", "set", "arc"}, c.args...)...).wants(t, 0)
 		if diff := cmp.Diff(want, sent); diff != "" {
@@ -81,13 +80,13 @@ func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
 func TestCentresStandBelowClusters(t *testing.T) {
 	s := newSite(t)
 	running, waiting := 9, 30
-	s.answers("GET /v1/clusters", 200, list(api.Cluster{Name: "cfd", Project: "aero", Phase: "ready"}))
+	s.answers("GET /v1/clusters", 200, list(apiv1.Cluster{Name: "cfd", Project: "aero", Phase: "ready"}))
 	s.answers("GET /v1/centres", 200, list(
-		api.Centre{Name: "arc", State: api.CentreOpen, System: "Slurm 22.05.8", Queues: []api.CentreQueue{
-			{CentreQueue: store.CentreQueue{Name: "cpu", State: "up", Nodes: 120, Free: 31, Used: 88}}, {CentreQueue: store.CentreQueue{Name: "gpu", State: "drain", Nodes: 8, Used: 8}}}},
-		api.Centre{Name: "new", State: api.CentreNew},
-		api.Centre{Name: "old", State: api.CentreSilent, Since: ago(3 * time.Hour), System: "PBS 19.1.2", Reason: "old.example.org:22: connect: connection refused",
-			Queues: []api.CentreQueue{{CentreQueue: store.CentreQueue{Name: "workq", State: "up", Nodes: 4, Free: 1, Used: 2, Running: &running, Waiting: &waiting}}}},
+		apiv1.Centre{Name: "arc", State: apiv1.CentreOpen, System: "Slurm 22.05.8", Queues: []apiv1.CentreQueue{
+			{SeenQueue: apiv1.SeenQueue{Name: "cpu", State: "up", Nodes: 120, Free: 31, Used: 88}}, {SeenQueue: apiv1.SeenQueue{Name: "gpu", State: "drain", Nodes: 8, Used: 8}}}},
+		apiv1.Centre{Name: "new", State: apiv1.CentreNew},
+		apiv1.Centre{Name: "old", State: apiv1.CentreSilent, Since: ago(3 * time.Hour), System: "PBS 19.1.2", Reason: "old.example.org:22: connect: connection refused",
+			Queues: []apiv1.CentreQueue{{SeenQueue: apiv1.SeenQueue{Name: "workq", State: "up", Nodes: 4, Free: 1, Used: 2, Running: &running, Waiting: &waiting}}}},
 	))
 	r := muster(t, "list")
 	r.wants(t, 0)

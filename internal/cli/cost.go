@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 	"muster/internal/printable"
 )
@@ -56,14 +56,14 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
 			return err
 		}
 		if len(args) > 0 {
-			var cost api.Cost
+			var cost apiv1.Cost
 			raw, err := controller.do(ctx, get(clusterPath(args[0], "cost"), query), &cost)
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, cost.Lines, func() { a.printCost(cost) })
 		}
-		var statement api.Statement
+		var statement apiv1.Statement
 		raw, err := controller.do(ctx, get("/v1/usage", query), &statement)
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func readTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-func (a *app) printCost(c api.Cost) {
+func (a *app) printCost(c apiv1.Cost) {
 	a.printLines(c.Lines, false)
 	a.out.gap()
 	t := newTable()
@@ -133,7 +133,7 @@ func (a *app) printCost(c api.Cost) {
 	t.print(a.out)
 }
 
-func (a *app) printStatement(s api.Statement) {
+func (a *app) printStatement(s apiv1.Statement) {
 	if len(s.Lines) == 0 {
 		a.say("nothing was used from %s to %s", stamp(s.From), stamp(s.To))
 		return
@@ -150,7 +150,7 @@ func (a *app) printStatement(s api.Statement) {
 }
 
 // printLines leaves out the cluster where there is one only.
-func (a *app) printLines(lines []api.UsageLine, several bool) {
+func (a *app) printLines(lines []apiv1.UsageLine, several bool) {
 	t := newTable("CLUSTER", "NODE", "QUEUE", "CLASS", "MACHINE", "NODES", "FROM", "PREPARING", "READY", "DRAINING", "FAILED", "RELEASING", "CHARGED", "RATE", "COST")
 	for _, l := range lines {
 		cluster, node, queue, count, charged, rate := "", l.Node, l.Queue, "", span(l.ChargedSeconds), coins(l.Rate)+"/h"
@@ -175,7 +175,7 @@ func (a *app) printLines(lines []api.UsageLine, several bool) {
 }
 
 // costWords is "12.5 EUR so far, 3.2 EUR per hour now".
-func costWords(c api.Cluster) string {
+func costWords(c apiv1.Cluster) string {
 	text := coins(c.Cost) + " so far"
 	if c.PerHour != "" {
 		text += ", " + coins(c.PerHour) + " per hour now"
@@ -184,7 +184,7 @@ func costWords(c api.Cluster) string {
 }
 
 // limitWords is "412.50 EUR of 500.00 EUR (82 %), then pauses; lasts for 2h5m".
-func limitWords(l api.Limit) string {
+func limitWords(l apiv1.Limit) string {
 	text := fmt.Sprintf("%s of %s (%d %%)", coins(l.Used), l.Limit, l.Percent)
 	if l.Pauses {
 		text += ", then pauses"
@@ -257,7 +257,7 @@ func csvFlag(c *cobra.Command) *csvFormat {
 	return f
 }
 
-func (f *csvFormat) print(s *screen, raw []byte, lines []api.UsageLine, rows func()) error {
+func (f *csvFormat) print(s *screen, raw []byte, lines []apiv1.UsageLine, rows func()) error {
 	if f.csv {
 		return writeCSV(s.raw(), lines)
 	}
@@ -265,7 +265,7 @@ func (f *csvFormat) print(s *screen, raw []byte, lines []api.UsageLine, rows fun
 }
 
 // writeCSV writes lines with times in seconds, and money with its currency in a column of its own.
-func writeCSV(w io.Writer, lines []api.UsageLine) error {
+func writeCSV(w io.Writer, lines []apiv1.UsageLine) error {
 	states := []string{"preparing", "ready", "draining", "failed", "releasing", "stored"}
 	head := []string{"project", "cluster", "cluster_id", "kind", "node", "queue", "class", "machine", "nodes", "from", "to"}
 	for _, s := range states {

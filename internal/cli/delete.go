@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) delete() *cobra.Command {
@@ -35,7 +35,7 @@ nothing of the cluster is left on them; --wait stays until then and prints the r
 }
 
 // printReceipt is the proof of a cluster's end.
-func (a *app) printReceipt(c api.Cluster) {
+func (a *app) printReceipt(c apiv1.Cluster) {
 	t := newTable()
 	t.row("receipt for", c.Name+" ("+c.ID+")")
 	t.row("machines returned", strings.Join(c.Receipt.Machines, ", "))

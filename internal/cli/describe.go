@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // lastEvents is how many events describe shows.
@@ -35,11 +34,11 @@ what it waits for, and the last events.`,
 		if err != nil {
 			return err
 		}
-		var cluster api.Cluster
+		var cluster apiv1.Cluster
 		if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
 			return err
 		}
-		events, _, err := all[store.Event](ctx, controller, clusterPath(cluster.ID, "events"), "after", nil)
+		events, _, err := all[apiv1.Event](ctx, controller, clusterPath(cluster.ID, "events"), "after", nil)
 		if err != nil {
 			return err
 		}
@@ -57,7 +56,7 @@ what it waits for, and the last events.`,
 	return c
 }
 
-func (a *app) printCluster(c api.Cluster) {
+func (a *app) printCluster(c apiv1.Cluster) {
 	t := newTable()
 	add := func(name string, value any) {
 		if text := cell(value); text != "" {
@@ -102,7 +101,7 @@ func (a *app) printCluster(c api.Cluster) {
 		a.printNodes(c)
 	}
 	a.printAccelerators(c.Nodes)
-	if slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Part != nil }) {
+	if slices.ContainsFunc(c.Nodes, func(n apiv1.Node) bool { return n.Part != nil }) {
 		a.out.gap()
 		a.printGuests(c.Nodes)
 	}
@@ -120,8 +119,8 @@ func (a *app) printCluster(c api.Cluster) {
 	}
 }
 
-func (a *app) printNodes(c api.Cluster) {
-	located := slices.ContainsFunc(c.Nodes, func(n api.Node) bool { return n.Leaf != "" })
+func (a *app) printNodes(c apiv1.Cluster) {
+	located := slices.ContainsFunc(c.Nodes, func(n apiv1.Node) bool { return n.Leaf != "" })
 	columns := []string{"NODE", "QUEUE", "PHASE", "FOR", "MACHINE", "ADDRESS", strings.ToUpper(schedulerOf(c)), "JOBS", "SEEN", "REASON"}
 	if located {
 		columns = slices.Insert(columns, 5, "LEAF")
@@ -139,7 +138,7 @@ func (a *app) printNodes(c api.Cluster) {
 }
 
 // schedulerOf names the cluster's scheduler as its file does.
-func schedulerOf(c api.Cluster) string {
+func schedulerOf(c apiv1.Cluster) string {
 	if c.Spec.Software == nil {
 		return "scheduler"
 	}
@@ -147,7 +146,7 @@ func schedulerOf(c api.Cluster) string {
 }
 
 // nodeQueue is a node's queue, with the node's class where it is not the first that the queue asks for.
-func nodeQueue(c api.Cluster, n api.Node) string {
+func nodeQueue(c apiv1.Cluster, n apiv1.Node) string {
 	if n.Role == protocol.Head {
 		return "(head)"
 	}
@@ -162,7 +161,7 @@ func nodeQueue(c api.Cluster, n api.Node) string {
 // mostJobs is how many waiting jobs describe shows.
 const mostJobs = 10
 
-func (a *app) printWaiting(cluster string, w api.Waiting) {
+func (a *app) printWaiting(cluster string, w apiv1.Waiting) {
 	t := newTable("JOB", "USER", "QUEUE", "NODES", "FOR", "WAITS FOR").whole()
 	shown := 0
 	for _, job := range w.Jobs[:min(len(w.Jobs), mostJobs)] {
@@ -188,7 +187,7 @@ func seen(at time.Time) string {
 }
 
 // nodeReason is why the node is in its phase, with the checks that it fails.
-func nodeReason(n api.Node) string {
+func nodeReason(n apiv1.Node) string {
 	text := n.Reason
 	for _, check := range n.Checks {
 		if !check.OK {

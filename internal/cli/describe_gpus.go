@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 // printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.
-func (a *app) printAccelerators(nodes []api.Node) {
+func (a *app) printAccelerators(nodes []apiv1.Node) {
 	gpus := newTable("NODE", "GPU", "ADDRESS", "DEVICE", "MEMORY", "CPUS", "DRIVER", "MODEL")
 	ports := newTable("NODE", "PORT", "STATE", "RATE", "LAYER", "LID", "GUID", "PARTITIONS")
 	for _, n := range nodes {

@@ -10,8 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 func (a *app) events() *cobra.Command {
@@ -46,7 +45,7 @@ follows what happens until it is interrupted, over lost connections and restarts
 			path = clusterPath(args[0], "events")
 		}
 		if *watch && len(args) > 0 {
-			var cluster api.Cluster // by its ID it is still found when it is deleted meanwhile
+			var cluster apiv1.Cluster // by its ID it is still found when it is deleted meanwhile
 			if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
 				return err
 			}
@@ -56,7 +55,7 @@ follows what happens until it is interrupted, over lost connections and restarts
 			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: a.timing.look}, *output)
 		}
 		query := url.Values{"after": {strconv.FormatInt(*after, 10)}}
-		events, raw, err := all[store.Event](ctx, controller, path, "after", query)
+		events, raw, err := all[apiv1.Event](ctx, controller, path, "after", query)
 		if err != nil {
 			return err
 		}
@@ -80,7 +79,7 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 		}
 		told = true
 	}
-	err := s.run(ctx, func(e store.Event, raw []byte) error {
+	err := s.run(ctx, func(e apiv1.Event, raw []byte) error {
 		told = false
 		if f == asJSON {
 			_, err := a.out.raw().Write(append(safeJSON(raw), '\n'))
@@ -99,7 +98,7 @@ func (a *app) watch(ctx context.Context, s *stream, f format) error {
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05.000") }
 
 // who is what an event is about: a node with its machine, a machine, the cluster itself, or what else the site has: a fabric, a project.
-func who(e store.Event) string {
+func who(e apiv1.Event) string {
 	switch {
 	case e.Node != "":
 		return e.Node
@@ -113,7 +112,7 @@ func who(e store.Event) string {
 }
 
 // what is the event itself.
-func what(e store.Event) string {
+func what(e apiv1.Event) string {
 	switch {
 	case e.Phase == "":
 		return e.Text

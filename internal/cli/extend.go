@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func (a *app) extend() *cobra.Command {
@@ -48,7 +47,7 @@ A cluster that its lease has paused is extended first, then resumed.`,
 		if *dryRun {
 			r.query = url.Values{"dry_run": {"true"}}
 		}
-		var answer api.Answer
+		var answer apiv1.Answer
 		raw, err := controller.do(ctx, r, &answer)
 		if err != nil {
 			return err
@@ -66,7 +65,7 @@ A cluster that its lease has paused is extended first, then resumed.`,
 }
 
 // leaseWords says when a cluster starts and ends: "ends in 3h12m (Tue 2026-11-24 14:20 UTC), then pauses".
-func leaseWords(l api.Term) string {
+func leaseWords(l apiv1.Term) string {
 	if ahead := time.Until(l.StartsAt); ahead > 0 {
 		text := fmt.Sprintf("starts in %s (%s)", short(ahead), spec.When(l.StartsAt))
 		if !l.EndsAt.IsZero() {
@@ -84,15 +83,15 @@ func leaseWords(l api.Term) string {
 	return "ended at " + spec.When(l.EndsAt)
 }
 
-func afterwards(l api.Term) string {
-	if l.OnEnd == store.ToDelete {
+func afterwards(l apiv1.Term) string {
+	if l.OnEnd == apiv1.ToDelete {
 		return "is deleted"
 	}
 	return "pauses"
 }
 
 // leaseBrief is leaseWords for a column.
-func leaseBrief(l api.Term) string {
+func leaseBrief(l apiv1.Term) string {
 	if ahead := time.Until(l.StartsAt); ahead > 0 {
 		return "starts in " + short(ahead)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/fabric"
 )
 
@@ -38,7 +38,7 @@ func fabricPath(name string, more ...string) string {
 }
 
 // changeFabric makes a request that answers with the fabric, and prints that.
-func (a *app) changeFabric(ctx context.Context, r call, output *format, say func(api.Fabric)) error {
+func (a *app) changeFabric(ctx context.Context, r call, output *format, say func(apiv1.Fabric)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (a *app) changeFabric(ctx context.Context, r call, output *format, say func
 	if r.method != http.MethodPost {
 		r.key = ""
 	}
-	var f api.Fabric
+	var f apiv1.Fabric
 	raw, err := controller.do(ctx, r, &f)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 	settings := c.Flags().StringArray("config", nil, "what the driver is told, `NAME=VALUE`; may be given several times")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		body := api.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
+		body := apiv1.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
 		if len(*managers) == 0 {
 			return usage("--manager is needed: without one in the default partition nothing can be managed")
 		}
@@ -104,7 +104,7 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 			}
 			body.Config[name] = value
 		}
-		return a.changeFabric(ctx, change(http.MethodPost, "/v1/fabrics", body), output, func(f api.Fabric) {
+		return a.changeFabric(ctx, change(http.MethodPost, "/v1/fabrics", body), output, func(f apiv1.Fabric) {
 			a.say("fabric %s is kept; `muster fabric import %s` tells its ports", f.Name, f.Name)
 		})
 	})
@@ -120,7 +120,7 @@ func (a *app) fabricList() *cobra.Command {
 		Example: `  muster fabric list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/fabrics", func(fabrics []api.Fabric) {
+	return listing(a, c, "/v1/fabrics", func(fabrics []apiv1.Fabric) {
 		if len(fabrics) == 0 {
 			a.say("there are no fabrics; `muster fabric add` has one kept")
 			return
@@ -137,7 +137,7 @@ func (a *app) fabricList() *cobra.Command {
 func fabricReason(name, reason string) string { return strings.TrimPrefix(reason, "fabric "+name+": ") }
 
 // readAge is how long ago the ports were read.
-func readAge(f api.Fabric) string {
+func readAge(f apiv1.Fabric) string {
 	if f.SeenAt.IsZero() {
 		return "never"
 	}
@@ -159,7 +159,7 @@ func (a *app) fabricGet() *cobra.Command {
 	return c
 }
 
-func (a *app) printFabric(f api.Fabric) {
+func (a *app) printFabric(f apiv1.Fabric) {
 	t := newTable()
 	t.row("name", f.Name)
 	t.row("driver", f.Driver)
@@ -185,7 +185,7 @@ func (a *app) printFabric(f api.Fabric) {
 			if p.Open {
 				of += ", open to clusters"
 			}
-			leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m api.FabricMember) bool { return !m.Leaving }))
+			leaving := len(slices.DeleteFunc(slices.Clone(p.Members), func(m apiv1.FabricMember) bool { return !m.Leaving }))
 			t.row(p.Key.String(), of, fmt.Sprint(len(p.Members)-leaving), fmt.Sprint(leaving))
 		}
 		t.print(a.out)
@@ -253,12 +253,12 @@ members that do not answer.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, fabricPath(args[0], "diff"), *output, func(d api.FabricDiff) { a.printDiff(args[0], d) })
+		return show(ctx, a, fabricPath(args[0], "diff"), *output, func(d apiv1.FabricDiff) { a.printDiff(args[0], d) })
 	})
 	return c
 }
 
-func (a *app) printDiff(name string, d api.FabricDiff) {
+func (a *app) printDiff(name string, d apiv1.FabricDiff) {
 	if d.Reason != "" {
 		a.say("WARNING: fabric %s: %s", name, fabricReason(name, d.Reason))
 	}
@@ -297,7 +297,7 @@ has found their adapters, by GUID. Ports that are not in the file stay known, si
 			return fmt.Errorf("read the snapshot: %w", err)
 		}
 		r := change(http.MethodPut, fabricPath(args[0], "snapshot"), map[string]string{"snapshot": string(text)})
-		return a.changeFabric(ctx, r, output, func(f api.Fabric) {
+		return a.changeFabric(ctx, r, output, func(f apiv1.Fabric) {
 			known := 0
 			for _, p := range f.Ports {
 				if p.Machine != "" {
@@ -323,21 +323,21 @@ func (a *app) fabricInfra() *cobra.Command {
 	open := set.Flags().Bool("open", false, "let all clusters' ports be limited members")
 	output := formatFlag(set)
 	set.RunE = a.do(func(ctx context.Context, args []string) error {
-		list := []api.FabricMember{}
+		list := []apiv1.FabricMember{}
 		for _, text := range *members {
 			text, limited := strings.CutSuffix(strings.TrimSuffix(text, "=full"), "=limited")
 			guid, err := fabric.ParseGUID(text)
 			if err != nil {
 				return usage("--member: %v", err)
 			}
-			m := api.FabricMember{Port: guid, Membership: "full"}
+			m := apiv1.FabricMember{Port: guid, Membership: "full"}
 			if limited {
 				m.Membership = "limited"
 			}
 			list = append(list, m)
 		}
 		r := change(http.MethodPut, fabricPath(args[0], "partitions", args[1]), map[string]any{"open": *open, "members": list})
-		return a.changeFabric(ctx, r, output, func(f api.Fabric) {
+		return a.changeFabric(ctx, r, output, func(f apiv1.Fabric) {
 			for _, p := range f.Partitions {
 				if p.Name == args[1] && !p.Ending {
 					a.say("partition %s of fabric %s has key %s", p.Name, f.Name, p.Key)
@@ -376,7 +376,7 @@ what inspections find counts again. The machine must be free.`,
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		machine := strings.Join(args[2:], "")
 		r := change(http.MethodPut, fabricPath(args[0], "ports", args[1]), map[string]string{"machine": machine})
-		return a.changeFabric(ctx, r, output, func(api.Fabric) {
+		return a.changeFabric(ctx, r, output, func(apiv1.Fabric) {
 			if machine == "" {
 				a.say("port %s is nobody's", args[1])
 				return

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) fabricCables() *cobra.Command {
@@ -50,7 +50,7 @@ imported by "muster fabric import".`,
 		}
 		r := change(http.MethodPut, topologyPath(args[0]), map[string]string{"snapshot": string(text)})
 		r.key = ""
-		var t api.Topology
+		var t apiv1.Topology
 		raw, err := controller.do(ctx, r, &t)
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (a *app) cablesList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		known, raw, err := all[api.Topology](ctx, controller, "/v1/topologies", cursor, nil)
+		known, raw, err := all[apiv1.Topology](ctx, controller, "/v1/topologies", cursor, nil)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -37,7 +37,7 @@ func (a *app) gatewayShow() *cobra.Command {
 	return c
 }
 
-func (a *app) printGateway(g api.Gateway) {
+func (a *app) printGateway(g apiv1.Gateway) {
 	address := g.Address
 	if address == "" {
 		address = "none: `muster serve --ssh ADDRESS` opens one"
@@ -70,7 +70,7 @@ came in between know it by then, and nobody is asked about a changed key. Client
 		if err != nil {
 			return err
 		}
-		var gateway api.Gateway
+		var gateway apiv1.Gateway
 		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/gateway/rotate?"+url.Values{"after": {*after}}.Encode(), nil), &gateway)
 		if err != nil {
 			return err

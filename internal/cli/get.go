@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) get() *cobra.Command {
@@ -22,7 +22,7 @@ object with spec, nodes and receipt.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, clusterPath(args[0]), *output, func(cluster api.Cluster) { a.printClusters([]api.Cluster{cluster}) })
+		return show(ctx, a, clusterPath(args[0]), *output, func(cluster apiv1.Cluster) { a.printClusters([]apiv1.Cluster{cluster}) })
 	})
 	return c
 }

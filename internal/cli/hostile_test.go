@@ -18,10 +18,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // poison puts a hostile text into every text of a value, however deep, and something into every list.
@@ -86,58 +85,58 @@ func hostilePaths(s *site) {
 			s.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, value()) })
 		}
 	}
-	one(func() any { return list(poisoned[api.Cluster]()) }, "GET /v1/clusters")
-	one(func() any { return poisoned[api.Cluster]() }, "GET /v1/clusters/{c}")
+	one(func() any { return list(poisoned[apiv1.Cluster]()) }, "GET /v1/clusters")
+	one(func() any { return poisoned[apiv1.Cluster]() }, "GET /v1/clusters/{c}")
 	one(func() any {
-		a := poisoned[api.Answer]()
+		a := poisoned[apiv1.Answer]()
 		a.FitsAt = nil
 		return a
 	}, "POST /v1/clusters", "PUT /v1/clusters/{c}", "DELETE /v1/clusters/{c}", "POST /v1/clusters/{c}/extend", "POST /v1/clusters/{c}/pause", "POST /v1/clusters/{c}/resume", "POST /v1/clusters/{c}/rollout", "POST /v1/clusters/{c}/scale")
-	one(func() any { return poisoned[api.Cost]() }, "GET /v1/clusters/{c}/cost")
-	one(func() any { return poisoned[api.Opened]() }, "POST /v1/clusters/{c}/apps/{a}/open")
-	one(func() any { return poisoned[api.Certificate]() }, "POST /v1/clusters/{c}/certificate")
-	one(func() any { return poisoned[api.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}", "DELETE /v1/snapshots/{s}")
-	one(func() any { return list(poisoned[api.Snapshot]()) }, "GET /v1/snapshots")
-	one(func() any { return poisoned[api.Statement]() }, "GET /v1/usage")
-	one(func() any { return list(poisoned[api.Entry]()) }, "GET /v1/audit")
-	one(func() any { return poisoned[api.Calendar]() }, "GET /v1/calendar")
-	one(func() any { return list(poisoned[api.Class]()) }, "GET /v1/classes")
-	one(func() any { return list(poisoned[api.Centre]()) }, "GET /v1/centres")
-	one(func() any { return poisoned[api.Centre]() }, "GET /v1/centres/{c}", "PUT /v1/centres/{c}", "DELETE /v1/centres/{c}", "POST /v1/centres")
-	one(func() any { return poisoned[api.CentreAuthority]() }, "GET /v1/centre-authority")
-	one(func() any { return list(poisoned[api.Fabric]()) }, "GET /v1/fabrics")
-	one(func() any { return poisoned[api.Fabric]() }, "GET /v1/fabrics/{f}", "POST /v1/fabrics", "DELETE /v1/fabrics/{f}", "PUT /v1/fabrics/{f}/snapshot", "PUT /v1/fabrics/{f}/partitions/{p}", "DELETE /v1/fabrics/{f}/partitions/{p}", "PUT /v1/fabrics/{f}/ports/{p}", "DELETE /v1/fabrics/{f}/ports/{p}")
-	one(func() any { return poisoned[api.FabricDiff]() }, "GET /v1/fabrics/{f}/diff")
-	one(func() any { return list(poisoned[api.Topology]()) }, "GET /v1/topologies")
-	one(func() any { return poisoned[api.Topology]() }, "PUT /v1/topologies/{f}", "DELETE /v1/topologies/{f}")
-	one(func() any { return list(poisoned[api.SecretView]()) }, "GET /v1/secrets", "POST /v1/secrets/rotate", "POST /v1/secrets/rekey")
-	one(func() any { return poisoned[api.Gateway]() }, "GET /v1/gateway", "POST /v1/gateway/rotate")
-	one(func() any { return list(poisoned[api.Image]()) }, "GET /v1/images")
-	one(func() any { return list(poisoned[api.Key]()) }, "GET /v1/keys")
-	one(func() any { return poisoned[api.Key]() }, "POST /v1/keys", "DELETE /v1/keys/{k}")
-	one(func() any { return list(poisoned[api.Machine]()) }, "GET /v1/machines", "POST /v1/machines")
-	one(func() any { return poisoned[api.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}", "POST /v1/machines/{m}/{what}")
-	one(func() any { return list(poisoned[api.Pass]()) }, "GET /v1/machines/{m}/passes", "GET /v1/passes")
-	one(func() any { return list(poisoned[api.UnknownMachine]()) }, "GET /v1/unknown-machines")
-	one(func() any { return list(poisoned[api.Network]()) }, "GET /v1/networks")
-	one(func() any { return poisoned[api.Network]() }, "PUT /v1/networks/{n}", "DELETE /v1/networks/{n}")
-	one(func() any { return list(poisoned[api.Person]()) }, "GET /v1/people")
-	one(func() any { return poisoned[api.Person]() }, "POST /v1/people", "PUT /v1/people/{p}")
-	one(func() any { return poisoned[api.Token]() }, "POST /v1/tokens", "POST /v1/people/{p}/tokens")
-	one(func() any { return list(poisoned[api.Token]()) }, "GET /v1/tokens")
-	one(func() any { return poisoned[api.Token]() }, "DELETE /v1/tokens/{t}")
-	one(func() any { return list(poisoned[api.Project]()) }, "GET /v1/projects")
-	one(func() any { return poisoned[api.Project]() }, "POST /v1/projects", "PUT /v1/projects/{p}")
-	one(func() any { return list(poisoned[api.Member]()) }, "GET /v1/projects/{p}/members")
-	one(func() any { return poisoned[api.Member]() }, "PUT /v1/projects/{p}/members/{m}", "DELETE /v1/projects/{p}/members/{m}")
-	one(func() any { return poisoned[api.Quota]() }, "GET /v1/projects/{p}/quota", "PUT /v1/projects/{p}/quota")
-	one(func() any { return list(poisoned[api.Session]()) }, "GET /v1/sessions")
-	one(func() any { return poisoned[api.Session]() }, "DELETE /v1/sessions/{s}")
-	one(func() any { return poisoned[api.Site]() }, "GET /v1/site")
-	one(func() any { return poisoned[api.Status]() }, "GET /v1/status")
-	one(func() any { return poisoned[api.Ways]() }, "GET /v1/login")
+	one(func() any { return poisoned[apiv1.Cost]() }, "GET /v1/clusters/{c}/cost")
+	one(func() any { return poisoned[apiv1.Opened]() }, "POST /v1/clusters/{c}/apps/{a}/open")
+	one(func() any { return poisoned[apiv1.Certificate]() }, "POST /v1/clusters/{c}/certificate")
+	one(func() any { return poisoned[apiv1.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}", "DELETE /v1/snapshots/{s}")
+	one(func() any { return list(poisoned[apiv1.Snapshot]()) }, "GET /v1/snapshots")
+	one(func() any { return poisoned[apiv1.Statement]() }, "GET /v1/usage")
+	one(func() any { return list(poisoned[apiv1.Entry]()) }, "GET /v1/audit")
+	one(func() any { return poisoned[apiv1.Calendar]() }, "GET /v1/calendar")
+	one(func() any { return list(poisoned[apiv1.Class]()) }, "GET /v1/classes")
+	one(func() any { return list(poisoned[apiv1.Centre]()) }, "GET /v1/centres")
+	one(func() any { return poisoned[apiv1.Centre]() }, "GET /v1/centres/{c}", "PUT /v1/centres/{c}", "DELETE /v1/centres/{c}", "POST /v1/centres")
+	one(func() any { return poisoned[apiv1.CentreAuthority]() }, "GET /v1/centre-authority")
+	one(func() any { return list(poisoned[apiv1.Fabric]()) }, "GET /v1/fabrics")
+	one(func() any { return poisoned[apiv1.Fabric]() }, "GET /v1/fabrics/{f}", "POST /v1/fabrics", "DELETE /v1/fabrics/{f}", "PUT /v1/fabrics/{f}/snapshot", "PUT /v1/fabrics/{f}/partitions/{p}", "DELETE /v1/fabrics/{f}/partitions/{p}", "PUT /v1/fabrics/{f}/ports/{p}", "DELETE /v1/fabrics/{f}/ports/{p}")
+	one(func() any { return poisoned[apiv1.FabricDiff]() }, "GET /v1/fabrics/{f}/diff")
+	one(func() any { return list(poisoned[apiv1.Topology]()) }, "GET /v1/topologies")
+	one(func() any { return poisoned[apiv1.Topology]() }, "PUT /v1/topologies/{f}", "DELETE /v1/topologies/{f}")
+	one(func() any { return list(poisoned[apiv1.SecretView]()) }, "GET /v1/secrets", "POST /v1/secrets/rotate", "POST /v1/secrets/rekey")
+	one(func() any { return poisoned[apiv1.Gateway]() }, "GET /v1/gateway", "POST /v1/gateway/rotate")
+	one(func() any { return list(poisoned[apiv1.Image]()) }, "GET /v1/images")
+	one(func() any { return list(poisoned[apiv1.Key]()) }, "GET /v1/keys")
+	one(func() any { return poisoned[apiv1.Key]() }, "POST /v1/keys", "DELETE /v1/keys/{k}")
+	one(func() any { return list(poisoned[apiv1.Machine]()) }, "GET /v1/machines", "POST /v1/machines")
+	one(func() any { return poisoned[apiv1.Machine]() }, "GET /v1/machines/{m}", "DELETE /v1/machines/{m}", "POST /v1/machines/{m}/{what}")
+	one(func() any { return list(poisoned[apiv1.Pass]()) }, "GET /v1/machines/{m}/passes", "GET /v1/passes")
+	one(func() any { return list(poisoned[apiv1.UnknownMachine]()) }, "GET /v1/unknown-machines")
+	one(func() any { return list(poisoned[apiv1.Network]()) }, "GET /v1/networks")
+	one(func() any { return poisoned[apiv1.Network]() }, "PUT /v1/networks/{n}", "DELETE /v1/networks/{n}")
+	one(func() any { return list(poisoned[apiv1.Person]()) }, "GET /v1/people")
+	one(func() any { return poisoned[apiv1.Person]() }, "POST /v1/people", "PUT /v1/people/{p}")
+	one(func() any { return poisoned[apiv1.Token]() }, "POST /v1/tokens", "POST /v1/people/{p}/tokens")
+	one(func() any { return list(poisoned[apiv1.Token]()) }, "GET /v1/tokens")
+	one(func() any { return poisoned[apiv1.Token]() }, "DELETE /v1/tokens/{t}")
+	one(func() any { return list(poisoned[apiv1.Project]()) }, "GET /v1/projects")
+	one(func() any { return poisoned[apiv1.Project]() }, "POST /v1/projects", "PUT /v1/projects/{p}")
+	one(func() any { return list(poisoned[apiv1.Member]()) }, "GET /v1/projects/{p}/members")
+	one(func() any { return poisoned[apiv1.Member]() }, "PUT /v1/projects/{p}/members/{m}", "DELETE /v1/projects/{p}/members/{m}")
+	one(func() any { return poisoned[apiv1.Quota]() }, "GET /v1/projects/{p}/quota", "PUT /v1/projects/{p}/quota")
+	one(func() any { return list(poisoned[apiv1.Session]()) }, "GET /v1/sessions")
+	one(func() any { return poisoned[apiv1.Session]() }, "DELETE /v1/sessions/{s}")
+	one(func() any { return poisoned[apiv1.Site]() }, "GET /v1/site")
+	one(func() any { return poisoned[apiv1.Status]() }, "GET /v1/status")
+	one(func() any { return poisoned[apiv1.Ways]() }, "GET /v1/login")
 	events := func(w http.ResponseWriter, r *http.Request) {
-		e := poisoned[store.Event]()
+		e := poisoned[apiv1.Event]()
 		if r.FormValue("watch") == "" {
 			reply(w, http.StatusOK, list(e, e))
 			return
@@ -273,7 +272,7 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 		}
 		formed[name] = c.Flags().Lookup("output") != nil
 	})
-	refusal := api.Problem{Title: hostile, Status: http.StatusConflict, Code: hostile, Detail: hostile}
+	refusal := apiv1.Problem{Title: hostile, Status: http.StatusConflict, Code: hostile, Detail: hostile}
 	refusal.Errors = spec.Diagnostics{poisoned[spec.Diagnostic]()}
 	plainly := refusal
 	plainly.Errors = nil
@@ -346,7 +345,7 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 // TestTheLivePictureIsOurs draws a cluster whose every text is hostile.
 func TestTheLivePictureIsOurs(t *testing.T) {
 	p := (&app{}).newPicture(hostile, time.Now())
-	p.now, p.extra = poisoned[api.Cluster](), hostile
+	p.now, p.extra = poisoned[apiv1.Cluster](), hostile
 	for _, l := range p.lines(20) {
 		if strings.Contains(string(l), "\n") {
 			t.Errorf("%q is several lines", l)
@@ -360,8 +359,8 @@ func TestTheLivePictureIsOurs(t *testing.T) {
 func TestAStrangerCannotForgeARow(t *testing.T) {
 	s := newSite(t)
 	evil := inventory.Facts{System: inventory.System{Product: "\x1b]0;PWNED BY THE BOOT NETWORK\a\x1b[31m\n52:54:00:00:00:02  boot  1s  64  512 GiB  trusted"}}
-	s.answers("GET /v1/unknown-machines", 200, list(api.UnknownMachine{MAC: "52:54:00:00:00:01", Network: "boot", LastSeen: ago(0), Facts: evil}))
-	s.answers("GET /v1/machines", 200, list(api.Machine{Name: "r1", Substrate: "metal", Phase: "quarantined", Since: ago(0), Reason: "\x1b[31mEVIL\nr2  metal  available"}))
+	s.answers("GET /v1/unknown-machines", 200, list(apiv1.UnknownMachine{MAC: "52:54:00:00:00:01", Network: "boot", LastSeen: ago(0), Facts: evil}))
+	s.answers("GET /v1/machines", 200, list(apiv1.Machine{Name: "r1", Substrate: "metal", Phase: "quarantined", Since: ago(0), Reason: "\x1b[31mEVIL\nr2  metal  available"}))
 	for _, what := range []string{"unknown", "list"} {
 		r := muster(t, "machines", what)
 		r.wants(t, 0, `\x1b[31m`)
@@ -375,11 +374,11 @@ func TestAStrangerCannotForgeARow(t *testing.T) {
 // TestALongReasonIsCutInListsAndWholeInDescribe is what an error of 50 KiB once made of a list.
 func TestALongReasonIsCutInListsAndWholeInDescribe(t *testing.T) {
 	s := newSite(t)
-	c := api.Cluster{ID: "c1", Name: "a", Project: "p", Phase: store.Degraded, Since: ago(0), Reason: "file name too long: " + strings.Repeat("/d", 2<<10) + " END"}
+	c := apiv1.Cluster{ID: "c1", Name: "a", Project: "p", Phase: apiv1.Degraded, Since: ago(0), Reason: "file name too long: " + strings.Repeat("/d", 2<<10) + " END"}
 	s.answers("GET /v1/clusters", 200, list(c))
-	s.answers("GET /v1/centres", 200, list[api.Centre]())
+	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
 	s.answers("GET /v1/clusters/a", 200, c)
-	s.answers("GET /v1/clusters/c1/events", 200, list[store.Event]())
+	s.answers("GET /v1/clusters/c1/events", 200, list[apiv1.Event]())
 	if r := muster(t, "list"); len(r.out) > 1000 || !strings.Contains(r.out, "…") || !strings.Contains(r.out, "file name too long") {
 		t.Errorf("%d bytes: %.300s", len(r.out), r.out)
 	}

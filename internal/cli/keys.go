@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) keys() *cobra.Command {
@@ -35,7 +35,7 @@ func (a *app) keysList() *cobra.Command {
 		Example: `  muster keys list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/keys", func(keys []api.Key) {
+	return listing(a, c, "/v1/keys", func(keys []apiv1.Key) {
 		t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
 		for _, k := range keys {
 			kind, rest, _ := strings.Cut(k.Line, " ")
@@ -66,7 +66,7 @@ where it is and is never read. Accepted are ed25519, ecdsa, both also on securit
 		if err != nil {
 			return err
 		}
-		var key api.Key
+		var key apiv1.Key
 		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/keys", map[string]string{"line": line}), &key)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (a *app) keysDelete() *cobra.Command {
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			keys, _, err := all[api.Key](ctx, c, "/v1/keys", cursor, nil)
+			keys, _, err := all[apiv1.Key](ctx, c, "/v1/keys", cursor, nil)
 			var list []string
 			for _, k := range keys {
 				list = append(list, k.Fingerprint)

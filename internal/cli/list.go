@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 func (a *app) list() *cobra.Command {
@@ -29,14 +28,14 @@ not build, with the queues that your projects may use; as json or yaml, ` + "`mu
 		if err != nil {
 			return err
 		}
-		clusters, raw, err := all[api.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
+		clusters, raw, err := all[apiv1.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
 		if err != nil {
 			return err
 		}
 		if *output != asTable {
 			return output.print(a.out, raw, nil)
 		}
-		centres, _, err := all[api.Centre](ctx, controller, "/v1/centres", cursor, nil)
+		centres, _, err := all[apiv1.Centre](ctx, controller, "/v1/centres", cursor, nil)
 		if err != nil {
 			return err
 		}
@@ -50,7 +49,7 @@ not build, with the queues that your projects may use; as json or yaml, ` + "`mu
 	return c
 }
 
-func (a *app) printClusters(clusters []api.Cluster) {
+func (a *app) printClusters(clusters []apiv1.Cluster) {
 	if len(clusters) == 0 {
 		a.say("there are no clusters; `muster create NAME --nodes N` makes one")
 		return
@@ -67,7 +66,7 @@ func (a *app) printClusters(clusters []api.Cluster) {
 				continue
 			}
 			of++
-			if n.Phase == store.Ready {
+			if n.Phase == apiv1.Ready {
 				ready++
 			}
 		}
@@ -81,4 +80,4 @@ func (a *app) printClusters(clusters []api.Cluster) {
 }
 
 // phase is a phase in its colour.
-func (a *app) phase(p store.Phase) shown { return a.paint(a.out, phaseColour(p), string(p)) }
+func (a *app) phase(p apiv1.Phase) shown { return a.paint(a.out, phaseColour(p), string(p)) }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -75,8 +75,8 @@ into a file. MUSTER_URL says where the controller is.`,
 }
 
 // logIn leads one flow to its end and has the controller take its result.
-func (a *app) logIn(ctx context.Context, c *client, browser bool, key loginKey, certified bool) (made api.LoggedIn, err error) {
-	var ways api.Ways
+func (a *app) logIn(ctx context.Context, c *client, browser bool, key loginKey, certified bool) (made apiv1.LoggedIn, err error) {
+	var ways apiv1.Ways
 	if _, err := c.do(ctx, get("/v1/login", nil), &ways); err != nil {
 		return made, err
 	}
@@ -102,7 +102,7 @@ func (a *app) logIn(ctx context.Context, c *client, browser bool, key loginKey, 
 }
 
 // placeKey puts the key where it belongs and says in words where that is.
-func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made api.LoggedIn, file string) string {
+func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made apiv1.LoggedIn, file string) string {
 	comment := fmt.Sprintf("%s at %s", made.Person, l.Controller)
 	switch {
 	case made.Certificate == "":
@@ -121,7 +121,7 @@ func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made ap
 	return "a key for plain ssh is in the ssh-agent"
 }
 
-func (a *app) tellLogin(made api.LoggedIn, where string) {
+func (a *app) tellLogin(made apiv1.LoggedIn, where string) {
 	a.out.line("you are %s until %s", made.Person, spec.When(made.ExpiresAt))
 	a.say("%s", where)
 	if made.New {

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 // How long a user may take, and the provider for one answer.
@@ -38,7 +38,7 @@ type proof struct {
 }
 
 // byDevice lets the user log in in any browser, on any host: they type a code there.
-func (a *app) byDevice(ctx context.Context, ways api.Ways) (proof, error) {
+func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (proof, error) {
 	if ways.Device == "" {
 		return proof{}, errors.New("this site's provider gives no codes to type elsewhere: use `muster login --browser`")
 	}
@@ -85,7 +85,7 @@ func said(err error) error {
 
 // byBrowser has a browser on this host go to the provider and come back to a port of this program. What it comes back
 // with is worth nothing without the verifier, which never leaves this program but for the controller.
-func (a *app) byBrowser(ctx context.Context, ways api.Ways) (proof, error) {
+func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (proof, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ways.Port))
 	if err != nil {
 		return proof{}, fmt.Errorf("listen for the browser's return: %w", err)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 // kept leaves a login at a controller as `muster login` does.
@@ -34,7 +34,7 @@ func kept(t *testing.T, address, token string, life time.Duration) *url.URL {
 
 func TestWhatALoginLeftIsFound(t *testing.T) {
 	whoami := func(s *site) {
-		s.answers("GET /v1/site", 200, api.Site{Site: "home", Identity: "alice"})
+		s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Identity: "alice"})
 	}
 	t.Run("where no token is named", func(t *testing.T) {
 		s := newSite(t)
@@ -91,7 +91,7 @@ func TestWhatALoginLeftIsFound(t *testing.T) {
 
 func TestALogoutThatCannotReachTheControllerForgetsHereAndSaysSo(t *testing.T) {
 	s := newSite(t)
-	s.answers("DELETE /v1/tokens/t1", 503, api.Problem{Status: 503, Code: "unavailable", Detail: "the database does not answer"})
+	s.answers("DELETE /v1/tokens/t1", 503, apiv1.Problem{Status: 503, Code: "unavailable", Detail: "the database does not answer"})
 	base := kept(t, s.url, testToken, time.Hour)
 	muster(t, "logout").wants(t, exitOther, "good elsewhere until", "the database does not answer")
 	if _, err := readLogin(base); !errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func TestALoginThatComesToNothingSaysWhy(t *testing.T) {
 				_, _ = io.WriteString(w, c.answer)
 			}))
 			defer provider.Close()
-			s := openSite(t, api.Ways{Issuer: "https://id.example.org", ClientID: "muster", Scopes: []string{"openid"}, Device: provider.URL + "/device", Token: provider.URL + "/token"})
+			s := openSite(t, apiv1.Ways{Issuer: "https://id.example.org", ClientID: "muster", Scopes: []string{"openid"}, Device: provider.URL + "/device", Token: provider.URL + "/token"})
 			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 			t.Setenv(envURL, s)
 			r := muster(t, "login")
@@ -132,13 +132,13 @@ func TestALoginThatComesToNothingSaysWhy(t *testing.T) {
 	}
 	t.Run("no codes", func(t *testing.T) {
 		t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-		t.Setenv(envURL, openSite(t, api.Ways{Issuer: "https://id.example.org", ClientID: "muster"}))
+		t.Setenv(envURL, openSite(t, apiv1.Ways{Issuer: "https://id.example.org", ClientID: "muster"}))
 		muster(t, "login").wants(t, exitOther, "`muster login --browser`")
 	})
 }
 
 // openSite is a controller that tells everybody how one logs in.
-func openSite(t *testing.T, ways api.Ways) string {
+func openSite(t *testing.T, ways apiv1.Ways) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {

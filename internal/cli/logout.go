@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -30,7 +30,7 @@ Sessions that the key opened end within seconds.`,
 		}
 		l, err := readLogin(controller.base)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &problemError{Problem: api.Problem{Code: "not-found", Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
+			return &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: fmt.Sprintf("you are not logged in at %s", controller.base)}}
 		}
 		if err != nil {
 			return err

@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 func (a *app) machines() *cobra.Command {
@@ -38,17 +37,17 @@ func (a *app) machinesList() *cobra.Command {
 	return listing(a, c, "/v1/machines", a.printMachines)
 }
 
-func (a *app) printMachines(machines []api.Machine) {
+func (a *app) printMachines(machines []apiv1.Machine) {
 	if len(machines) == 0 {
 		a.say("there are no machines; `muster machines add --local N` enrols N on the controller's host, `muster machines import` whole ones")
 		return
 	}
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
 	for _, m := range machines {
-		if m.Desired != store.ForService && m.Phase != store.Maintenance {
+		if m.Desired != apiv1.ForService && m.Phase != apiv1.Maintenance {
 			m.Reason = "is to leave service; " + m.Reason
 		}
-		if m.Hosts != nil && (m.Phase == store.Available || m.Phase == store.InUse && len(m.Hosts.Guests) > 0) {
+		if m.Hosts != nil && (m.Phase == apiv1.Available || m.Phase == apiv1.InUse && len(m.Hosts.Guests) > 0) {
 			m.Reason = shareWords(*m.Hosts)
 		}
 		if m.Part != nil {
@@ -59,14 +58,14 @@ func (a *app) printMachines(machines []api.Machine) {
 	t.print(a.out)
 }
 
-func cpus(m api.Machine) string {
+func cpus(m apiv1.Machine) string {
 	if m.Facts.CPUs == 0 {
 		return ""
 	}
 	return strconv.Itoa(m.Facts.CPUs)
 }
 
-func memory(m api.Machine) string {
+func memory(m apiv1.Machine) string {
 	if m.Facts.MemoryMiB == 0 {
 		return ""
 	}
@@ -90,7 +89,7 @@ func (a *app) machinesGet() *cobra.Command {
 	return c
 }
 
-func (a *app) printMachine(m api.Machine) {
+func (a *app) printMachine(m apiv1.Machine) {
 	t := newTable()
 	add := func(name string, value any) {
 		if text := cell(value); text != "" {
@@ -135,7 +134,7 @@ func (a *app) printMachine(m api.Machine) {
 }
 
 // addParts tells what a whole machine is made of, and how it was given back the last time.
-func (a *app) addParts(add func(name string, value any), m api.Machine) {
+func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
 	f := m.Facts
 	add("system", strings.TrimSpace(strings.Join([]string{f.System.Vendor, f.System.Product, f.System.Serial}, " ")))
 	add("firmware", f.System.Firmware)
@@ -179,14 +178,14 @@ proved. ` + "`muster machines add`" + ` enrols one by its MAC.`,
   muster machines add r1n3 --mac 52:54:00:12:34:58 --power wol`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/unknown-machines", func(machines []api.UnknownMachine) {
+	return listing(a, c, "/v1/unknown-machines", func(machines []apiv1.UnknownMachine) {
 		if len(machines) == 0 {
 			a.say("no unknown machine has asked to boot")
 			return
 		}
 		t := newTable("MAC", "NETWORK", "LAST SEEN", "CPUS", "MEMORY", "SYSTEM", "SERIAL")
 		for _, m := range machines {
-			like := api.Machine{Facts: m.Facts}
+			like := apiv1.Machine{Facts: m.Facts}
 			t.row(m.MAC, m.Network, age(m.LastSeen), cpus(like), memory(like), m.Facts.System.Product, m.Facts.System.Serial)
 		}
 		t.print(a.out)

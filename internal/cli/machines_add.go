@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/drivers"
 	"muster/internal/spec"
 )
@@ -34,7 +34,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
   muster machines add r1n2 --mac 52:54:00:12:34:57 --power ipmi://10.0.9.2 --credentials secret:bmc --wait`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	var whole api.NewMachine
+	var whole apiv1.NewMachine
 	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
 	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the `PORT` of the network's switch that a --mac is on; as many as those, in their order")
 	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
@@ -49,7 +49,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		switch {
 		case len(args) == 1 && *count == 0 && len(whole.MACs) > 0 && whole.Power != "":
 			whole.Name = args[0]
-			return a.enrol(ctx, []api.NewMachine{whole}, waits, output)
+			return a.enrol(ctx, []apiv1.NewMachine{whole}, waits, output)
 		case len(args) == 1 || len(whole.MACs) > 0 || whole.Power != "":
 			return usage("a whole machine needs a name, --mac and --power, and no --local")
 		case *count < 1:
@@ -68,7 +68,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		}
 		request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationLocal, "count": *count, "cpus": *cpus, "memory_mib": mebibytes})
 		request.key = "" // the API knows no keys here: a lost answer must not enrol twice
-		var list api.List[api.Machine]
+		var list apiv1.List[apiv1.Machine]
 		raw, err := controller.do(ctx, request, &list)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func parseMemory(text string) (int, error) {
 }
 
 // requested says what was asked of a machine that goes its own way from here.
-func requested(m api.Machine, what string) string {
+func requested(m apiv1.Machine, what string) string {
 	text := fmt.Sprintf("machine %s: %s; it is %s", m.Name, what, m.Phase)
 	if m.Node != "" {
 		text += " by " + m.Node

@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 func (a *app) machinesInspect() *cobra.Command {
@@ -112,7 +111,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 			return err
 		}
 		if every != nil && *every {
-			machines, _, err := all[api.Machine](ctx, controller, "/v1/machines", cursor, nil)
+			machines, _, err := all[apiv1.Machine](ctx, controller, "/v1/machines", cursor, nil)
 			if err != nil {
 				return err
 			}
@@ -130,9 +129,9 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 }
 
 // askMachines asks all, whatever becomes of one, and returns the first error; those after it are told at once.
-func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask func(string) call) (asked []api.Machine, first error) {
+func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask func(string) call) (asked []apiv1.Machine, first error) {
 	for _, name := range names {
-		var m api.Machine
+		var m apiv1.Machine
 		if _, err := c.do(ctx, ask(name), &m); err != nil {
 			a.complain(err.Error())
 			if first == nil {
@@ -151,19 +150,19 @@ const machineLook = 200 * time.Millisecond
 
 // awaitMachines waits until each machine has come out of an inspection that began after before was read, and returns
 // them as they are then. One in quarantine is an error.
-func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before []api.Machine) ([]api.Machine, error) {
+func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before []apiv1.Machine) ([]apiv1.Machine, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	start := time.Now()
 	lines := &plainLines{app: a, start: start}
-	after := make([]api.Machine, len(before))
+	after := make([]apiv1.Machine, len(before))
 	var failed error
 	for i, old := range before {
 		m, err := a.awaitMachine(ctx, c, w, lines, old)
 		if err != nil {
 			return nil, err
 		}
-		if after[i] = m; m.Phase == store.Quarantined {
+		if after[i] = m; m.Phase == apiv1.Quarantined {
 			failed = fmt.Errorf("machine %s is quarantined: %s", m.Name, m.Reason)
 			a.complain(failed.Error())
 		}
@@ -175,10 +174,10 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 	return after, nil
 }
 
-func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old api.Machine) (api.Machine, error) {
+func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine, error) {
 	m, said := old, time.Now()
 	for {
-		var now api.Machine
+		var now apiv1.Machine
 		_, err := c.do(ctx, get(machinePath(old.Name), nil), &now)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -186,7 +185,7 @@ func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *pl
 		case err == nil:
 			m = now
 		}
-		over := m.Phase == store.Available || m.Phase == store.Maintenance || m.Phase == store.Quarantined
+		over := m.Phase == apiv1.Available || m.Phase == apiv1.Maintenance || m.Phase == apiv1.Quarantined
 		if over && m.Since.After(old.Since) {
 			lines.tell(m.Name + " " + string(m.Phase) + ": " + m.Reason)
 			return m, nil

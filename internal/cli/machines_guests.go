@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 )
 
 // shareWords says what of a hypervisor is held: "12 of 64 cores, 96.0 GiB of 480 GiB, 3 guests, gpu 2 of 8".
-func shareWords(s api.Hosting) string {
+func shareWords(s apiv1.Hosting) string {
 	words := []string{
 		fmt.Sprintf("%d of %d cores", s.Cores, s.OfCores),
 		fmt.Sprintf("%s of %s", bytesSize(int64(s.MemoryMiB)<<20), bytesSize(int64(s.OfMemoryMiB)<<20)),
@@ -24,7 +24,7 @@ func shareWords(s api.Hosting) string {
 }
 
 // partWords says what a guest has of its host: "node 0: cores 2-5, 16.0 GiB; 0000:41:00.0".
-func partWords(p api.Part) string {
+func partWords(p apiv1.Part) string {
 	var words []string
 	for _, cell := range p.Cells {
 		cores := inventory.CPUList(cell.Cores)
@@ -46,7 +46,7 @@ func partWords(p api.Part) string {
 }
 
 // printGuests says of a cluster's nodes that are virtual machines where they are.
-func (a *app) printGuests(nodes []api.Node) {
+func (a *app) printGuests(nodes []apiv1.Node) {
 	t := newTable("NODE", "HOST", "HOLDS")
 	for _, n := range nodes {
 		if n.Part != nil {

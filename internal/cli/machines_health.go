@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/acceptance"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) machinesHealth() *cobra.Command {
@@ -36,7 +36,7 @@ A whole machine that is far behind its like is measured twice again, and then re
 		if len(args) == 1 {
 			path = machinePath(args[0]) + "/passes"
 		}
-		passes, raw, err := all[api.Pass](ctx, controller, path, cursor, nil)
+		passes, raw, err := all[apiv1.Pass](ctx, controller, path, cursor, nil)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ A whole machine that is far behind its like is measured twice again, and then re
 }
 
 // printPasses shows tests of one machine, which need no name, or of several.
-func (a *app) printPasses(passes []api.Pass, one bool) {
+func (a *app) printPasses(passes []apiv1.Pass, one bool) {
 	if len(passes) == 0 {
 		a.say("no node has been tested there yet; every node is before it is handed over, unless the site file says otherwise")
 		return
@@ -75,7 +75,7 @@ func column(quantity string) string {
 	return name
 }
 
-func (a *app) verdict(p api.Pass) string {
+func (a *app) verdict(p apiv1.Pass) string {
 	if p.Number > 1 {
 		return fmt.Sprintf("%s (test %d)", p.Verdict, p.Number)
 	}
@@ -83,7 +83,7 @@ func (a *app) verdict(p api.Pass) string {
 }
 
 // measured is a value with its share of the median: "11.2 (99%)".
-func measured(p api.Pass, kind acceptance.Kind) string {
+func measured(p apiv1.Pass, kind acceptance.Kind) string {
 	for _, r := range p.Results {
 		switch {
 		case r.Quantity != kind.Quantity:

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/drivers"
 	"muster/internal/spec"
 )
@@ -58,7 +58,7 @@ A FILE of - is standard input.`,
 }
 
 // enrol adds whole machines.
-func (a *app) enrol(ctx context.Context, machines []api.NewMachine, waits *waiting, output *format) error {
+func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *waiting, output *format) error {
 	if err := waits.check(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) enrol(ctx context.Context, machines []api.NewMachine, waits *waiti
 	}
 	request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationMetal, "machines": machines})
 	request.key = "" // the API knows no keys here; names and MACs are unique
-	var list api.List[api.Machine]
+	var list apiv1.List[apiv1.Machine]
 	raw, err := controller.do(ctx, request, &list)
 	if err != nil {
 		return err
@@ -89,11 +89,11 @@ func (a *app) enrol(ctx context.Context, machines []api.NewMachine, waits *waiti
 }
 
 // onlyNetwork fills in the network where there is no choice.
-func (a *app) onlyNetwork(ctx context.Context, c *client, machines []api.NewMachine) error {
-	if !slices.ContainsFunc(machines, func(m api.NewMachine) bool { return m.Network == "" }) {
+func (a *app) onlyNetwork(ctx context.Context, c *client, machines []apiv1.NewMachine) error {
+	if !slices.ContainsFunc(machines, func(m apiv1.NewMachine) bool { return m.Network == "" }) {
 		return nil
 	}
-	networks, _, err := all[api.Network](ctx, c, "/v1/networks", cursor, nil)
+	networks, _, err := all[apiv1.Network](ctx, c, "/v1/networks", cursor, nil)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *app) onlyNetwork(ctx context.Context, c *client, machines []api.NewMach
 }
 
 // readMachines reads a list of machines. Errors say the line and the column.
-func readMachines(file string, text []byte) ([]api.NewMachine, error) {
+func readMachines(file string, text []byte) ([]apiv1.NewMachine, error) {
 	reader := csv.NewReader(bytes.NewReader(text))
 	reader.TrimLeadingSpace, reader.Comment = true, '#'
 	header, err := reader.Read()
@@ -137,7 +137,7 @@ func readMachines(file string, text []byte) ([]api.NewMachine, error) {
 			return nil, usage("%s:1: column %s is missing; the columns are %s", file, needed, strings.Join(columns, ","))
 		}
 	}
-	var machines []api.NewMachine
+	var machines []apiv1.NewMachine
 	for {
 		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -152,7 +152,7 @@ func readMachines(file string, text []byte) ([]api.NewMachine, error) {
 			}
 			return ""
 		}
-		m := api.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"), Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
+		m := apiv1.NewMachine{Name: field("name"), MACs: strings.Fields(field("macs")), Network: field("network"), Power: field("power"), Credentials: field("credentials"), Ports: strings.Fields(field("ports"))}
 		for _, needed := range columns[:3] {
 			if field(needed) == "" {
 				line, column := reader.FieldPos(index[needed])

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/private"
 )
 
@@ -20,7 +20,7 @@ import (
 // secrets.d of the data directory, from where alone the controller reads, and names the copies instead. Hosts to which a file's
 // secret may be shown are those that it says, or the machines' own. Anybody else's paths go to the controller as they are, which
 // refuses them.
-func (a *app) namedSecrets(machines []api.NewMachine) error {
+func (a *app) namedSecrets(machines []apiv1.NewMachine) error {
 	folder := filepath.Join(dataDir(), "secrets.d")
 	if os.Getenv(envURL) != "" || os.Geteuid() != 0 {
 		return nil

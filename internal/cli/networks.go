@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 )
 
@@ -36,7 +36,7 @@ func (a *app) networksList() *cobra.Command {
 	return listing(a, c, "/v1/networks", a.printNetworks)
 }
 
-func (a *app) printNetworks(networks []api.Network) {
+func (a *app) printNetworks(networks []apiv1.Network) {
 	if len(networks) == 0 {
 		a.say("there are no networks; `muster networks add` declares one, `muster rack up` makes a virtual one")
 		return
@@ -77,7 +77,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
   muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode off --switch ovs --switch-bridge machines`,
 		Args: cobra.ExactArgs(1),
 	}
-	var n api.Network
+	var n apiv1.Network
 	c.Flags().StringVar(&n.Interface, "interface", "", "the `INTERFACE` of the controller's host")
 	c.Flags().StringVar(&n.Address, "address", "", "the controller's own `ADDRESS/BITS` there")
 	c.Flags().StringVar(&n.Mode, "mode", "own", "who gives addresses, the `MODE`: own, proxy or off")
@@ -104,12 +104,12 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 		}
 		request := change(http.MethodPut, networkPath(args[0]), n)
 		request.key = ""
-		var stored api.Network
+		var stored apiv1.Network
 		raw, err := controller.do(ctx, request, &stored)
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.printNetworks([]api.Network{stored}) })
+		return output.print(a.out, raw, func() { a.printNetworks([]apiv1.Network{stored}) })
 	})
 	return c
 }

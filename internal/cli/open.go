@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) open() *cobra.Command {
@@ -52,7 +52,7 @@ that they know. It vouches for the site's apps and for no other names.`,
 		if err != nil {
 			return err
 		}
-		var opened api.Opened
+		var opened apiv1.Opened
 		raw, err := controller.do(ctx, call{method: http.MethodPost, path: clusterPath(args[0], "apps", url.PathEscape(app), "open")}, &opened)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	if len(args) == 2 {
 		return args[1], nil
 	}
-	var cluster api.Cluster
+	var cluster apiv1.Cluster
 	if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
 		return "", err
 	}
@@ -83,7 +83,7 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	}
 	switch len(names) {
 	case 0:
-		return "", &problemError{Problem: api.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
+		return "", &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: fmt.Sprintf("cluster %s has no web apps (its file names them under access.apps)", cluster.Name)}}
 	case 1:
 		return names[0], nil
 	}
@@ -91,7 +91,7 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 }
 
 func (a *app) printWebCA(ctx context.Context, controller *client) error {
-	var site api.Site
+	var site apiv1.Site
 	if _, err := controller.do(ctx, get("/v1/site", nil), &site); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (a *app) browse(ctx context.Context, address string) {
 	}
 }
 
-func (a *app) printApps(c api.Cluster) {
+func (a *app) printApps(c apiv1.Cluster) {
 	t := newTable("APP", "NODE", "PORT", "ADDRESS")
 	for _, app := range c.Apps {
 		address := app.URL

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"muster/internal/access"
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // heard keeps what was sent to a path, and answers with body.
@@ -25,13 +24,13 @@ func (s *site) heard(pattern string, status int, body any) *string {
 
 func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 	s := newSite(t)
-	sent := s.heard("POST /v1/tokens", 201, api.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero", ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
+	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero", ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
 	r := muster(t, "tokens", "add", "ci", "--read", "--project", "aero", "--for", "30d")
 	r.wants(t, 0, "token t-1 for ci is for reading only, for project aero only, good for 30d0h")
 	if r.out != "muster_secret\n" || *sent != `{"for":"30d","name":"ci","project":"aero","scope":"read"}` {
 		t.Errorf("out %q, sent %s", r.out, *sent)
 	}
-	s.heard("POST /v1/people/bob/tokens", 201, api.Token{ID: "t-2", Name: "first, made by admin", Token: "muster_other"})
+	s.heard("POST /v1/people/bob/tokens", 201, apiv1.Token{ID: "t-2", Name: "first, made by admin", Token: "muster_other"})
 	if r := muster(t, "tokens", "add", "first", "--person", "bob"); r.out != "muster_other\n" {
 		t.Errorf("out %q", r.out)
 	}
@@ -40,10 +39,10 @@ func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 func TestPeopleAndProjectsRead(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/people", 200, list(
-		api.Person{Name: "admin", UID: 10000, Operator: true, CreatedAt: ago(48 * time.Hour)},
-		api.Person{Name: "bob", UID: 10001, FullName: "Bob Bernoulli", Disabled: true, Subject: "https://login.example.org 5f2c", CreatedAt: ago(time.Hour)}))
-	s.answers("GET /v1/projects", 200, list(api.Project{Name: "aero", Role: access.Owner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)}, api.Project{Name: "bio", Members: 1, CreatedAt: ago(time.Hour)}))
-	s.answers("GET /v1/projects/aero/members", 200, list(api.Member{Project: "aero", Person: "bob", Role: access.Member, Disabled: true, Since: ago(time.Hour)}))
+		apiv1.Person{Name: "admin", UID: 10000, Operator: true, CreatedAt: ago(48 * time.Hour)},
+		apiv1.Person{Name: "bob", UID: 10001, FullName: "Bob Bernoulli", Disabled: true, Subject: "https://login.example.org 5f2c", CreatedAt: ago(time.Hour)}))
+	s.answers("GET /v1/projects", 200, list(apiv1.Project{Name: "aero", Role: access.Owner, Members: 2, Clusters: 1, CreatedAt: ago(time.Hour)}, apiv1.Project{Name: "bio", Members: 1, CreatedAt: ago(time.Hour)}))
+	s.answers("GET /v1/projects/aero/members", 200, list(apiv1.Member{Project: "aero", Person: "bob", Role: access.Member, Disabled: true, Since: ago(time.Hour)}))
 	r := muster(t, "users", "list")
 	r.wants(t, 0)
 	reads(t, r.out, `
@@ -82,7 +81,7 @@ func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			s := newSite(t)
-			sent := s.heard(c.pattern, 200, api.Person{Name: "alice", UID: 10001})
+			sent := s.heard(c.pattern, 200, apiv1.Person{Name: "alice", UID: 10001})
 			muster(t, strings.Fields(c.line)...).wants(t, 0, c.says)
 			if *sent != c.sends {
 				t.Errorf("sent %s", *sent)
@@ -105,9 +104,9 @@ func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/audit", 200, list(
-		api.Entry{At: ago(0), Person: "bob", Door: store.APIDoor, Action: "delete-cluster", Project: "aero", Object: "cfd", Outcome: "403", Remote: "10.0.0.9:5000", Token: "t-2"},
-		api.Entry{At: ago(time.Second), Person: "bob", Door: store.APIDoor, Action: "list-clusters", Outcome: "200"},
-		api.Entry{At: ago(time.Minute), Person: "alice", Door: store.SSHDoor, Action: "shell", Project: "aero", Object: "cfd", Outcome: "0"}))
+		apiv1.Entry{At: ago(0), Person: "bob", Door: apiv1.APIDoor, Action: "delete-cluster", Project: "aero", Object: "cfd", Outcome: "403", Remote: "10.0.0.9:5000", Token: "t-2"},
+		apiv1.Entry{At: ago(time.Second), Person: "bob", Door: apiv1.APIDoor, Action: "list-clusters", Outcome: "200"},
+		apiv1.Entry{At: ago(time.Minute), Person: "alice", Door: apiv1.SSHDoor, Action: "shell", Project: "aero", Object: "cfd", Outcome: "0"}))
 	r := muster(t, "audit", "--person", "bob", "--since", "2h")
 	if r.wants(t, 0, "403"); strings.Contains(r.out, "list-clusters") {
 		t.Errorf("it is full of what was only looked at: %s", r.out)
@@ -123,9 +122,9 @@ func TestTheAuditLogReadsOldestFirst(t *testing.T) {
 
 func TestWithSeveralProjectsClustersAreToldByBothNames(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/centres", 200, list[api.Centre]())
-	cluster := func(project, name string) api.Cluster {
-		return api.Cluster{Name: name, Project: project, Phase: "ready"}
+	s.answers("GET /v1/centres", 200, list[apiv1.Centre]())
+	cluster := func(project, name string) apiv1.Cluster {
+		return apiv1.Cluster{Name: name, Project: project, Phase: "ready"}
 	}
 	s.answers("GET /v1/clusters", 200, list(cluster("aero", "cfd"), cluster("bio", "cfd"), cluster("bio", "lab")))
 	muster(t, "list").wants(t, 0, "NAME  PROJECT  PHASE", "cfd   bio      ready")
@@ -138,9 +137,9 @@ func TestWithSeveralProjectsClustersAreToldByBothNames(t *testing.T) {
 
 func TestTheQuotaOfAllOnesProjectsIsShown(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/projects", 200, list(api.Project{Name: "aero"}, api.Project{Name: "bio"}))
-	s.answers("GET /v1/projects/aero/quota", 200, api.Quota{Project: "aero"})
-	s.answers("GET /v1/projects/bio/quota", 200, api.Quota{Project: "bio"})
+	s.answers("GET /v1/projects", 200, list(apiv1.Project{Name: "aero"}, apiv1.Project{Name: "bio"}))
+	s.answers("GET /v1/projects/aero/quota", 200, apiv1.Quota{Project: "aero"})
+	s.answers("GET /v1/projects/bio/quota", 200, apiv1.Quota{Project: "bio"})
 	muster(t, "quota").wants(t, 0, "PROJECT aero", "PROJECT bio")
 	muster(t, "quota", "bio").wants(t, 0, "PROJECT bio")
 	r := muster(t, "quota", "-o", "json")
@@ -151,7 +150,7 @@ func TestTheQuotaOfAllOnesProjectsIsShown(t *testing.T) {
 
 func TestYouAreToldWhatYouAre(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/site", 200, api.Site{Site: "home", Version: "1", Identity: "bob", Operator: true, Project: "aero",
+	s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Version: "1", Identity: "bob", Operator: true, Project: "aero",
 		Roles: map[string]access.Role{"bio": access.Viewer, "aero": access.Owner}, Scope: access.ReadOnly})
 	muster(t, "whoami").wants(t, 0, "bob, an operator of the site", "owner of aero, viewer of bio", "for reading only")
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -37,7 +37,7 @@ the network, the nodes that would go or boot anew, with when and why, and the pr
 		}
 		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
 		r.query = refresh.add(url.Values{"dry_run": {"true"}})
-		var answer api.Answer
+		var answer apiv1.Answer
 		raw, err := controller.do(ctx, r, &answer)
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ the network, the nodes that would go or boot anew, with when and why, and the pr
 }
 
 // printPlan prints what a change would do.
-func (a *app) printPlan(p api.Plan) {
+func (a *app) printPlan(p apiv1.Plan) {
 	a.out.line("cluster %s: %s", p.Spec.Name, planWords(p))
 	if len(p.Changes) > 0 {
 		t := newTable("CHANGE", "OLD", "", "NEW", "EFFECT", "WHY")
@@ -94,7 +94,7 @@ func orNone(value string) string {
 }
 
 // planWords is a plan in one line.
-func planWords(p api.Plan) string {
+func planWords(p apiv1.Plan) string {
 	var parts []string
 	if n := len(p.Changes); n > 0 {
 		parts = append(parts, plural(n, "change"))

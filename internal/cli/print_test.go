@@ -12,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // ago is a time of which nothing but its age is known.
@@ -30,17 +29,17 @@ func reads(t *testing.T, got, want string) {
 
 func TestAPlanShowsOldAndNewAndWhatItDoes(t *testing.T) {
 	s := newSite(t)
-	s.answers("PUT /v1/clusters/cfd", 200, api.Answer{Plan: api.Plan{
+	s.answers("PUT /v1/clusters/cfd", 200, apiv1.Answer{Plan: apiv1.Plan{
 		Spec:    spec.Cluster{Name: "cfd"},
 		Changes: []spec.Change{{Path: "queues[cpu].max", Old: "2", New: "4", Effect: spec.Live, Why: "new nodes join"}, {Path: "queues[gpu]", Old: "1 node", Effect: spec.DrainsQueue, Why: "its jobs end first"}},
-		Add:     []api.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
+		Add:     []apiv1.Placed{{Node: "cpu3", Queue: "cpu", Class: "epyc", Machine: "m7"}},
 		Release: []string{"gpu1", "gpu2"},
-		Steps: []api.Step{
+		Steps: []apiv1.Step{
 			{Node: "gpu1", Does: "goes", Wave: 1, When: "now, once 1 job has ended", Why: "queue gpu goes"},
 			{Node: "gpu2", Does: "goes", Wave: 1, When: "now", Why: "queue gpu goes"},
 		},
 		Price:    "3.75 EUR",
-		Lays:     []api.Lay{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
+		Lays:     []apiv1.Lay{{Queue: "cpu", Text: "cpu: 4 nodes on 1 leaf (leaf01)"}},
 		Messages: []string{"gpu1 runs jobs"},
 	}})
 	r := musterWith(t, brisk(), "name: cfd\nnodes: 4\n", "plan", "-f", "-")
@@ -70,7 +69,7 @@ note     gpu1 runs jobs
 
 func TestADryRunPrintsThePlan(t *testing.T) {
 	s := newSite(t)
-	s.answers("POST /v1/clusters", 200, api.Answer{Plan: api.Plan{Spec: spec.Cluster{Name: "cfd"}}})
+	s.answers("POST /v1/clusters", 200, apiv1.Answer{Plan: apiv1.Plan{Spec: spec.Cluster{Name: "cfd"}}})
 	muster(t, "create", "cfd", "--nodes", "1", "--dry-run").wants(t, 0, "cluster cfd: nothing to change\n")
 	if asked := s.asked(); !slices.Equal(asked, []string{"POST /v1/clusters?dry_run=true"}) {
 		t.Errorf("asked %v", asked)
@@ -79,18 +78,18 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 
 func TestADescriptionExplainsEveryNode(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/clusters/cfd", 200, api.Cluster{
-		ID: "c1", Name: "cfd", Project: "aero", Phase: store.Degraded, Reason: "1 of 2 nodes ready", Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
+	s.answers("GET /v1/clusters/cfd", 200, apiv1.Cluster{
+		ID: "c1", Name: "cfd", Project: "aero", Phase: apiv1.Degraded, Reason: "1 of 2 nodes ready", Lacks: "class epyc: none is free", Since: ago(192 * time.Second),
 		Generation: 2, Reached: 1, Image: "sha256:12", Spec: spec.Cluster{Image: "debian12-hpc"}, Price: "3.75 EUR", CreatedAt: ago(26 * time.Hour), CreatedBy: "alice",
-		Nodes: []api.Node{
-			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: store.Ready, Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
-			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: store.Ready, Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
+		Nodes: []apiv1.Node{
+			{Name: "head", Role: protocol.Head, Class: "service", Machine: "s1", Address: "10.77.0.2", Phase: apiv1.Ready, Reason: "cpu unlimited", Since: ago(time.Hour), Seen: ago(0)},
+			{Name: "n1", Role: protocol.Compute, Queue: "main", Machine: "m1", Address: "10.77.0.3", Phase: apiv1.Ready, Reason: "cpu 2", Since: ago(time.Minute), Seen: ago(time.Second),
 				Scheduler: &protocol.NodeState{State: protocol.NodeDraining, Raw: "mixed", Responding: false, Jobs: 3}},
-			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: store.Joining, Reason: "waits for munge", Since: ago(time.Second),
+			{Name: "n2", Role: protocol.Compute, Queue: "main", Machine: "m2", Address: "10.77.0.4", Phase: apiv1.Joining, Reason: "waits for munge", Since: ago(time.Second),
 				Checks: []protocol.Check{{Name: "sshd", OK: true}, {Name: "munge", Text: "refused"}}},
 		},
 	})
-	s.answers("GET /v1/clusters/c1/events", 200, list(store.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: store.Joining, Text: "its agent is here"}))
+	s.answers("GET /v1/clusters/c1/events", 200, list(apiv1.Event{Seq: 1, At: ago(time.Minute), Node: "n2", Phase: apiv1.Joining, Text: "its agent is here"}))
 	r := muster(t, "describe", "cfd")
 	r.wants(t, 0)
 	reads(t, r.out, `
@@ -119,9 +118,9 @@ func TestMachinesAreAskedOneByOneAndEachRefusalIsTold(t *testing.T) {
 	s := newSite(t)
 	s.HandleFunc("POST /v1/machines/{name}/maintain", func(w http.ResponseWriter, r *http.Request) {
 		if name := r.PathValue("name"); name == "m2" {
-			tellProblem(w, api.Problem{Status: 404, Code: "not-found", Detail: "machine m2: not found"})
+			tellProblem(w, apiv1.Problem{Status: 404, Code: "not-found", Detail: "machine m2: not found"})
 		} else {
-			reply(w, 200, api.Machine{Name: name, Phase: store.InUse, Node: "cfd/n1"})
+			reply(w, 200, apiv1.Machine{Name: name, Phase: apiv1.InUse, Node: "cfd/n1"})
 		}
 	})
 	muster(t, "machines", "maintain", "m1", "m2", "m3").wants(t, exitNotFound,
@@ -130,16 +129,16 @@ func TestMachinesAreAskedOneByOneAndEachRefusalIsTold(t *testing.T) {
 
 func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {
 	for _, c := range []struct {
-		phase store.Phase
+		phase apiv1.Phase
 		code  int
 		says  string
 	}{
-		{store.Available, 0, "1 machine ready in"},
-		{store.Quarantined, exitOther, "error: machine local-1 is quarantined: as told\n"},
+		{apiv1.Available, 0, "1 machine ready in"},
+		{apiv1.Quarantined, exitOther, "error: machine local-1 is quarantined: as told\n"},
 	} {
 		t.Run(string(c.phase), func(t *testing.T) {
 			s := newSite(t)
-			enrolled := api.Machine{Name: "local-1", Phase: store.Enrolled, Since: time.Now()}
+			enrolled := apiv1.Machine{Name: "local-1", Phase: apiv1.Enrolled, Since: time.Now()}
 			s.HandleFunc("POST /v1/machines", func(w http.ResponseWriter, r *http.Request) {
 				if text, _ := io.ReadAll(r.Body); string(text) != `{"count":1,"cpus":2,"memory_mib":4096,"substrate":"local"}` {
 					t.Errorf("asked for %s", text)
@@ -221,7 +220,7 @@ func TestSizesInTheirUnit(t *testing.T) {
 }
 
 func TestAnEventSaysWhatItIsAbout(t *testing.T) {
-	for want, e := range map[string]store.Event{
+	for want, e := range map[string]apiv1.Event{
 		"n1":      {Type: "node.phase", Cluster: "cfd", Node: "n1", Machine: "r1"},
 		"r1":      {Type: "machine.phase", Machine: "r1"},
 		"cluster": {Type: "cluster.phase", Cluster: "cfd"},
@@ -236,10 +235,10 @@ func TestAnEventSaysWhatItIsAbout(t *testing.T) {
 
 func TestAFabricsTableTellsWhatEnds(t *testing.T) {
 	s := newSite(t)
-	s.answers("GET /v1/fabrics/ib0", 200, api.Fabric{
-		FabricSpec: api.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: store.Pending, Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
-		Partitions: []api.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true, Members: []api.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
-		Ports:      []api.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
+	s.answers("GET /v1/fabrics/ib0", 200, apiv1.Fabric{
+		FabricSpec: apiv1.FabricSpec{Name: "ib0", Driver: "opensm"}, Phase: apiv1.Pending, Reason: "fabric ib0: nobody has read it", Since: ago(5 * time.Second),
+		Partitions: []apiv1.FabricPartition{{Key: 0x7000, Name: "storage", Ending: true, Members: []apiv1.FabricMember{{Port: 1, Leaving: true}}}, {Key: 0x7001, Name: "storage", Open: true}},
+		Ports:      []apiv1.FabricPort{{Port: 1, Adapter: 2, Name: "node0001"}},
 	})
 	r := musterWith(t, brisk(), "", "fabric", "get", "ib0")
 	r.wants(t, 0)

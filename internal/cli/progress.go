@@ -6,16 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // progress shows an operation on its way, on standard error.
 type progress interface {
-	event(store.Event)
-	cluster(api.Cluster) // as it is now
-	note(string)         // something to say while nothing happens
-	draw()               // called several times a second
+	event(apiv1.Event)
+	cluster(apiv1.Cluster) // as it is now
+	note(string)           // something to say while nothing happens
+	draw()                 // called several times a second
 	end()
 }
 
@@ -36,18 +35,18 @@ func (p *plainLines) tell(text string) {
 	p.app.say("%7.1fs  %s", time.Since(p.start).Seconds(), text)
 }
 
-func (p *plainLines) event(e store.Event) { p.tell(who(e) + " " + what(e)) }
-func (p *plainLines) note(text string)    { p.tell(text) }
-func (p *plainLines) cluster(api.Cluster) {}
-func (p *plainLines) draw()               {}
-func (p *plainLines) end()                {}
+func (p *plainLines) event(e apiv1.Event)   { p.tell(who(e) + " " + what(e)) }
+func (p *plainLines) note(text string)      { p.tell(text) }
+func (p *plainLines) cluster(apiv1.Cluster) {}
+func (p *plainLines) draw()                 {}
+func (p *plainLines) end()                  {}
 
 // livePicture is a line for the cluster and one for each node, drawn again in place.
 type livePicture struct {
 	app   *app
 	name  string
 	start time.Time
-	now   api.Cluster
+	now   apiv1.Cluster
 	seen  map[string]sighting // by node ID
 	extra string
 	drawn int // lines on the screen that are ours
@@ -59,18 +58,18 @@ func (a *app) newPicture(name string, start time.Time) *livePicture {
 
 // sighting is when this program first saw a node in its phase: the controller's clock may differ from ours.
 type sighting struct {
-	phase store.Phase
+	phase apiv1.Phase
 	at    time.Time
 }
 
-func (p *livePicture) event(store.Event) { p.extra = "" }
+func (p *livePicture) event(apiv1.Event) { p.extra = "" }
 
 func (p *livePicture) note(text string) {
 	p.extra = text
 	p.draw()
 }
 
-func (p *livePicture) cluster(c api.Cluster) {
+func (p *livePicture) cluster(c apiv1.Cluster) {
 	p.now = c
 	for _, n := range c.Nodes {
 		if p.seen[n.ID].phase != n.Phase {
@@ -102,7 +101,7 @@ func (p *livePicture) lines(room int) []shown {
 	hidden := max(len(nodes)-(room-len(lines)), 0)
 	if hidden > 0 {
 		hidden++ // the line that counts them needs room too
-		slices.SortStableFunc(nodes, func(a, b api.Node) int { return arrived(a) - arrived(b) })
+		slices.SortStableFunc(nodes, func(a, b apiv1.Node) int { return arrived(a) - arrived(b) })
 		nodes = nodes[:max(len(nodes)-hidden, 0)]
 	}
 	names := 0
@@ -120,8 +119,8 @@ func (p *livePicture) lines(room int) []shown {
 	return lines
 }
 
-func arrived(n api.Node) int {
-	if n.Phase == store.Ready {
+func arrived(n apiv1.Node) int {
+	if n.Phase == apiv1.Ready {
 		return 1
 	}
 	return 0

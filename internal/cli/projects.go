@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/access"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func projectPath(name string, below ...string) string {
@@ -39,7 +39,7 @@ who is in the project. Without a verb, list your projects and what you are in ea
 		if err != nil {
 			return err
 		}
-		projects, _, err := all[api.Project](ctx, controller, "/v1/projects", cursor, nil)
+		projects, _, err := all[apiv1.Project](ctx, controller, "/v1/projects", cursor, nil)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (a *app) projectsList() *cobra.Command {
 	return listing(a, c, "/v1/projects", a.printProjects)
 }
 
-func (a *app) printProjects(projects []api.Project) {
+func (a *app) printProjects(projects []apiv1.Project) {
 	if len(projects) == 0 {
 		a.say("you are in no project: an operator, or the owner of one, can add you")
 		return
@@ -154,7 +154,7 @@ func (a *app) projectsMembers() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		members, raw, err := all[api.Member](ctx, controller, projectPath(args[0], "members"), cursor, nil)
+		members, raw, err := all[apiv1.Member](ctx, controller, projectPath(args[0], "members"), cursor, nil)
 		if err != nil {
 			return err
 		}

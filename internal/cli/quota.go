@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) quota() *cobra.Command {
@@ -29,20 +29,20 @@ count also while they are missing.`,
 			return err
 		}
 		if len(args) > 0 {
-			var quota api.Quota
+			var quota apiv1.Quota
 			raw, err := controller.do(ctx, quotaOf(args[0]), &quota)
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, func() { a.printQuota(quota) })
 		}
-		projects, _, err := all[api.Project](ctx, controller, "/v1/projects", cursor, nil)
+		projects, _, err := all[apiv1.Project](ctx, controller, "/v1/projects", cursor, nil)
 		if err != nil {
 			return err
 		}
-		whole, quotas := page{Items: []json.RawMessage{}}, []api.Quota{}
+		whole, quotas := page{Items: []json.RawMessage{}}, []apiv1.Quota{}
 		for _, p := range projects {
-			var quota api.Quota
+			var quota apiv1.Quota
 			raw, err := controller.do(ctx, quotaOf(p.Name), &quota)
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ count also while they are missing.`,
 
 func quotaOf(project string) call { return get(projectPath(project, "quota"), nil) }
 
-func (a *app) printQuotas(quotas []api.Quota) {
+func (a *app) printQuotas(quotas []apiv1.Quota) {
 	if len(quotas) == 0 {
 		a.say("you are in no project: an operator, or the owner of one, can add you")
 	}
@@ -68,9 +68,9 @@ func (a *app) printQuotas(quotas []api.Quota) {
 	}
 }
 
-func (a *app) printQuota(q api.Quota) {
+func (a *app) printQuota(q apiv1.Quota) {
 	t := newTable("PROJECT "+q.Project, "USED", "LIMIT", "LEFT")
-	share := func(what string, s api.Share) {
+	share := func(what string, s apiv1.Share) {
 		if s.Limit == nil {
 			t.row(what, strconv.Itoa(s.Used), "none", "")
 			return

@@ -15,9 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/rack"
-	"muster/internal/store"
 )
 
 func (a *app) rack() *cobra.Command {
@@ -242,16 +241,16 @@ const retireWithin = 20 * time.Second
 // retire takes the machines of a network out of the inventory.
 func (a *app) retire(ctx context.Context, c *client, network string, force bool) error {
 	for deadline := time.Now().Add(retireWithin); ; {
-		machines, _, err := all[api.Machine](ctx, c, "/v1/machines", cursor, nil)
+		machines, _, err := all[apiv1.Machine](ctx, c, "/v1/machines", cursor, nil)
 		if err != nil {
 			return err
 		}
-		machines = slices.DeleteFunc(machines, func(m api.Machine) bool { return m.Network != network })
+		machines = slices.DeleteFunc(machines, func(m apiv1.Machine) bool { return m.Network != network })
 		for _, m := range machines {
 			if m.Node != "" && !force {
 				return inUse{fmt.Errorf("machine %s is used by %s; delete the cluster first, or give --force", m.Name, m.Node)}
 			}
-			if m.Desired == store.ForRemoval {
+			if m.Desired == apiv1.ForRemoval {
 				continue
 			}
 			request := change(http.MethodDelete, machinePath(m.Name), nil)

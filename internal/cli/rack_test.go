@@ -13,10 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/inventory"
 	"muster/internal/rack"
-	"muster/internal/store"
 )
 
 func TestARackThatMakesNoSenseIsToldWithWhatWould(t *testing.T) {
@@ -112,13 +111,13 @@ func TestARackFromUpToDown(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 
-	inventoried := []api.Machine{{Name: "lab-1", Network: "lab", Node: "cfd/n1"}, {Name: "local-1"}}
+	inventoried := []apiv1.Machine{{Name: "lab-1", Network: "lab", Node: "cfd/n1"}, {Name: "local-1"}}
 	s.HandleFunc("GET /v1/machines", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, api.List[api.Machine]{Items: inventoried})
+		reply(w, http.StatusOK, apiv1.List[apiv1.Machine]{Items: inventoried})
 	})
 	s.HandleFunc("DELETE /v1/machines/lab-1", func(w http.ResponseWriter, _ *http.Request) {
 		inventoried = inventoried[1:]
-		reply(w, http.StatusOK, api.Machine{Name: "lab-1", Desired: store.ForRemoval})
+		reply(w, http.StatusOK, apiv1.Machine{Name: "lab-1", Desired: apiv1.ForRemoval})
 	})
 	muster(t, "rack", "down", "--dir", dir).wants(t, exitConflict, "lab-1 is used by cfd/n1", "--force")
 	inventoried[0].Node = ""
@@ -150,7 +149,7 @@ func TestARackNeedsNoControllerAndHeedsOne(t *testing.T) {
 	}
 	s := newSite(t)
 	s.HandleFunc("PUT /v1/networks/rack", func(w http.ResponseWriter, _ *http.Request) {
-		tellProblem(w, api.Problem{Status: http.StatusConflict, Code: "conflict", Detail: "there is another one"})
+		tellProblem(w, apiv1.Problem{Status: http.StatusConflict, Code: "conflict", Detail: "there is another one"})
 	})
 	if err := a.announceRack(t.Context(), "/srv/rack", "rack"); exitOf(err) != exitConflict {
 		t.Error(err)

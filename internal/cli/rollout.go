@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) rollout() *cobra.Command {
@@ -72,7 +72,7 @@ func (r *refreshImage) add(query url.Values) url.Values {
 }
 
 // printSteps prints what happens to the nodes that are there, in the order in which it does.
-func (a *app) printSteps(steps []api.Step) {
+func (a *app) printSteps(steps []apiv1.Step) {
 	if len(steps) == 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (a *app) printSteps(steps []api.Step) {
 }
 
 // anew counts the nodes that boot anew.
-func anew(steps []api.Step) int {
+func anew(steps []apiv1.Step) int {
 	n := 0
 	for _, s := range steps {
 		if s.Does != "goes" {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -25,7 +25,7 @@ and a change of it while everything runs. Values are never shown.`,
 }
 
 type secretList struct {
-	Items []api.SecretView `json:"items"`
+	Items []apiv1.SecretView `json:"items"`
 }
 
 func (a *app) secretsList() *cobra.Command {
@@ -85,7 +85,7 @@ and made anew, with their jobs; people get new certificates and may have to run 
 			return err
 		}
 		var list secretList
-		order := api.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
+		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
 		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/secrets/rotate", order), &list)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ muster secrets list shows one site-key. Keep the old key as long as backups that
 }
 
 // only are those of one name.
-func only(all []api.SecretView, name string) (some []api.SecretView) {
+func only(all []apiv1.SecretView, name string) (some []apiv1.SecretView) {
 	for _, s := range all {
 		if strings.EqualFold(s.Name, name) {
 			some = append(some, s)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) sessions() *cobra.Command {
@@ -41,7 +41,7 @@ func (a *app) sessionsList() *cobra.Command {
 			return err
 		}
 		query := url.Values{"ended": {fmt.Sprint(*ended)}}
-		sessions, raw, err := all[api.Session](ctx, controller, "/v1/sessions", cursor, query)
+		sessions, raw, err := all[apiv1.Session](ctx, controller, "/v1/sessions", cursor, query)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (a *app) sessionsList() *cobra.Command {
 	return c
 }
 
-func (a *app) printSessions(sessions []api.Session) {
+func (a *app) printSessions(sessions []apiv1.Session) {
 	if len(sessions) == 0 {
 		a.say("there are no sessions that are for you to see")
 		return
@@ -74,7 +74,7 @@ func (a *app) sessionsEnd() *cobra.Command {
 		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			sessions, _, err := all[api.Session](ctx, c, "/v1/sessions", cursor, nil)
+			sessions, _, err := all[apiv1.Session](ctx, c, "/v1/sessions", cursor, nil)
 			var list []string
 			for _, s := range sessions {
 				list = append(list, s.ID)

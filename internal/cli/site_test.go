@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // TestMain lets the test binary be the program that ssh starts as its ProxyCommand.
@@ -46,7 +45,7 @@ func newSite(t *testing.T) *site {
 		s.requests = append(s.requests, r.Method+" "+r.URL.RequestURI())
 		s.lock.Unlock()
 		if r.Header.Get("Authorization") != "Bearer "+testToken {
-			tellProblem(w, api.Problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a valid token is needed"})
+			tellProblem(w, apiv1.Problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a valid token is needed"})
 			return
 		}
 		s.ServeHTTP(w, r)
@@ -75,14 +74,14 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func tellProblem(w http.ResponseWriter, p api.Problem) {
+func tellProblem(w http.ResponseWriter, p apiv1.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }
 
 // list is one page.
-func list[T any](items ...T) api.List[T] { return api.List[T]{Items: append([]T{}, items...)} }
+func list[T any](items ...T) apiv1.List[T] { return apiv1.List[T]{Items: append([]T{}, items...)} }
 
 // result is what a command line came to.
 type result struct {
@@ -131,23 +130,23 @@ func (r result) wants(t *testing.T, code int, words ...string) {
 // life plays a cluster whose story is told event by event; each event changes what GET shows.
 type life struct {
 	lock    sync.Mutex
-	cluster api.Cluster
-	events  []store.Event
+	cluster apiv1.Cluster
+	events  []apiv1.Event
 	told    chan struct{} // closed and renewed at each event
 }
 
 func newLife(name string) *life {
 	return &life{
-		cluster: api.Cluster{ID: "c1", Name: name, Project: "default", Phase: store.Pending, Generation: 1, Nodes: []api.Node{
-			{ID: "h", Name: "head", Role: "head", Phase: store.Pending, Machine: "local-1"},
-			{ID: "a", Name: "n1", Role: "compute", Queue: "main", Phase: store.Pending, Machine: "local-2"},
+		cluster: apiv1.Cluster{ID: "c1", Name: name, Project: "default", Phase: apiv1.Pending, Generation: 1, Nodes: []apiv1.Node{
+			{ID: "h", Name: "head", Role: "head", Phase: apiv1.Pending, Machine: "local-1"},
+			{ID: "a", Name: "n1", Role: "compute", Queue: "main", Phase: apiv1.Pending, Machine: "local-2"},
 		}},
 		told: make(chan struct{}),
 	}
 }
 
 // happens logs an event and does what it tells.
-func (l *life) happens(e store.Event, change func(*api.Cluster)) {
+func (l *life) happens(e apiv1.Event, change func(*apiv1.Cluster)) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	e.Seq, e.At, e.ClusterID, e.Cluster = int64(len(l.events)+1), time.Now(), l.cluster.ID, l.cluster.Name
@@ -166,16 +165,16 @@ func (l *life) count() int {
 	return len(l.events)
 }
 
-func (l *life) becomes(p store.Phase, reason string) {
-	l.happens(store.Event{Type: "cluster.phase", Phase: p, Text: reason}, func(c *api.Cluster) {
+func (l *life) becomes(p apiv1.Phase, reason string) {
+	l.happens(apiv1.Event{Type: "cluster.phase", Phase: p, Text: reason}, func(c *apiv1.Cluster) {
 		c.Phase, c.Reason = p, reason
-		if p == store.Ready {
+		if p == apiv1.Ready {
 			c.Reached = c.Generation
 		}
 	})
 }
 
-func (l *life) now() api.Cluster {
+func (l *life) now() apiv1.Cluster {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.cluster
@@ -192,7 +191,7 @@ func (l *life) serve(s *site, brittle bool) (resumed func() []string) {
 			_, _ = fmt.Sscan(r.FormValue("after"), &after)
 			l.lock.Lock()
 			defer l.lock.Unlock()
-			reply(w, 200, api.List[store.Event]{Items: l.events[after:]})
+			reply(w, 200, apiv1.List[apiv1.Event]{Items: l.events[after:]})
 			return
 		}
 		lock.Lock()
@@ -231,7 +230,7 @@ func (l *life) serve(s *site, brittle bool) (resumed func() []string) {
 	}
 }
 
-func (l *life) answer(kind string) api.Answer {
+func (l *life) answer(kind string) apiv1.Answer {
 	c := l.now()
-	return api.Answer{Cluster: &c, Operation: &api.Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation}}
+	return apiv1.Answer{Cluster: &c, Operation: &apiv1.Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation}}
 }

@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func snapshotPath(ref string) string { return "/v1/snapshots/" + url.PathEscape(ref) }
@@ -44,7 +43,7 @@ copied. For a state that is one whole, pause the cluster first. ` + "`muster cre
 		}
 		r := change(http.MethodPost, clusterPath(args[0], "snapshots"), body)
 		r.key = "" // a second snapshot is another one
-		var s api.Snapshot
+		var s apiv1.Snapshot
 		raw, err := controller.do(ctx, r, &s)
 		if err != nil {
 			return err
@@ -65,22 +64,22 @@ copied. For a state that is one whole, pause the cluster first. ` + "`muster cre
 }
 
 // awaitSnapshot returns when a snapshot is saved; it tells now and then how far it is.
-func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *api.Snapshot) ([]byte, error) {
+func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1.Snapshot) ([]byte, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	told := time.Now()
 	for {
-		var now api.Snapshot
+		var now apiv1.Snapshot
 		raw, err := c.do(ctx, get(snapshotPath(s.ID), nil), &now)
 		switch {
 		case errors.Is(context.Cause(ctx), errTimeout):
 			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout, bytesSize(s.Copied))
 		case err != nil:
 			return nil, err
-		case now.Phase == store.Saved:
+		case now.Phase == apiv1.Saved:
 			*s = now
 			return raw, nil
-		case now.Phase != store.Saving:
+		case now.Phase != apiv1.Saving:
 			return nil, fmt.Errorf("it is %s: %s", now.Phase, now.Reason)
 		case time.Since(told) > 2*time.Second:
 			told = time.Now()
@@ -113,7 +112,7 @@ func (a *app) snapshotsList() *cobra.Command {
 		Example: `  muster snapshots list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/snapshots", func(all []api.Snapshot) {
+	return listing(a, c, "/v1/snapshots", func(all []apiv1.Snapshot) {
 		if len(all) == 0 {
 			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
 			return
@@ -129,7 +128,7 @@ func (a *app) snapshotsList() *cobra.Command {
 				project = s.Project
 			}
 			size := bytesSize(s.Bytes)
-			if s.Phase == store.Saving {
+			if s.Phase == apiv1.Saving {
 				size = bytesSize(s.Copied) + " so far"
 			}
 			t.row(s.Name, project, s.Cluster, a.phase(s.Phase), size, age(s.CreatedAt), s.Reason)
@@ -146,7 +145,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		Example: `  muster snapshots delete before-upgrade`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			list, _, err := all[api.Snapshot](ctx, c, "/v1/snapshots", cursor, nil)
+			list, _, err := all[apiv1.Snapshot](ctx, c, "/v1/snapshots", cursor, nil)
 			var names []string
 			for _, s := range list {
 				names = append(names, s.Name)
@@ -170,7 +169,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 
 // fromSnapshot is the file of a snapshot's cluster under a new name, with a lease of its own.
 func (a *app) fromSnapshot(ctx context.Context, c *client, ref, name string, lease *spec.Lease) (clusterFile, error) {
-	var s api.Snapshot
+	var s apiv1.Snapshot
 	if _, err := c.do(ctx, get(snapshotPath(ref), nil), &s); err != nil {
 		return clusterFile{}, err
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 func (a *app) ssh() *cobra.Command {
@@ -60,13 +59,13 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	if err != nil {
 		return err
 	}
-	var cluster api.Cluster
+	var cluster apiv1.Cluster
 	if _, err := controller.do(ctx, get(clusterPath(ref), nil), &cluster); err != nil {
 		return err
 	}
-	if node != "" && cluster.Phase != store.Paused && !slices.ContainsFunc(cluster.Nodes, func(n api.Node) bool { return n.Name == node }) {
+	if node != "" && cluster.Phase != apiv1.Paused && !slices.ContainsFunc(cluster.Nodes, func(n apiv1.Node) bool { return n.Name == node }) {
 		text := fmt.Sprintf("cluster %s has no node %q (`muster describe %s` lists its nodes)", cluster.Name, node, ref)
-		return &problemError{Problem: api.Problem{Code: "not-found", Detail: text}}
+		return &problemError{Problem: apiv1.Problem{Code: "not-found", Detail: text}}
 	}
 	dir, err := os.MkdirTemp("", "muster-ssh-")
 	if err != nil {
@@ -123,8 +122,8 @@ const (
 )
 
 // credentials makes a key, has it certified for a few minutes, and leaves both in dir with whom to trust.
-func credentials(ctx context.Context, c *client, ref, dir string) (api.Certificate, error) {
-	var certificate api.Certificate
+func credentials(ctx context.Context, c *client, ref, dir string) (apiv1.Certificate, error) {
+	var certificate apiv1.Certificate
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return certificate, err

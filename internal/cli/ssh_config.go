@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/printable"
 )
 
@@ -35,7 +35,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 		if err != nil {
 			return err
 		}
-		var gateway api.Gateway
+		var gateway apiv1.Gateway
 		if _, err := controller.do(ctx, get("/v1/gateway", nil), &gateway); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ const (
 
 // clientConfig is the client's configuration, and whom it is to trust. No name of a cluster is trusted outside the zone
 // "muster", as people name their clusters as they like.
-func clientConfig(g api.Gateway) (config, known string, err error) {
+func clientConfig(g apiv1.Gateway) (config, known string, err error) {
 	host, port, err := net.SplitHostPort(g.Address)
 	if err != nil {
 		return "", "", fmt.Errorf("the gateway's address %q: %w", g.Address, err)

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func newSigner(t *testing.T) ssh.Signer {
@@ -107,14 +107,14 @@ func (s *site) serveDoor(t *testing.T, d *door) {
 			t.Error(err)
 			return
 		}
-		reply(w, 200, api.Certificate{
+		reply(w, 200, apiv1.Certificate{
 			Certificate: string(ssh.MarshalAuthorizedKey(certify(t, d.users, key, ssh.UserCert, "alice"))),
 			Account:     "alice", Head: "head", HostCA: string(ssh.MarshalAuthorizedKey(d.hosts.PublicKey())),
 		})
 	})
 	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") != api.TunnelProtocol {
-			tellProblem(w, api.Problem{Status: http.StatusUpgradeRequired, Code: "invalid"})
+		if r.Header.Get("Upgrade") != apiv1.TunnelProtocol {
+			tellProblem(w, apiv1.Problem{Status: http.StatusUpgradeRequired, Code: "invalid"})
 			return
 		}
 		d.serve(hijack(t, w))
@@ -128,7 +128,7 @@ func hijack(t *testing.T, w http.ResponseWriter) net.Conn {
 		t.Error(err)
 		return nil
 	}
-	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+api.TunnelProtocol+"\r\n\r\n")
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+apiv1.TunnelProtocol+"\r\n\r\n")
 	return conn
 }
 
@@ -209,7 +209,7 @@ func TestATunnelIsClosedOneDirectionAtATime(t *testing.T) {
 func TestATunnelThatIsRefusedSaysWhy(t *testing.T) {
 	s := newSite(t)
 	s.HandleFunc("GET /v1/clusters/hello/tunnel", func(w http.ResponseWriter, _ *http.Request) {
-		tellProblem(w, api.Problem{Status: http.StatusConflict, Code: "conflict", Detail: "cluster hello cannot be entered now: provisioning"})
+		tellProblem(w, apiv1.Problem{Status: http.StatusConflict, Code: "conflict", Detail: "cluster hello cannot be entered now: provisioning"})
 	})
 	muster(t, "tunnel", "hello").wants(t, exitConflict, "error: cluster hello cannot be entered now: provisioning\n")
 }

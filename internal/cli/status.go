@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -28,7 +28,7 @@ phase, and what a person should look at. It exits with 1 if the controller is no
 		if err != nil {
 			return err
 		}
-		var s api.Status
+		var s apiv1.Status
 		raw, err := controller.do(ctx, get("/v1/status", nil), &s)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ phase, and what a person should look at. It exits with 1 if the controller is no
 	return c
 }
 
-func (a *app) printStatus(s api.Status) {
+func (a *app) printStatus(s apiv1.Status) {
 	t := newTable()
 	t.row("site", s.Site)
 	t.row("controller", fmt.Sprintf("%s, version %s, for %s", s.Controller, s.Version, age(s.Since)))

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"muster/internal/apiv1"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"muster/internal/store"
 )
 
 // silence is how long a stream may say nothing before it counts as lost; the API sends a comment every 15 s.
@@ -29,7 +28,7 @@ type stream struct {
 }
 
 // run calls each for every event until each fails, ctx ends, or the API refuses. lost hears why a connection ended.
-func (s *stream) run(ctx context.Context, each func(store.Event, []byte) error) error {
+func (s *stream) run(ctx context.Context, each func(apiv1.Event, []byte) error) error {
 	for {
 		seen := s.after
 		err := s.connection(ctx, each)
@@ -62,7 +61,7 @@ func (s *stream) run(ctx context.Context, each func(store.Event, []byte) error) 
 type eachError struct{ error }
 
 // connection listens until the connection ends, which it always does at some time.
-func (s *stream) connection(ctx context.Context, each func(store.Event, []byte) error) error {
+func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	quiet := time.AfterFunc(silence, cancel)
@@ -93,7 +92,7 @@ func (s *stream) connection(ctx context.Context, each func(store.Event, []byte) 
 		case field == "data":
 			data = append(data, strings.TrimPrefix(value, " ")...)
 		case field == "" && value == "" && len(data) > 0: // an empty line ends the event; one with a value is a comment
-			var e store.Event
+			var e apiv1.Event
 			if err := json.Unmarshal(data, &e); err != nil {
 				return fmt.Errorf("an event makes no sense: %w", err)
 			}
@@ -110,7 +109,7 @@ func (s *stream) connection(ctx context.Context, each func(store.Event, []byte) 
 
 // lastEvent is the number of a cluster's newest event.
 func lastEvent(ctx context.Context, c *client, cluster string) (int64, error) {
-	events, _, err := all[store.Event](ctx, c, clusterPath(cluster, "events"), "after", nil)
+	events, _, err := all[apiv1.Event](ctx, c, clusterPath(cluster, "events"), "after", nil)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}

@@ -1,12 +1,11 @@
 package cli
 
 import (
+	"muster/internal/apiv1"
 	"os"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
-
-	"muster/internal/store"
 )
 
 // colour is a basic one, which every terminal's theme knows.
@@ -47,13 +46,13 @@ func (a *app) paint(w *screen, c colour, text string) shown {
 }
 
 // phaseColour: green is well, red needs a look, yellow is on its way.
-func phaseColour(p store.Phase) colour {
+func phaseColour(p apiv1.Phase) colour {
 	switch p {
-	case store.Ready, store.Available, store.InUse, store.Reserved, store.Saved:
+	case apiv1.Ready, apiv1.Available, apiv1.InUse, apiv1.Reserved, apiv1.Saved:
 		return green
-	case store.Failed, store.Quarantined, store.Degraded:
+	case apiv1.Failed, apiv1.Quarantined, apiv1.Degraded:
 		return red
-	case store.Gone, store.Deleted, store.Removed, store.Maintenance, store.Paused:
+	case apiv1.Gone, apiv1.Deleted, apiv1.Removed, apiv1.Maintenance, apiv1.Paused:
 		return grey
 	}
 	return yellow

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/access"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) tokens() *cobra.Command {
@@ -34,7 +34,7 @@ func (a *app) tokensList() *cobra.Command {
 		Example: `  muster tokens list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/tokens", func(tokens []api.Token) {
+	return listing(a, c, "/v1/tokens", func(tokens []apiv1.Token) {
 		t := newTable("ID", "FOR", "KIND", "MAY", "PROJECT", "ENDS IN", "USED", "AGE")
 		for _, k := range tokens {
 			may := "change"
@@ -93,7 +93,7 @@ operator makes one for somebody who cannot log in; it stands in that person's li
 		}
 		r := change(http.MethodPost, path, body)
 		r.key = "" // if the answer is lost, so is the token: repeating would leave one that nobody knows
-		var made api.Token
+		var made apiv1.Token
 		raw, err := controller.do(ctx, r, &made)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Example: `  muster tokens revoke t-k3v9x2`,
 		Args:    cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
-			tokens, _, err := all[api.Token](ctx, c, "/v1/tokens", cursor, nil)
+			tokens, _, err := all[apiv1.Token](ctx, c, "/v1/tokens", cursor, nil)
 			var list []string
 			for _, t := range tokens {
 				list = append(list, t.ID+"\t"+strings.ReplaceAll(t.Name, "\t", " "))

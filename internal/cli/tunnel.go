@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) tunnel() *cobra.Command {
@@ -69,7 +69,7 @@ func (c *client) shake(ctx context.Context, conn net.Conn, path string, query ur
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	request.Header.Set("Connection", "Upgrade")
-	request.Header.Set("Upgrade", api.TunnelProtocol)
+	request.Header.Set("Upgrade", apiv1.TunnelProtocol)
 	if err := errors.Join(conn.SetDeadline(time.Now().Add(dialPatience)), request.Write(conn)); err != nil {
 		return nil, c.lost(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func personPath(name string) string { return "/v1/people/" + url.PathEscape(name) }
@@ -37,7 +37,7 @@ func (a *app) usersList() *cobra.Command {
 		Example: `  muster users list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/people", func(people []api.Person) {
+	return listing(a, c, "/v1/people", func(people []apiv1.Person) {
 		t := newTable("NAME", "UID", "FULL NAME", "IS", "LOGS IN AS", "AGE")
 		for _, p := range people {
 			is := []shown{}
@@ -75,7 +75,7 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 		if err != nil {
 			return err
 		}
-		var p api.Person
+		var p apiv1.Person
 		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/people", map[string]any{"name": args[0], "full_name": *full, "subject": *subject, "operator": *operator}), &p)
 		if err != nil {
 			return err

@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/kit/duration"
-	"muster/internal/store"
 )
 
 // timing is the pace of repetitions and waits. Events say when to look; looking anyway covers what no event tells, and a
@@ -68,18 +67,18 @@ var errTimeout = errors.New("timeout")
 type journey struct {
 	app     *app
 	client  *client
-	op      api.Operation
+	op      apiv1.Operation
 	name    string
 	start   time.Time // of the request
 	show    progress
-	cluster api.Cluster // as last seen
+	cluster apiv1.Cluster // as last seen
 	raw     []byte
 	said    time.Time // when the user last read something new
 	looked  time.Time // when the cluster was last read
 }
 
 // await shows the progress of an operation until it is done.
-func (a *app) await(ctx context.Context, c *client, w *waiting, op api.Operation, cluster api.Cluster, start time.Time) (*journey, error) {
+func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster, start time.Time) (*journey, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
 	j := &journey{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start), cluster: cluster, said: time.Now()}
@@ -107,13 +106,13 @@ func (j *journey) left(ctx context.Context, w *waiting) error {
 }
 
 func (j *journey) run(ctx context.Context) error {
-	events := make(chan store.Event, 1000)
+	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
 	watch := &stream{client: j.client, path: clusterPath(j.op.Cluster, "events"), after: j.op.EventsAfter, pause: j.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		ended <- watch.run(follow, func(e store.Event, _ []byte) error {
+		ended <- watch.run(follow, func(e apiv1.Event, _ []byte) error {
 			select {
 			case events <- e:
 				return nil
@@ -141,7 +140,7 @@ func (j *journey) run(ctx context.Context) error {
 }
 
 // next returns when it is time to look again.
-func (j *journey) next(ctx context.Context, events <-chan store.Event, ended <-chan error, look, draw <-chan time.Time) error {
+func (j *journey) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -161,7 +160,7 @@ func (j *journey) next(ctx context.Context, events <-chan store.Event, ended <-c
 	}
 }
 
-func (j *journey) drain(events <-chan store.Event) {
+func (j *journey) drain(events <-chan apiv1.Event) {
 	for {
 		select {
 		case e := <-events:
@@ -176,7 +175,7 @@ func (j *journey) drain(events <-chan store.Event) {
 // they cannot be had: how the operation ended is known.
 func (j *journey) catchUp(ctx context.Context, watch *stream) {
 	after := url.Values{"after": {strconv.FormatInt(watch.after, 10)}}
-	events, _, err := all[store.Event](ctx, j.client, watch.path, "after", after)
+	events, _, err := all[apiv1.Event](ctx, j.client, watch.path, "after", after)
 	if err != nil {
 		return
 	}
@@ -185,7 +184,7 @@ func (j *journey) catchUp(ctx context.Context, watch *stream) {
 	}
 }
 
-func (j *journey) tell(e store.Event) {
+func (j *journey) tell(e apiv1.Event) {
 	j.show.event(e)
 	j.said = time.Now()
 }
@@ -193,7 +192,7 @@ func (j *journey) tell(e store.Event) {
 // look reads the cluster and says whether the operation is done. A controller that does not answer is waited for.
 func (j *journey) look(ctx context.Context) (done bool, err error) {
 	j.looked = time.Now()
-	var now api.Cluster
+	var now apiv1.Cluster
 	raw, err := j.client.once(ctx, get(clusterPath(j.op.Cluster), nil))
 	if err == nil {
 		err = decode(raw, &now)
@@ -227,29 +226,29 @@ func (j *journey) quiet() bool {
 
 func (j *journey) done() (bool, error) {
 	c := j.cluster
-	ends := c.Phase == store.Deleting || c.Phase == store.Deleted
+	ends := c.Phase == apiv1.Deleting || c.Phase == apiv1.Deleted
 	switch {
 	case j.op.Kind == "delete":
-		return c.Phase == store.Deleted, nil
+		return c.Phase == apiv1.Deleted, nil
 	case ends:
 		return false, fmt.Errorf("cluster %s is %s: somebody deleted it meanwhile", c.Name, standing(c))
-	case j.op.Kind == "pause" && c.Desired == store.Present:
+	case j.op.Kind == "pause" && c.Desired == apiv1.Present:
 		return false, fmt.Errorf("cluster %s is %s: somebody resumed it meanwhile", c.Name, standing(c))
 	case j.op.Kind == "pause":
-		return c.Phase == store.Paused, nil
-	case c.Desired == store.ToPause && j.op.Kind == "resume":
+		return c.Phase == apiv1.Paused, nil
+	case c.Desired == apiv1.ToPause && j.op.Kind == "resume":
 		return false, fmt.Errorf("cluster %s is %s: somebody paused it meanwhile", c.Name, standing(c))
-	case c.Phase == store.Paused && c.Desired == store.ToPause:
+	case c.Phase == apiv1.Paused && c.Desired == apiv1.ToPause:
 		return true, nil // a change of a paused cluster counts from its resume on
 	}
 	if c.Rollout != nil && c.Rollout.Stopped != "" {
 		return false, fmt.Errorf("the rollout of cluster %s has stopped: %s (`muster rollout back %s` goes back, `muster rollout resume %s` goes on)", c.Name, c.Rollout.Stopped, c.Name, c.Name)
 	}
-	return c.Phase == store.Ready && c.Reached >= j.op.Generation, nil
+	return c.Phase == apiv1.Ready && c.Reached >= j.op.Generation, nil
 }
 
 // standing is a cluster's phase with all that is known of why.
-func standing(c api.Cluster) string {
+func standing(c apiv1.Cluster) string {
 	text := string(c.Phase)
 	if c.Reason != "" {
 		text += ": " + c.Reason

@@ -9,25 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/api"
-	"muster/internal/store"
+	"muster/internal/apiv1"
 )
 
 // story lets a cluster become ready, an event at a time.
 func story(l *life, between func()) {
-	l.happens(store.Event{Type: "cluster.requested", Text: "create 1 head + 1 nodes"}, nil)
-	l.becomes(store.Provisioning, "starts 2 nodes")
-	for _, phase := range []store.Phase{store.Booting, store.Ready} {
+	l.happens(apiv1.Event{Type: "cluster.requested", Text: "create 1 head + 1 nodes"}, nil)
+	l.becomes(apiv1.Provisioning, "starts 2 nodes")
+	for _, phase := range []apiv1.Phase{apiv1.Booting, apiv1.Ready} {
 		for i, node := range []string{"head", "n1"} {
 			between()
-			l.happens(store.Event{Type: "node.phase", Node: node, Phase: phase, Text: "as told"}, func(c *api.Cluster) {
+			l.happens(apiv1.Event{Type: "node.phase", Node: node, Phase: phase, Text: "as told"}, func(c *apiv1.Cluster) {
 				nodes := slices.Clone(c.Nodes)
 				nodes[i].Phase = phase
 				c.Nodes = nodes
 			})
 		}
 	}
-	l.becomes(store.Ready, "all nodes ready")
+	l.becomes(apiv1.Ready, "all nodes ready")
 }
 
 func TestAWaitTellsEveryEventOnceOverLostConnections(t *testing.T) {
@@ -70,7 +69,7 @@ func TestAWaitEndsWithoutAnEventToo(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() {
 			l.lock.Lock()
 			defer l.lock.Unlock()
-			l.cluster.Phase, l.cluster.Reached = store.Ready, 1
+			l.cluster.Phase, l.cluster.Reached = apiv1.Ready, 1
 		})
 	})
 	musterWith(t, brisk(), "name: hello\nnodes: 1\n", "apply", "-f", "-", "--wait", "-o", "json").wants(t, 0, `"phase": "ready"`)
@@ -79,7 +78,7 @@ func TestAWaitEndsWithoutAnEventToo(t *testing.T) {
 func TestAReadyClusterOfAnOlderGenerationIsWaitedFor(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	l.serve(s, false)
-	l.cluster.Phase, l.cluster.Reached, l.cluster.Generation = store.Ready, 1, 2
+	l.cluster.Phase, l.cluster.Reached, l.cluster.Generation = apiv1.Ready, 1, 2
 	s.answers("POST /v1/clusters/hello/scale", http.StatusAccepted, l.answer("change"))
 	muster(t, "scale", "hello", "3", "--wait", "--timeout", "100ms").wants(t, exitOther, "not done after 100ms: cluster hello is ready")
 }
@@ -87,7 +86,7 @@ func TestAReadyClusterOfAnOlderGenerationIsWaitedFor(t *testing.T) {
 func TestATimeoutSaysHowThingsStand(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	l.serve(s, false)
-	l.becomes(store.Provisioning, "1 of 2 nodes ready; joining: n1")
+	l.becomes(apiv1.Provisioning, "1 of 2 nodes ready; joining: n1")
 	l.cluster.Lacks = "class local: none is free"
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	muster(t, "create", "hello", "--nodes", "1", "--wait", "--timeout", "100ms").wants(t, exitOther,
@@ -97,7 +96,7 @@ func TestATimeoutSaysHowThingsStand(t *testing.T) {
 func TestAWaitWithoutNewsSaysWhatItWaitsFor(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	l.serve(s, false)
-	l.becomes(store.Provisioning, "1 of 2 nodes ready; joining: n1")
+	l.becomes(apiv1.Provisioning, "1 of 2 nodes ready; joining: n1")
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	pace := brisk()
 	pace.quiet = 30 * time.Millisecond
@@ -124,10 +123,10 @@ func TestADeletionEndsWithItsReceipt(t *testing.T) {
 	l.serve(s, false)
 	s.HandleFunc("DELETE /v1/clusters/hello", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusAccepted, l.answer("delete"))
-		l.becomes(store.Deleting, "releases 2 nodes")
-		l.happens(store.Event{Phase: store.Deleted, Text: "nothing is left"}, func(c *api.Cluster) {
-			c.Phase, c.Nodes = store.Deleted, nil
-			c.Receipt = &store.Receipt{Machines: []string{"local-1", "local-2"}, Seconds: 61.5}
+		l.becomes(apiv1.Deleting, "releases 2 nodes")
+		l.happens(apiv1.Event{Phase: apiv1.Deleted, Text: "nothing is left"}, func(c *apiv1.Cluster) {
+			c.Phase, c.Nodes = apiv1.Deleted, nil
+			c.Receipt = &apiv1.Receipt{Machines: []string{"local-1", "local-2"}, Seconds: 61.5}
 		})
 	})
 	r := muster(t, "delete", "hello", "--wait")
@@ -143,7 +142,7 @@ func TestAClusterThatSomebodyDeletesIsNotWaitedForForEver(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	l.serve(s, false)
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
-	l.becomes(store.Deleting, "releases 2 nodes")
+	l.becomes(apiv1.Deleting, "releases 2 nodes")
 	muster(t, "create", "hello", "--nodes", "1", "--wait").wants(t, exitOther, "somebody deleted it meanwhile")
 }
 
@@ -165,11 +164,11 @@ func TestEventsAreFollowedOneObjectALine(t *testing.T) {
 
 func TestAPictureFitsItsTerminal(t *testing.T) {
 	p := (&app{}).newPicture("big", time.Now())
-	c := api.Cluster{Phase: store.Provisioning, Reason: "on its way"}
+	c := apiv1.Cluster{Phase: apiv1.Provisioning, Reason: "on its way"}
 	for i := range 50 {
-		n := api.Node{ID: fmt.Sprint(i), Name: fmt.Sprintf("n%d", i+1), Phase: store.Ready}
+		n := apiv1.Node{ID: fmt.Sprint(i), Name: fmt.Sprintf("n%d", i+1), Phase: apiv1.Ready}
 		if i == 49 {
-			n.Phase = store.Booting
+			n.Phase = apiv1.Booting
 		}
 		c.Nodes = append(c.Nodes, n)
 	}

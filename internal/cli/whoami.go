@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/access"
-	"muster/internal/api"
+	"muster/internal/apiv1"
 )
 
 func (a *app) whoami() *cobra.Command {
@@ -29,7 +29,7 @@ This shows at once whether the controller is found and lets you in.`,
 		if err != nil {
 			return err
 		}
-		var site api.Site
+		var site apiv1.Site
 		raw, err := controller.do(ctx, get("/v1/site", nil), &site)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ This shows at once whether the controller is found and lets you in.`,
 	return c
 }
 
-func (a *app) printIdentity(site api.Site, c *client) {
+func (a *app) printIdentity(site apiv1.Site, c *client) {
 	t := newTable()
 	name := site.Identity
 	if site.Operator {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/store"
 )
 
@@ -45,9 +45,9 @@ func (k *controller) short() string {
 	return fmt.Sprintf("the controller's disk is full: %d MiB are free, of which %d are promised to what is being written, and %d stay free", disk.Free>>20, disk.Promised>>20, disk.Reserve>>20)
 }
 
-func (k *controller) diskAlarms() []api.Alarm {
+func (k *controller) diskAlarms() []apiv1.Alarm {
 	if text := k.short(); text != "" {
-		return []api.Alarm{{Name: "disk-full", Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
+		return []apiv1.Alarm{{Name: "disk-full", Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
 	}
 	return nil
 }

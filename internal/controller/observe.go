@@ -14,6 +14,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/lifecycle"
 	"muster/internal/monitor"
 	"muster/internal/store"
@@ -63,7 +64,7 @@ func (k *controller) probes(users *api.API) http.Handler {
 // about is what this controller says of itself.
 func (k *controller) about(engine *lifecycle.Engine, y *yard) api.About {
 	return api.About{
-		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []api.Alarm { return append(y.alarms(), k.diskAlarms()...) },
+		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []apiv1.Alarm { return append(y.alarms(), k.diskAlarms()...) },
 		Checks: func(ctx context.Context) []protocol.Check {
 			return []protocol.Check{k.databaseCheck(ctx), engineCheck(engine), k.agentsCheck(ctx)}
 		},
@@ -155,12 +156,12 @@ func (y *yard) trouble(network, why string) {
 }
 
 // alarms are the networks whose machines this controller cannot serve.
-func (y *yard) alarms() []api.Alarm {
+func (y *yard) alarms() []apiv1.Alarm {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	var all []api.Alarm
+	var all []apiv1.Alarm
 	for _, network := range slices.Sorted(maps.Keys(y.troubles)) {
-		all = append(all, api.Alarm{Name: "network-down", Text: fmt.Sprintf("machines of network %s are not served: %s", network, y.troubles[network])})
+		all = append(all, apiv1.Alarm{Name: "network-down", Text: fmt.Sprintf("machines of network %s are not served: %s", network, y.troubles[network])})
 	}
 	return all
 }

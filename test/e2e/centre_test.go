@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/test/rig"
 )
 
@@ -89,11 +89,11 @@ func TestACentresOwnBatchSystemIsBehindTheSameDoor(t *testing.T) {
 	}
 
 	wants(r.Muster(register...), 1, "does not let account muster in", "muster clusters ca")
-	var ca api.CentreAuthority
+	var ca apiv1.CentreAuthority
 	r.Get(&ca, "clusters", "ca")
 	h.inside("echo '" + ca.PublicKey + "' > /run/centre/muster.pub")
 	wants(r.Muster("clusters", "set", "arc", "--wait"), 0, "open", "Slurm 22.05", "main")
-	var centre api.Centre
+	var centre apiv1.Centre
 	r.Get(&centre, "clusters", "show", "arc")
 	if q := centre.Queues; len(q) != 1 || q[0].Name != "main" || !q[0].Up || q[0].Nodes != 1 || q[0].Free+q[0].Used != 1 {
 		t.Errorf("%+v", q)

@@ -15,7 +15,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/sealing"
@@ -72,7 +72,7 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 	t.Run("a statement of the month has the same sum in every form", func(t *testing.T) {
 		r := r.In(t)
 		month := []string{"cost", "--project", "aero", "--from", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)}
-		var statement api.Statement
+		var statement apiv1.Statement
 		r.Get(&statement, month...)
 		if lines := statement.Lines; len(lines) != 3 || lines[0].Class != "service" || lines[1].Queue != "main" || lines[1].Nodes != 5 || lines[2].Kind != "home" {
 			t.Errorf("a line for the heads, one for the queue with its five nodes, one for /home: %+v", lines)
@@ -251,7 +251,7 @@ func scrape(r *rig.Rig, url string) string {
 // milliseconds. A life begins when its row does; that its first event comes no earlier is all that the log can say.
 func compareBill(r *rig.Rig, id string) {
 	r.Helper()
-	var bill api.Cost
+	var bill apiv1.Cost
 	r.Get(&bill, "cost", id, "--by", "row")
 	entered := map[string][]event{} // by machine and node, in the order of time
 	for _, e := range eventsAfter(r, 0) {
@@ -259,7 +259,7 @@ func compareBill(r *rig.Rig, id string) {
 			entered[e.Machine+" "+e.Node] = append(entered[e.Machine+" "+e.Node], e)
 		}
 	}
-	slices.SortStableFunc(bill.Lines, func(a, b api.UsageLine) int { return a.From.Compare(b.From) })
+	slices.SortStableFunc(bill.Lines, func(a, b apiv1.UsageLine) int { return a.From.Compare(b.From) })
 	ends, lives, charged := map[string]time.Time{}, map[string]int{}, 0.0
 	for _, l := range bill.Lines {
 		if l.Kind != "node" {

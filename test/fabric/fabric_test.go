@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/api"
+	"muster/internal/apiv1"
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
-	"muster/internal/store"
 	"muster/test/rig"
 )
 
@@ -34,12 +33,12 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	storage := fabrictest.HostPort(1)
 	began := time.Now()
 	r.Run("fabric", "infra", "set", "ib0", "storage", "--member", storage.String())
-	var f api.Fabric
+	var f apiv1.Fabric
 	r.Eventually(time.Minute, "the storage's port was seen with its key", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		for _, p := range f.Ports {
 			if p.Port == storage && len(p.Entries) == 2 && p.Entries[1] == fabric.Key(0x7000).In(fabric.Full) {
-				return f.Phase == store.Ready
+				return f.Phase == apiv1.Ready
 			}
 		}
 		return false
@@ -79,12 +78,12 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 	}
 	table := func(machine string) []fabric.Entry { return read(t, simulator, port[machine]) }
 
-	clusters := map[string]api.Cluster{}
+	clusters := map[string]apiv1.Cluster{}
 	for _, name := range []string{"air", "ice"} {
 		began := time.Now()
 		r.Run("create", "-f", r.File(name+".yaml", "name: "+name+"\nnodes: 1\nsoftware: {scheduler: none}\n"), "--wait", "--timeout", "2m")
 		t.Logf("cluster %s was ready after %s", name, time.Since(began).Round(time.Millisecond))
-		var c api.Cluster
+		var c apiv1.Cluster
 		r.Get(&c, "get", name)
 		clusters[name] = c
 		if len(c.Keys) != 1 || c.Keys[0].Fabric != "ib0" {
@@ -107,18 +106,18 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 	write(t, simulator, port[thief.Machine], ice.Keys[0].Key.In(fabric.Full))
 	began := time.Now()
 	r.Eventually(time.Minute, "the thief's machine is set apart", func() bool {
-		var m api.Machine
+		var m apiv1.Machine
 		r.Get(&m, "machines", "get", thief.Machine)
-		return m.Phase == store.Quarantined
+		return m.Phase == apiv1.Quarantined
 	})
 	t.Logf("%s was set apart %s after it held another's key", thief.Machine, time.Since(began).Round(100*time.Millisecond))
 	r.Eventually(2*time.Minute, "its node is replaced, on another machine", func() bool {
-		var c api.Cluster
+		var c apiv1.Cluster
 		r.Get(&c, "get", "air")
-		return c.Phase == store.Ready && len(c.Nodes) == 2 && c.Nodes[1].Machine != thief.Machine
+		return c.Phase == apiv1.Ready && len(c.Nodes) == 2 && c.Nodes[1].Machine != thief.Machine
 	})
-	var now api.Cluster
-	if r.Get(&now, "get", "ice"); now.Phase != store.Ready || now.Nodes[1].ID != ice.Nodes[1].ID {
+	var now apiv1.Cluster
+	if r.Get(&now, "get", "ice"); now.Phase != apiv1.Ready || now.Nodes[1].ID != ice.Nodes[1].ID {
 		t.Errorf("the other cluster has not stayed as it was: %+v", now)
 	}
 	for _, name := range []string{"air", "ice"} {
@@ -129,10 +128,10 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 			t.Errorf("no cluster is there, and the port of %s holds %v", machine, got)
 		}
 	}
-	var f api.Fabric
+	var f apiv1.Fabric
 	r.Eventually(time.Minute, "all keys are free", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
-		return len(f.Partitions) == 0 && f.Phase == store.Ready
+		return len(f.Partitions) == 0 && f.Phase == apiv1.Ready
 	})
 	t.Log("\n" + r.Run("events"))
 }

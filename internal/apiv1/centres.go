@@ -1,0 +1,96 @@
+package apiv1
+
+import "time"
+
+// CentreState says whether a centre answers.
+type CentreState string
+
+// The states.
+const (
+	CentreNew    CentreState = "new"    // not looked at since it was registered or changed
+	CentreOpen   CentreState = "open"   // answers
+	CentreSilent CentreState = "silent" // does not
+)
+
+// Rules of a centre: who its people are there.
+const (
+	SameAccount   = "same"   // everybody under their own name
+	SharedAccount = "shared" // all as one account
+	ListedAccount = "listed" // everybody as the list says
+)
+
+// CentreSpec is what operators say of a cluster that Muster did not build.
+type CentreSpec struct {
+	Login    string            `json:"login" doc:"HOST or HOST:PORT of its sshd" maxLength:"300" example:"arc.example.org"`
+	HostCA   string            `json:"host_ca,omitempty" doc:"the authority that signs its host keys, authorized_keys format; or else" maxLength:"16384"`
+	HostKeys []string          `json:"host_keys,omitempty" doc:"its host keys, authorized_keys format" maxItems:"20"`
+	Probe    string            `json:"probe,omitempty" doc:"the account there that asks for queues" default:"muster" maxLength:"32"`
+	Projects []CentreProject   `json:"projects" doc:"whose owners and members may go there; you see those that you may look at" maxItems:"1000"`
+	Accounts map[string]string `json:"accounts,omitempty" doc:"for the rule listed: accounts by person; shown to operators"`
+}
+
+// CentreProject lets the owners and members of a project into a centre.
+type CentreProject struct {
+	Project string   `json:"project" maxLength:"63"`
+	Queues  []string `json:"queues,omitempty" doc:"those that they may use; absent: all" maxItems:"1000"`
+	Rule    string   `json:"rule" enum:"same,shared,listed" doc:"same: everybody under their own name; shared: all as one account; listed: everybody as accounts says"`
+	Account string   `json:"account,omitempty" doc:"the shared one" maxLength:"32"`
+}
+
+// SeenQueue is what a batch system tells of a queue.
+type SeenQueue struct {
+	Name    string `json:"name"`
+	Up      bool   `json:"up"`                // runs jobs
+	State   string `json:"state,omitempty"`   // as the batch system calls it
+	Nodes   int    `json:"nodes"`             // that its jobs may run on
+	Free    int    `json:"free"`              // with nothing on them
+	Used    int    `json:"used"`              // with jobs; the rest is out of order, or taken out
+	Running *int   `json:"running,omitempty"` // jobs; nil: not told
+	Waiting *int   `json:"waiting,omitempty"`
+}
+
+// CentreQueue is what was seen of a queue.
+type CentreQueue struct {
+	SeenQueue
+	Projects []string `json:"projects" doc:"who may use it; of those that you may look at"`
+}
+
+// Centre is a cluster that Muster did not build, behind the same door.
+type Centre struct {
+	Name string `json:"name"`
+	CentreSpec
+	State     CentreState   `json:"state" enum:"new,open,silent" doc:"new: not looked at since it was registered or changed; open: it answers; silent: it does not"`
+	Since     time.Time     `json:"since,omitzero" doc:"when it fell silent"`
+	Reason    string        `json:"reason,omitempty" doc:"why it is silent"`
+	SeenAt    time.Time     `json:"seen_at,omitzero" doc:"when it last answered, which is how old the queues are"`
+	System    string        `json:"system,omitempty" doc:"the batch system" example:"Slurm 22.05.8"`
+	Queues    []CentreQueue `json:"queues" doc:"that projects may use which you may look at"`
+	CreatedAt time.Time     `json:"created_at"`
+}
+
+// CentreAuthority is what the sshd of a centre has to trust.
+type CentreAuthority struct {
+	PublicKey string `json:"public_key" doc:"authorized_keys format; for the file of sshd's TrustedUserCAKeys"`
+}
+
+// CentreRef is a centre in a path.
+type CentreRef struct {
+	Centre string `path:"centre" doc:"name" maxLength:"63"`
+}
+
+// AddCentreInput is what AddCentre takes.
+type AddCentreInput struct {
+	Body AddCentreBody
+}
+
+// AddCentreBody is the body of a AddCentreInput.
+type AddCentreBody struct {
+	Name string `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	CentreSpec
+}
+
+// ChangeCentreInput is what ChangeCentre takes.
+type ChangeCentreInput struct {
+	CentreRef
+	Body CentreSpec
+}

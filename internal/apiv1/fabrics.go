@@ -1,0 +1,166 @@
+package apiv1
+
+import (
+	"muster/internal/fabric"
+	"time"
+)
+
+// FabricSpec is what operators say of a fabric.
+type FabricSpec struct {
+	Name     string            `json:"name" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+	Driver   string            `json:"driver" maxLength:"32" doc:"what tells its subnet manager" example:"opensm"`
+	Config   map[string]string `json:"config,omitempty" doc:"what the driver is told; docs/fabrics.md lists it" maxProperties:"64"`
+	Managers []fabric.GUID     `json:"managers" minItems:"1" maxItems:"64" doc:"ports of all that may manage the subnet"`
+}
+
+// Fabric is an InfiniBand fabric whose partitions Muster keeps.
+type Fabric struct {
+	FabricSpec
+	Phase      Phase             `json:"phase" enum:"pending,ready,degraded,deleted" doc:"pending: not read yet; degraded: ports differ from what is wanted, or cannot be read"`
+	Reason     string            `json:"reason,omitempty"`
+	Since      time.Time         `json:"since"`
+	Revision   int64             `json:"revision" doc:"of what is wanted"`
+	Applied    int64             `json:"applied" doc:"the revision that its manager took last"`
+	Seen       int64             `json:"seen" doc:"the revision that its manager had when all ports were read last"`
+	SeenAt     time.Time         `json:"seen_at,omitzero" doc:"when that was"`
+	SnapshotAt time.Time         `json:"snapshot_at,omitzero" doc:"when its cables were imported last"`
+	Partitions []FabricPartition `json:"partitions" doc:"by key"`
+	Ports      []FabricPort      `json:"ports" doc:"that are known, by GUID"`
+}
+
+// FabricPartition is a cluster's, or one of the site's own.
+type FabricPartition struct {
+	Key     fabric.Key     `json:"key"`
+	Cluster string         `json:"cluster,omitempty"`
+	Name    string         `json:"name,omitempty" doc:"of one of the site's own"`
+	Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members"`
+	Ending  bool           `json:"ending,omitempty" doc:"it is there until its ports were seen without its key"`
+	Members []FabricMember `json:"members"`
+}
+
+// FabricMember is a port in a partition.
+type FabricMember struct {
+	Port       fabric.GUID `json:"port"`
+	Membership string      `json:"membership" enum:"full,limited"`
+	Node       string      `json:"node,omitempty" doc:"ID"`
+	Leaving    bool        `json:"leaving,omitempty" doc:"it is there until its port was seen without the key"`
+}
+
+// FabricPort is a port and what was seen of it.
+type FabricPort struct {
+	Port     fabric.GUID    `json:"port"`
+	Adapter  fabric.GUID    `json:"adapter"`
+	Name     string         `json:"name,omitempty" doc:"as its host calls itself; not believed"`
+	Machine  string         `json:"machine,omitempty" doc:"whose it is"`
+	Assigned bool           `json:"assigned,omitempty" doc:"because an operator says so"`
+	Answers  bool           `json:"answers" doc:"it did when it was read last"`
+	Entries  []fabric.Entry `json:"entries" doc:"of its table, as it last answered"`
+	Capacity int            `json:"capacity,omitempty" doc:"of its table"`
+}
+
+// FabricDiff is what is wanted of a fabric beside what was seen.
+type FabricDiff struct {
+	Revision int64              `json:"revision" doc:"of what is wanted"`
+	Applied  int64              `json:"applied" doc:"the revision that the manager took last"`
+	SeenAt   time.Time          `json:"seen_at,omitzero" doc:"when the ports were read last"`
+	Reason   string             `json:"reason,omitempty" doc:"why its manager was not told, or its ports cannot be read"`
+	Ports    []FabricDifference `json:"ports" doc:"those that differ"`
+}
+
+// FabricDifference is how a port differs from what is wanted.
+type FabricDifference struct {
+	Port    fabric.GUID    `json:"port"`
+	Machine string         `json:"machine,omitempty"`
+	Surplus []fabric.Entry `json:"surplus,omitempty" doc:"it holds, and must not"`
+	Missing []fabric.Entry `json:"missing,omitempty" doc:"it should hold"`
+	Silent  bool           `json:"silent,omitempty" doc:"it does not answer, so that nothing is known of it"`
+}
+
+type FabricRef struct {
+	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
+}
+
+// FabricPortRef is a port in a path.
+type FabricPortRef struct {
+	Fabric string   `path:"fabric" doc:"name" maxLength:"32"`
+	Port   PortGUID `path:"port" doc:"GUID"`
+}
+
+// PortGUID is a GUID in a path, where whatever is a number to Go would be read in decimal.
+type PortGUID struct{ fabric.GUID }
+
+// FabricPartitionRef is a partition of the site's own in a path.
+type FabricPartitionRef struct {
+	Fabric    string `path:"fabric" doc:"name" maxLength:"32"`
+	Partition string `path:"partition" doc:"name of one of the site's own" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+}
+
+// AddFabricInput is what AddFabric takes.
+type AddFabricInput struct {
+	Body FabricSpec
+}
+
+// ImportFabricInput is what ImportFabric takes.
+type ImportFabricInput struct {
+	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
+	Body   ImportFabricBody
+}
+
+// ImportFabricBody is the body of a ImportFabricInput.
+type ImportFabricBody struct {
+	Snapshot string `json:"snapshot" doc:"what ibnetdiscover prints" maxLength:"67108864"`
+}
+
+// PutFabricPartitionInput is what PutFabricPartition takes.
+type PutFabricPartitionInput struct {
+	FabricPartitionRef
+	Body PutFabricPartitionBody
+}
+
+// PutFabricPartitionBody is the body of a PutFabricPartitionInput.
+type PutFabricPartitionBody struct {
+	Open    bool           `json:"open,omitempty" doc:"all clusters' ports are limited members: they reach its full members, and not each other"`
+	Members []FabricMember `json:"members" maxItems:"10000"`
+}
+
+// AssignFabricPortInput is what AssignFabricPort takes.
+type AssignFabricPortInput struct {
+	FabricPortRef
+	Body AssignFabricPortBody
+}
+
+// AssignFabricPortBody is the body of a AssignFabricPortInput.
+type AssignFabricPortBody struct {
+	Machine string `json:"machine" maxLength:"63" doc:"its name; empty: nobody's"`
+}
+
+// Topology is where machines are in a fabric, by its last snapshot.
+type Topology struct {
+	Fabric  string    `json:"fabric"`
+	TakenAt time.Time `json:"taken_at" doc:"when it was imported"`
+	Summary string    `json:"summary" doc:"how large it is"`
+	Leaves  []Leaf    `json:"leaves" doc:"those with machines of the inventory, by name"`
+}
+
+// Leaf is a switch, or all leaves of machines with several rails, and who hangs on it.
+type Leaf struct {
+	Name     string   `json:"name"`
+	Cables   int      `json:"cables,omitempty" doc:"to other switches; 0: not known"`
+	Machines []string `json:"machines"`
+}
+
+// PutTopologyInput is what PutTopology takes.
+type PutTopologyInput struct {
+	Fabric string `path:"fabric" doc:"name; of none whose partitions are kept" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
+	Body   PutTopologyBody
+}
+
+// PutTopologyBody is the body of a PutTopologyInput.
+type PutTopologyBody struct {
+	Snapshot string `json:"snapshot" doc:"what ibnetdiscover prints, or lldpctl -f keyvalue on machines, each after a line machine=NAME" maxLength:"67108864"`
+}
+
+// RemoveTopologyInput is what RemoveTopology takes.
+type RemoveTopologyInput struct {
+	Fabric string `path:"fabric" doc:"name" maxLength:"32"`
+}

@@ -1,0 +1,151 @@
+package apiv1
+
+import (
+	"muster/internal/agent/protocol"
+	"muster/internal/fabric"
+	"muster/internal/inventory"
+	"time"
+)
+
+// NewMachine is a whole machine to enrol.
+type NewMachine struct {
+	Name        string   `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	MACs        []string `json:"macs" minItems:"1" maxItems:"16" doc:"of its NICs on the network that it boots from"`
+	Ports       []string `json:"ports,omitempty" maxItems:"16" doc:"of the network's switch, one for each of macs in their order; needed where the network has a switch"`
+	Network     string   `json:"network" maxLength:"63" doc:"that it boots from"`
+	Power       string   `json:"power" maxLength:"1000"`
+	Credentials string   `json:"credentials,omitempty" maxLength:"1000" doc:"where user:password is found on the controller's host: secret:NAME, a file in secrets.d of its data directory, or env:BMC…, a variable"`
+}
+
+// AddMachinesInput is what AddMachines takes.
+type AddMachinesInput struct {
+	Body AddMachinesBody
+}
+
+// AddMachinesBody is the body of a AddMachinesInput.
+type AddMachinesBody struct {
+	Substrate string       `json:"substrate" enum:"local,metal" doc:"local: machines made of Linux namespaces on the controller's host; metal: whole machines"`
+	Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
+	Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
+	CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`
+	MemoryMiB int          `json:"memory_mib,omitempty" minimum:"0" maximum:"67108864" doc:"memory that a node on a local machine may use; 0: 4096, or the host's if that is less"`
+	Machines  []NewMachine `json:"machines,omitempty" maxItems:"10000" doc:"whole machines: all are enrolled, or none"`
+}
+
+// MachinePort is a port of a machine on a fabric.
+type MachinePort struct {
+	Fabric   string         `json:"fabric"`
+	Port     fabric.GUID    `json:"port"`
+	Answers  bool           `json:"answers"`
+	Entries  []fabric.Entry `json:"entries" doc:"of its partition table, as it last answered"`
+	Capacity int            `json:"capacity,omitempty"`
+}
+
+type MachineRef struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+}
+
+// QuarantineMachineInput is what QuarantineMachine takes.
+type QuarantineMachineInput struct {
+	Machine string `path:"machine" doc:"name" maxLength:"63"`
+	Body    QuarantineMachineBody
+}
+
+// QuarantineMachineBody is the body of a QuarantineMachineInput.
+type QuarantineMachineBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for whoever looks after the machine"`
+}
+
+// UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.
+type UnknownMachine struct {
+	MAC       string          `json:"mac" doc:"that asked to boot"`
+	Network   string          `json:"network"`
+	MACs      []string        `json:"macs" doc:"all that it says it has"`
+	Facts     inventory.Facts `json:"facts" doc:"what it says it is"`
+	FirstSeen time.Time       `json:"first_seen"`
+	LastSeen  time.Time       `json:"last_seen"`
+}
+
+// Pass is one test of a node before it was handed over, beside what its like measured.
+type Pass struct {
+	At      time.Time `json:"at"`
+	Machine string    `json:"machine"`
+	Class   string    `json:"class"`
+	Alike   string    `json:"alike" doc:"what machines of the class must have in common to be compared"`
+	Cluster string    `json:"cluster"`
+	Node    string    `json:"node"`
+	Boot    int64     `json:"boot" doc:"of the node"`
+	Number  int64     `json:"number" doc:"of the boot's tests; a slow node is measured again"`
+	Image   string    `json:"image" doc:"digest"`
+	Seconds float64   `json:"seconds" doc:"what the test took, waiting aside"`
+	Verdict Verdict   `json:"verdict" enum:"passed,again,slow"`
+	Text    string    `json:"text" doc:"why"`
+	Results []Result  `json:"results"`
+}
+
+// Result is one measured quantity.
+type Result struct {
+	Quantity protocol.Quantity `json:"quantity" enum:"memory,compute,head-round-trip,head-throughput,neighbour-round-trip,neighbour-throughput"`
+	Name     string            `json:"name" doc:"in words"`
+	Unit     string            `json:"unit"`
+	Lower    bool              `json:"lower,omitempty" doc:"less is better"`
+	Value    float64           `json:"value,omitempty" doc:"absent if it was not measured"`
+	With     string            `json:"with,omitempty" doc:"the node at the other end"`
+	Why      string            `json:"why,omitempty" doc:"why it was not measured"`
+	Median   float64           `json:"median,omitempty" doc:"of the newest passes of its like"`
+	Of       int               `json:"of,omitempty" doc:"how many passes that median is of"`
+}
+
+// Machine is one physical or simulated host.
+type Machine struct {
+	Name        string          `json:"name"`
+	Substrate   string          `json:"substrate"`
+	Network     string          `json:"network,omitempty" doc:"that it boots from"`
+	MACs        []string        `json:"macs,omitempty"`
+	SwitchPorts []string        `json:"switch_ports,omitempty" doc:"of the network's switch, one for each of macs"`
+	Power       string          `json:"power,omitempty" doc:"how it is switched"`
+	Release     *Release        `json:"release,omitempty" doc:"proof of the last time that it was given back"`
+	Desired     Desired         `json:"desired" enum:"service,maintenance,removed" doc:"what is wanted of it when it is free"`
+	Phase       Phase           `json:"phase" enum:"enrolled,inspecting,available,reserved,in-use,releasing,maintenance,quarantined,removed"`
+	Reason      string          `json:"reason,omitempty"`
+	Since       time.Time       `json:"since"`
+	Node        string          `json:"node,omitempty" doc:"cluster/node that has it"`
+	Classes     []string        `json:"classes"`
+	Facts       inventory.Facts `json:"facts"`
+	Ports       []MachinePort   `json:"ports,omitempty" doc:"on InfiniBand fabrics; of one machine alone, not in lists"`
+	Drains      bool            `json:"drains,omitempty" doc:"of a hypervisor: its guests are to go elsewhere"`
+	Hosts       *Hosting        `json:"hosts,omitempty" doc:"of a hypervisor: what its guests hold"`
+	Part        *Part           `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+}
+
+// Hosting is what the guests of a hypervisor hold, of what guests can have.
+type Hosting struct {
+	Guests      []string       `json:"guests"`
+	Cores       int            `json:"cores" doc:"held by at least one guest"`
+	OfCores     int            `json:"of_cores"`
+	MemoryMiB   int            `json:"memory_mib"`
+	OfMemoryMiB int            `json:"of_memory_mib"`
+	Devices     map[string]int `json:"devices,omitempty" doc:"by kind"`
+	OfDevices   map[string]int `json:"of_devices,omitempty" doc:"by kind"`
+}
+
+// Verdict is what became of a node by its test.
+type Verdict string
+
+// The verdicts.
+const (
+	Passed Verdict = "passed" // the node was handed over
+	Again  Verdict = "again"  // slow: it was measured once more
+	Slow   Verdict = "slow"   // the node failed
+)
+
+// Release is the proof that a machine was given back as it should be.
+type Release struct {
+	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
+	At    time.Time         `json:"at" doc:"when it was proved"`
+	Power string            `json:"power" doc:"how the memory was cleared"`
+	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
+	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
+	Boot  int64             `json:"boot,omitempty" doc:"number of the machine's boot that proved it"`
+	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine got with that boot, and that delivered this"`
+}

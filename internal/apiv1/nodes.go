@@ -1,0 +1,49 @@
+package apiv1
+
+import (
+	"muster/internal/agent/protocol"
+	"muster/internal/placement"
+	"time"
+)
+
+// Node is a member of a cluster.
+type Node struct {
+	ID      string             `json:"id"`
+	Name    string             `json:"name"`
+	Role    protocol.Role      `json:"role" enum:"head,compute"`
+	Queue   string             `json:"queue,omitempty"`
+	Class   string             `json:"class"`
+	Machine string             `json:"machine"`
+	Leaf    string             `json:"leaf,omitempty" doc:"the switch that its machine hangs on, as known when it was chosen"`
+	Part    *Part              `json:"part,omitempty" doc:"of a guest: what it holds of its host"`
+	Address string             `json:"address" doc:"on the cluster's own network"`
+	Phase   Phase              `json:"phase" enum:"pending,attaching,booting,joining,testing,ready,draining,failed,releasing,gone"`
+	Reason  string             `json:"reason,omitempty"`
+	Since   time.Time          `json:"since"`
+	Seen    time.Time          `json:"seen,omitzero" doc:"last report of its agent"`
+	Checks  []protocol.Check   `json:"checks,omitempty"`
+	Facts   protocol.NodeFacts `json:"facts" doc:"as the node finds itself from inside"`
+	// Scheduler and Slurm say the same; only the first has words that mean the same of every scheduler.
+	Scheduler *protocol.NodeState `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`
+	Slurm     *SlurmNode          `json:"slurm,omitempty" deprecated:"true" doc:"as scheduler, in older words"`
+}
+
+// Part is what a guest holds of its host.
+type Part struct {
+	Host    string           `json:"host"`
+	Cells   []placement.Cell `json:"cells" doc:"by memory node of the host"`
+	Devices []string         `json:"devices,omitempty" doc:"PCI addresses on the host"`
+	Share   int              `json:"share" doc:"guests that may have its cores, itself included"`
+	MovesTo string           `json:"moves_to,omitempty" doc:"the host that it is on its way to"`
+}
+
+// SlurmNode is what the API said of a node before it had words for every scheduler.
+type SlurmNode struct {
+	Name       string `json:"name"`
+	State      string `json:"state"`
+	Drain      bool   `json:"drain,omitempty"`
+	Responding bool   `json:"responding"`
+	Jobs       int    `json:"jobs"`
+	LastBusy   string `json:"last_busy,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+}

@@ -1,0 +1,333 @@
+package apiv1
+
+import (
+	"net/http"
+
+	"muster/internal/access"
+)
+
+// Operations is the table: every operation of the API, by noun.
+func Operations() []Endpoint {
+	return []Endpoint{
+		ListClusters.Endpoint, CreateCluster.Endpoint, GetCluster.Endpoint, ApplyCluster.Endpoint,
+		ScaleCluster.Endpoint, ChangeRollout.Endpoint, PauseCluster.Endpoint, ResumeCluster.Endpoint,
+		ExtendCluster.Endpoint, DeleteCluster.Endpoint, GetClusterCost.Endpoint, ListEvents.Endpoint,
+		ListClusterEvents.Endpoint,
+		Certify.Endpoint, Tunnel.Endpoint, OpenApp.Endpoint, GetGateway.Endpoint, RotateGatewayKey.Endpoint,
+		ListSessions.Endpoint, EndSession.Endpoint,
+		CreateSnapshot.Endpoint, ListSnapshots.Endpoint, GetSnapshot.Endpoint, DeleteSnapshot.Endpoint,
+		ListCentres.Endpoint, AddCentre.Endpoint, GetCentre.Endpoint, ChangeCentre.Endpoint, RemoveCentre.Endpoint,
+		GetCentreAuthority.Endpoint,
+		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
+		AddToken.Endpoint, AddPersonToken.Endpoint, DeleteToken.Endpoint, ListPeople.Endpoint, AddPerson.Endpoint,
+		ChangePerson.Endpoint, ListProjects.Endpoint, AddProject.Endpoint, ChangeProject.Endpoint, GetQuota.Endpoint,
+		ListMembers.Endpoint, SetMember.Endpoint, RemoveMember.Endpoint, ListAudit.Endpoint,
+		GetSite.Endpoint, GetStatus.Endpoint, ListClasses.Endpoint, ListImages.Endpoint, GetCalendar.Endpoint,
+		GetUsage.Endpoint, ListSecrets.Endpoint, RotateSecrets.Endpoint, RekeySecrets.Endpoint,
+		ListMachines.Endpoint, AddMachines.Endpoint, GetMachine.Endpoint, InspectMachine.Endpoint,
+		MaintainMachine.Endpoint, DrainMachine.Endpoint, FreeMachine.Endpoint, QuarantineMachine.Endpoint,
+		RemoveMachine.Endpoint, ListUnknownMachines.Endpoint, ListPasses.Endpoint, ListMachinePasses.Endpoint,
+		ListNetworks.Endpoint, PutNetwork.Endpoint, RemoveNetwork.Endpoint, ListFabrics.Endpoint, AddFabric.Endpoint,
+		GetFabric.Endpoint, RemoveFabric.Endpoint, DiffFabric.Endpoint, ImportFabric.Endpoint,
+		PutFabricPartition.Endpoint, RemoveFabricPartition.Endpoint, AssignFabricPort.Endpoint,
+		ForgetFabricPort.Endpoint, ListTopologies.Endpoint, PutTopology.Endpoint, RemoveTopology.Endpoint,
+	}
+}
+
+// longestSnapshot is that of a fabric with some ten thousand ports.
+const longestSnapshot = 64 << 20
+
+// Operations on clusters.
+var (
+	ListClusters = Op[Page, List[Cluster]]{Endpoint{ID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters",
+		Summary: "List clusters",
+		Tag:     "clusters", Action: access.Browse}}
+	CreateCluster = Op[CreateClusterInput, Answer]{Endpoint{ID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters",
+		Summary: "Create a cluster from a cluster file",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true}}
+	GetCluster = Op[ClusterRef, Cluster]{Endpoint{ID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}",
+		Summary: "Show a cluster and its nodes",
+		Tag:     "clusters", Action: access.See, Errors: []int{404}}}
+	ApplyCluster = Op[ApplyClusterInput, Answer]{Endpoint{ID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}",
+		Summary: "Make a cluster be as its file says, new or not",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true}}
+	ScaleCluster = Op[ScaleClusterInput, Answer]{Endpoint{ID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale",
+		Summary: "Change the number of nodes of a queue",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+	ChangeRollout = Op[ChangeRolloutInput, Answer]{Endpoint{ID: "change-rollout", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/rollout",
+		Summary: "Go on with a rollout that has stopped, or go back",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+	PauseCluster = Op[PauseClusterInput, Answer]{Endpoint{ID: "pause-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/pause",
+		Summary: "Give a cluster's machines back and keep its state",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+	ResumeCluster = Op[ResumeClusterInput, Answer]{Endpoint{ID: "resume-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/resume",
+		Summary: "Bring a paused cluster back, on machines that are free now",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+	ExtendCluster = Op[ExtendClusterInput, Answer]{Endpoint{ID: "extend-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/extend",
+		Summary: "Move the end of a cluster's lease",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+	DeleteCluster = Op[DeleteClusterInput, Answer]{Endpoint{ID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}",
+		Summary: "Delete a cluster with its /home",
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404}}}
+	GetClusterCost = Op[GetClusterCostInput, Cost]{Endpoint{ID: "get-cluster-cost", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/cost",
+		Summary: "Show what a cluster has cost, living or deleted",
+		Tag:     "usage", Action: access.See, Errors: []int{404}}}
+	ListEvents = Op[ListEventsInput, List[Event]]{Endpoint{ID: "list-events", Method: http.MethodGet, Path: "/v1/events",
+		Summary: "List or watch all events",
+		Tag:     "events", Action: access.Browse, Errors: []int{404, 422}}}
+	ListClusterEvents = Op[ListClusterEventsInput, List[Event]]{Endpoint{ID: "list-cluster-events", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/events",
+		Summary: "List or watch the events of a cluster",
+		Tag:     "events", Action: access.See, Errors: []int{404, 422}}}
+)
+
+// Operations on ways into clusters.
+var (
+	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate",
+		Summary: "Enter a cluster: have an SSH key signed for a few minutes",
+		Tag:     "access", Action: access.Enter, Errors: []int{404, 409, 422}}}
+	Tunnel = Op[TunnelInput, Nothing]{Endpoint{ID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel",
+		Summary:     "Enter a cluster: open a connection to the SSH port of one of its nodes",
+		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.",
+		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426}}}
+	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/apps/{app}/open",
+		Summary: "Get an address that signs a browser in to a web app, once",
+		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}}}
+	GetGateway = Op[Nothing, Gateway]{Endpoint{ID: "get-gateway", Method: http.MethodGet, Path: "/v1/gateway",
+		Summary: "Show where the SSH gateway is and what it proves itself with",
+		Tag:     "access", Action: access.Browse, Errors: []int{403}}}
+	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost, Path: "/v1/gateway/rotate",
+		Summary: "Make the gateways' next host key, which clients learn before it takes over",
+		Tag:     "access", Action: access.Run, Errors: []int{403, 409, 422}}}
+	ListSessions = Op[ListSessionsInput, List[Session]]{Endpoint{ID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions",
+		Summary: "List sessions through the SSH gateway, newest first: all as an operator, those of your projects as their owner, and your own",
+		Tag:     "access", Action: access.Browse, Errors: []int{403, 422}}}
+	EndSession = Op[EndSessionInput, Nothing]{Endpoint{ID: "end-session", Method: http.MethodDelete, Path: "/v1/sessions/{session}",
+		Summary: "End a session of yours, or in a project of yours",
+		Tag:     "access", Action: access.Govern, Errors: []int{403, 404}}}
+)
+
+// Operations on snapshots.
+var (
+	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots",
+		Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
+		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}}}
+	ListSnapshots = Op[Page, List[Snapshot]]{Endpoint{ID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots",
+		Summary: "List snapshots",
+		Tag:     "snapshots", Action: access.Browse}}
+	GetSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "get-snapshot", Method: http.MethodGet, Path: "/v1/snapshots/{snapshot}",
+		Summary: "Show a snapshot",
+		Tag:     "snapshots", Action: access.See, Errors: []int{404}}}
+	DeleteSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "delete-snapshot", Method: http.MethodDelete, Path: "/v1/snapshots/{snapshot}",
+		Summary: "Delete a snapshot",
+		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409}}}
+)
+
+// Operations on clusters that Muster did not build.
+var (
+	ListCentres = Op[Page, List[Centre]]{Endpoint{ID: "list-centres", Method: http.MethodGet, Path: "/v1/centres",
+		Summary: "List the registered centres that your projects may use, or all as an operator",
+		Tag:     "centres", Action: access.Browse, Errors: []int{403}}}
+	AddCentre = Op[AddCentreInput, Centre]{Endpoint{ID: "add-centre", Method: http.MethodPost, Path: "/v1/centres",
+		Summary: "Register a cluster that Muster did not build",
+		Tag:     "centres", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+	GetCentre = Op[CentreRef, Centre]{Endpoint{ID: "get-centre", Method: http.MethodGet, Path: "/v1/centres/{centre}",
+		Summary: "Show a centre and its queues",
+		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404}}}
+	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut, Path: "/v1/centres/{centre}",
+		Summary: "Change what is said of a centre, and look at it anew",
+		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422}}}
+	RemoveCentre = Op[CentreRef, Nothing]{Endpoint{ID: "remove-centre", Method: http.MethodDelete, Path: "/v1/centres/{centre}",
+		Summary: "Forget a centre",
+		Tag:     "centres", Action: access.Run, Errors: []int{403, 404}}}
+	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet, Path: "/v1/centre-authority",
+		Summary: "Show what the sshd of a centre has to trust",
+		Tag:     "centres", Action: access.Survey, Errors: []int{403}}}
+)
+
+// Operations on people, projects and what they may.
+var (
+	GetLogin = Op[Nothing, Ways]{Endpoint{ID: "get-login", Method: http.MethodGet, Path: "/v1/login",
+		Summary: "Show how one logs in; needs no token",
+		Tag:     "access", Open: true, Errors: []int{404, 429, 503}}}
+	LogIn = Op[LogInInput, LoggedIn]{Endpoint{ID: "log-in", Method: http.MethodPost, Path: "/v1/login",
+		Summary:     "Log in with what the provider gave; needs no token",
+		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
+		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10}}
+	ListKeys = Op[Page, List[Key]]{Endpoint{ID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
+		Summary: "List your SSH keys",
+		Tag:     "access", Action: access.Be}}
+	AddKey = Op[AddKeyInput, Key]{Endpoint{ID: "add-key", Method: http.MethodPost, Path: "/v1/keys",
+		Summary: "Register an SSH public key; it opens all your clusters",
+		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{409, 422}}}
+	DeleteKey = Op[DeleteKeyInput, Nothing]{Endpoint{ID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}",
+		Summary: "Forget an SSH key",
+		Tag:     "access", Action: access.Keep, Errors: []int{404}}}
+	ListTokens = Op[Page, List[Token]]{Endpoint{ID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens",
+		Summary: "List your tokens",
+		Tag:     "access", Action: access.Be}}
+	AddToken = Op[AddTokenInput, Token]{Endpoint{ID: "add-token", Method: http.MethodPost, Path: "/v1/tokens",
+		Summary: "Make a token that may do what you may, or less",
+		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens",
+		Summary: "Make a token for somebody who cannot log in",
+		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
+		Summary: "Revoke a token",
+		Tag:     "access", Action: access.Keep, Errors: []int{403, 404}}}
+	ListPeople = Op[Page, List[Person]]{Endpoint{ID: "list-people", Method: http.MethodGet, Path: "/v1/people",
+		Summary: "List everybody who may come",
+		Tag:     "people", Action: access.Survey, Errors: []int{403}}}
+	AddPerson = Op[AddPersonInput, Person]{Endpoint{ID: "add-person", Method: http.MethodPost, Path: "/v1/people",
+		Summary: "Let somebody in",
+		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 409}}}
+	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut, Path: "/v1/people/{person}",
+		Summary: "Change what a person is to the site",
+		Tag:     "people", Action: access.Run, Errors: []int{403, 404, 409}}}
+	ListProjects = Op[Page, List[Project]]{Endpoint{ID: "list-projects", Method: http.MethodGet, Path: "/v1/projects",
+		Summary: "List your projects, or all as an operator",
+		Tag:     "projects", Action: access.Browse, Errors: []int{403}}}
+	AddProject = Op[AddProjectInput, Project]{Endpoint{ID: "add-project", Method: http.MethodPost, Path: "/v1/projects",
+		Summary: "Make a project",
+		Tag:     "projects", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409}}}
+	ChangeProject = Op[ChangeProjectInput, Project]{Endpoint{ID: "change-project", Method: http.MethodPut, Path: "/v1/projects/{project}",
+		Summary: "Change a project",
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404}}}
+	GetQuota = Op[GetQuotaInput, Quota]{Endpoint{ID: "get-quota", Method: http.MethodGet, Path: "/v1/projects/{project}/quota",
+		Summary: "Show what a project may hold and holds",
+		Tag:     "usage", Action: access.See, Errors: []int{404}}}
+	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet, Path: "/v1/projects/{project}/members",
+		Summary: "List who is in a project",
+		Tag:     "projects", Action: access.See, Errors: []int{403, 404}}}
+	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut, Path: "/v1/projects/{project}/members/{person}",
+		Summary: "Give a person a role in a project",
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409}}}
+	RemoveMember = Op[RemoveMemberInput, Nothing]{Endpoint{ID: "remove-member", Method: http.MethodDelete, Path: "/v1/projects/{project}/members/{person}",
+		Summary: "Remove a person from a project",
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409}}}
+	ListAudit = Op[ListAuditInput, List[Entry]]{Endpoint{ID: "list-audit", Method: http.MethodGet, Path: "/v1/audit",
+		Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you did yourself",
+		Tag:     "access", Action: access.Browse, Errors: []int{422}}}
+)
+
+// Operations on the site.
+var (
+	GetSite = Op[Nothing, Site]{Endpoint{ID: "get-site", Method: http.MethodGet, Path: "/v1/site",
+		Summary: "Show the site and who you are",
+		Tag:     "catalogue", Action: access.Be}}
+	GetStatus = Op[Nothing, Status]{Endpoint{ID: "get-status", Method: http.MethodGet, Path: "/v1/status",
+		Summary: "Show how the site is",
+		Tag:     "catalogue", Action: access.Survey}}
+	ListClasses = Op[Page, List[Class]]{Endpoint{ID: "list-classes", Method: http.MethodGet, Path: "/v1/classes",
+		Summary: "List the site's classes",
+		Tag:     "catalogue", Action: access.Browse}}
+	ListImages = Op[Page, List[Image]]{Endpoint{ID: "list-images", Method: http.MethodGet, Path: "/v1/images",
+		Summary: "List images",
+		Tag:     "catalogue", Action: access.Browse}}
+	GetCalendar = Op[GetCalendarInput, Calendar]{Endpoint{ID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendar",
+		Summary: "Show which machines are free, held and reserved when",
+		Tag:     "catalogue", Action: access.Browse, Errors: []int{404}}}
+	GetUsage = Op[GetUsageInput, Statement]{Endpoint{ID: "get-usage", Method: http.MethodGet, Path: "/v1/usage",
+		Summary: "Show what projects have used, this month or at any time",
+		Tag:     "usage", Action: access.Browse}}
+	ListSecrets = Op[Nothing, Secrets]{Endpoint{ID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets",
+		Summary: "List the site's secrets, without their values",
+		Tag:     "site", Action: access.Run}}
+	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost, Path: "/v1/secrets/rotate",
+		Summary: "Change secrets of the site, while everything runs on them",
+		Tag:     "site", Action: access.Run, Errors: []int{404, 409, 422}}}
+	RekeySecrets = Op[Nothing, Secrets]{Endpoint{ID: "rekey-secrets", Method: http.MethodPost, Path: "/v1/secrets/rekey",
+		Summary: "Seal the secrets in the database with a new key",
+		Tag:     "site", Action: access.Run, Errors: []int{409}}}
+)
+
+// Operations on machines.
+var (
+	ListMachines = Op[Page, List[Machine]]{Endpoint{ID: "list-machines", Method: http.MethodGet, Path: "/v1/machines",
+		Summary: "List machines",
+		Tag:     "machines", Action: access.Survey}}
+	AddMachines = Op[AddMachinesInput, List[Machine]]{Endpoint{ID: "add-machines", Method: http.MethodPost, Path: "/v1/machines",
+		Summary: "Enrol machines",
+		Tag:     "machines", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}}}
+	GetMachine = Op[MachineRef, Machine]{Endpoint{ID: "get-machine", Method: http.MethodGet, Path: "/v1/machines/{machine}",
+		Summary: "Show a machine",
+		Tag:     "machines", Action: access.Survey, Errors: []int{404}}}
+	InspectMachine = Op[MachineRef, Machine]{Endpoint{ID: "inspect-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/inspect",
+		Summary: "Inspect a machine again when it is free",
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+	MaintainMachine = Op[MachineRef, Machine]{Endpoint{ID: "maintain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/maintain",
+		Summary: "Take a machine out of service as soon as it is free",
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+	DrainMachine = Op[MachineRef, Machine]{Endpoint{ID: "drain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/drain",
+		Summary: "Take a hypervisor out of service and have its guests go to other hosts",
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+	FreeMachine = Op[MachineRef, Machine]{Endpoint{ID: "free-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/free",
+		Summary: "Put a machine back into service, after an inspection",
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+	QuarantineMachine = Op[QuarantineMachineInput, Machine]{Endpoint{ID: "quarantine-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/quarantine",
+		Summary: "Set a machine apart now; a node on it is ended and replaced",
+		Tag:     "machines", Action: access.Run, Errors: []int{404}}}
+	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete, Path: "/v1/machines/{machine}",
+		Summary: "Remove a machine from the inventory as soon as it is free",
+		Tag:     "machines", Action: access.Run, Errors: []int{404}}}
+	ListUnknownMachines = Op[Page, List[UnknownMachine]]{Endpoint{ID: "list-unknown-machines", Method: http.MethodGet, Path: "/v1/unknown-machines",
+		Summary: "List machines that asked to boot and are not enrolled",
+		Tag:     "machines", Action: access.Survey}}
+	ListPasses = Op[Page, List[Pass]]{Endpoint{ID: "list-passes", Method: http.MethodGet, Path: "/v1/passes",
+		Summary: "List the newest test of every machine",
+		Tag:     "machines", Action: access.Survey}}
+	ListMachinePasses = Op[MachineRef, List[Pass]]{Endpoint{ID: "list-machine-passes", Method: http.MethodGet, Path: "/v1/machines/{machine}/passes",
+		Summary: "List the tests on a machine, the newest first",
+		Tag:     "machines", Action: access.Survey, Errors: []int{404}}}
+)
+
+// Operations on networks and fabrics.
+var (
+	ListNetworks = Op[Page, List[Network]]{Endpoint{ID: "list-networks", Method: http.MethodGet, Path: "/v1/networks",
+		Summary: "List the networks that machines boot from",
+		Tag:     "machines", Action: access.Survey}}
+	PutNetwork = Op[PutNetworkInput, Network]{Endpoint{ID: "put-network", Method: http.MethodPut, Path: "/v1/networks/{network}",
+		Summary: "Add a network, or change it",
+		Tag:     "machines", Action: access.Run, Errors: []int{422}}}
+	RemoveNetwork = Op[NetworkRef, Nothing]{Endpoint{ID: "remove-network", Method: http.MethodDelete, Path: "/v1/networks/{network}",
+		Summary: "Remove a network that no machine boots from",
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+	ListFabrics = Op[Page, List[Fabric]]{Endpoint{ID: "list-fabrics", Method: http.MethodGet, Path: "/v1/fabrics",
+		Summary: "List the InfiniBand fabrics whose partitions are kept",
+		Tag:     "fabrics", Action: access.Survey}}
+	AddFabric = Op[AddFabricInput, Fabric]{Endpoint{ID: "add-fabric", Method: http.MethodPost, Path: "/v1/fabrics",
+		Summary: "Keep the partitions of a fabric",
+		Tag:     "fabrics", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}}}
+	GetFabric = Op[FabricRef, Fabric]{Endpoint{ID: "get-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}",
+		Summary: "Show a fabric with its partitions and ports",
+		Tag:     "fabrics", Action: access.Survey, Errors: []int{404}}}
+	RemoveFabric = Op[FabricRef, Nothing]{Endpoint{ID: "remove-fabric", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}",
+		Summary: "Stop keeping a fabric that no cluster is on",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+	DiffFabric = Op[FabricRef, FabricDiff]{Endpoint{ID: "diff-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}/diff",
+		Summary: "Show how ports differ from what is wanted",
+		Tag:     "fabrics", Action: access.Survey, Errors: []int{404}}}
+	ImportFabric = Op[ImportFabricInput, Fabric]{Endpoint{ID: "import-fabric", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/snapshot",
+		Summary: "Import a fabric's ports and cables",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}, MaxBody: longestSnapshot}}
+	PutFabricPartition = Op[PutFabricPartitionInput, Fabric]{Endpoint{ID: "put-fabric-partition", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
+		Summary: "Make a partition of the site's own, or change who is in it",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 422}}}
+	RemoveFabricPartition = Op[FabricPartitionRef, Nothing]{Endpoint{ID: "remove-fabric-partition", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
+		Summary: "End a partition of the site's own",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404}}}
+	AssignFabricPort = Op[AssignFabricPortInput, Fabric]{Endpoint{ID: "assign-fabric-port", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/ports/{port}",
+		Summary: "Say whose machine's a port is",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}}}
+	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/ports/{port}",
+		Summary: "Forget a port whose adapter is no more",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+	ListTopologies = Op[Page, List[Topology]]{Endpoint{ID: "list-topologies", Method: http.MethodGet, Path: "/v1/topologies",
+		Summary: "List how fabrics are cabled and where machines are in them",
+		Tag:     "fabrics", Action: access.Survey}}
+	PutTopology = Op[PutTopologyInput, Topology]{Endpoint{ID: "put-topology", Method: http.MethodPut, Path: "/v1/topologies/{fabric}",
+		Summary: "Import how a fabric is cabled, for placement alone",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{409, 422}, MaxBody: longestSnapshot}}
+	RemoveTopology = Op[RemoveTopologyInput, Nothing]{Endpoint{ID: "remove-topology", Method: http.MethodDelete, Path: "/v1/topologies/{fabric}",
+		Summary: "Forget how a fabric is cabled",
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+)

@@ -1,0 +1,120 @@
+package apiv1
+
+import (
+	"muster/internal/access"
+	"time"
+)
+
+// Person is somebody who may come.
+type Person struct {
+	Name      string    `json:"name" doc:"also the account on the clusters' nodes"`
+	UID       int       `json:"uid" doc:"of the account, the same on every node of the site"`
+	FullName  string    `json:"full_name,omitempty"`
+	Operator  bool      `json:"operator,omitempty" doc:"runs the site"`
+	Disabled  bool      `json:"disabled,omitempty" doc:"is let in nowhere"`
+	Subject   string    `json:"subject,omitempty" doc:"issuer and subject of the OIDC identity that logs in as this person"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Project is a tenant.
+type Project struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role,omitempty" enum:"owner,member,viewer" doc:"what you are in it; absent: nothing, you see it as an operator"`
+	Recorded  bool        `json:"recorded,omitempty" doc:"what terminals show in its clusters is kept"`
+	Clusters  int         `json:"clusters"`
+	Members   int         `json:"members"`
+	CreatedAt time.Time   `json:"created_at"`
+}
+
+// Member is a person in a project.
+type Member struct {
+	Project  string      `json:"project"`
+	Person   string      `json:"person"`
+	Role     access.Role `json:"role" enum:"owner,member,viewer"`
+	Disabled bool        `json:"disabled,omitempty" doc:"the person is let in nowhere"`
+	Since    time.Time   `json:"since"`
+}
+
+// PersonRef is a person in a path.
+type PersonRef struct {
+	Person string `path:"person" doc:"name" maxLength:"32"`
+}
+
+// ProjectRef is a project in a path.
+type ProjectRef struct {
+	Project string `path:"project" doc:"name" maxLength:"63"`
+}
+
+// AddPersonInput is what AddPerson takes.
+type AddPersonInput struct {
+	Body AddPersonBody
+}
+
+// AddPersonBody is the body of a AddPersonInput.
+type AddPersonBody struct {
+	Name     string `json:"name" doc:"also the account on nodes: a letter, then letters, digits, - and _" maxLength:"64"`
+	FullName string `json:"full_name,omitempty" maxLength:"200"`
+	Operator bool   `json:"operator,omitempty"`
+	Subject  string `json:"subject,omitempty" doc:"issuer and subject of the OIDC identity, separated by a space" maxLength:"600"`
+}
+
+// ChangePersonInput is what ChangePerson takes.
+type ChangePersonInput struct {
+	PersonRef
+	Body ChangePersonBody
+}
+
+// ChangePersonBody is the body of a ChangePersonInput.
+type ChangePersonBody struct {
+	FullName *string `json:"full_name,omitempty" maxLength:"200"`
+	Operator *bool   `json:"operator,omitempty"`
+	Disabled *bool   `json:"disabled,omitempty" doc:"ends their sessions and closes every door to them; undone by false"`
+	Subject  *string `json:"subject,omitempty" doc:"empty: cannot log in" maxLength:"600"`
+}
+
+// AddProjectInput is what AddProject takes.
+type AddProjectInput struct {
+	Body AddProjectBody
+}
+
+// AddProjectBody is the body of a AddProjectInput.
+type AddProjectBody struct {
+	Name     string `json:"name" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" maxLength:"63"`
+	Owner    string `json:"owner" doc:"the person who decides who is in it" maxLength:"32"`
+	Recorded bool   `json:"recorded,omitempty" doc:"keep what terminals show in its clusters"`
+}
+
+// ChangeProjectInput is what ChangeProject takes.
+type ChangeProjectInput struct {
+	ProjectRef
+	Body ChangeProjectBody
+}
+
+// ChangeProjectBody is the body of a ChangeProjectInput.
+type ChangeProjectBody struct {
+	Recorded *bool `json:"recorded,omitempty" doc:"keep what terminals show in its clusters from now on"`
+}
+
+// ListMembersInput is what ListMembers takes.
+type ListMembersInput struct {
+	ProjectRef
+	Page
+}
+
+// SetMemberInput is what SetMember takes.
+type SetMemberInput struct {
+	ProjectRef
+	PersonRef
+	Body SetMemberBody
+}
+
+// SetMemberBody is the body of a SetMemberInput.
+type SetMemberBody struct {
+	Role access.Role `json:"role" enum:"owner,member,viewer"`
+}
+
+// RemoveMemberInput is what RemoveMember takes.
+type RemoveMemberInput struct {
+	ProjectRef
+	PersonRef
+}
