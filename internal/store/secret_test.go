@@ -68,11 +68,12 @@ func backup(t *testing.T, at string) []byte {
 	}
 	db := raw(t, at)
 	do(t, db, "CHECKPOINT")
-	var data string
-	if err := db.QueryRow("SHOW data_directory").Scan(&data); err != nil {
+	var data, own string // other tests' databases are on the same server
+	query := "SELECT current_setting('data_directory'), oid FROM pg_database WHERE datname = current_database()"
+	if err := db.QueryRow(query).Scan(&data, &own); err != nil {
 		t.Fatal(err)
 	}
-	if err := filepath.WalkDir(filepath.Join(data, "base"), func(path string, e fs.DirEntry, err error) error {
+	if err := filepath.WalkDir(filepath.Join(data, "base", own), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			add(path)
 		}

@@ -63,11 +63,19 @@ type Store struct {
 	keys    *sealing.Ring // nil: secrets can be neither read nor written
 	file    *os.File      // SQLite: held under an exclusive lock for as long as the store is open
 
-	unsealed atomic.Bool // there may be secrets that are not sealed
+	synchronous string      // SQLite: how far a commit is written when it is told
+	unsealed    atomic.Bool // there may be secrets that are not sealed
 
 	mu     sync.Mutex
 	change chan struct{} // closed and replaced after every commit in this process
 }
+
+// Option changes how a database is opened.
+type Option func(*Store)
+
+// Volatile is for databases that nobody misses, as tests have: commits to an SQLite file do not wait for the disk, and a power cut
+// may cost all of it.
+func Volatile(s *Store) { s.synchronous = "OFF" }
 
 // Open opens and migrates the database at url: "postgres://…", or a path of an SQLite file (created with mode 0600).
 // A second process that opens the same SQLite file is refused.
@@ -75,8 +83,11 @@ type Store struct {
 // Secrets are sealed with the keys of the ring. A ring that cannot open the database's secrets is refused, and nothing was
 // changed then. Secrets that are not sealed, or with an older key, are sealed before Open returns. Without a ring everything else
 // can be read and written.
-func Open(ctx context.Context, url string, keys *sealing.Ring) (*Store, error) {
-	s := &Store{change: make(chan struct{}), keys: keys}
+func Open(ctx context.Context, url string, keys *sealing.Ring, options ...Option) (*Store, error) {
+	s := &Store{change: make(chan struct{}), keys: keys, synchronous: "FULL"}
+	for _, option := range options {
+		option(s)
+	}
 	var err error
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
 		err = s.openPostgres(url)
@@ -136,7 +147,8 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	_ = created.Close()
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
+		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(" + s.synchronous + ")" +
+		"&_pragma=secure_delete(1)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
 	if s.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}

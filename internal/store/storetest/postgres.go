@@ -1,172 +1,218 @@
-// Package storetest gives tests the databases that Muster runs on: a fresh SQLite file, and a private PostgreSQL that
-// lives as long as the test binary's run of one test.
 package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"hash/fnv"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"muster/internal/store"
 )
 
-// Each runs a test on both databases, each fresh, at the same time; a test has nothing after it.
-func Each(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, filepath.Join(t.TempDir(), "muster.db"))
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		test(t, Postgres(t))
-	})
-}
-
-// Either runs a test on one of the two, on which does not matter to it: on the same each time, and about half of the tests on each. With
-// MUSTER_TEST_DATABASES=both it is Each.
-func Either(t *testing.T, test func(t *testing.T, url string)) {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(t.Name()))
-	switch {
-	case os.Getenv("MUSTER_TEST_DATABASES") == "both":
-		Each(t, test)
-	case sum.Sum32()%2 == 0:
-		t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "muster.db")) })
-	default:
-		t.Run("postgres", func(t *testing.T) { test(t, Postgres(t)) })
-	}
-}
-
-// The site that Open establishes.
-const (
-	Admin   = "admin"       // an operator, and the owner of Project
-	Project = "default"     // the only one
-	Token   = "muster_test" // Admin's
-)
-
-// Open opens a database for the length of a test, and establishes a site in it.
-func Open(t *testing.T, url string) *store.Store {
+// Postgres returns the URL of a fresh database, which has all migrations and no rows, on the test binary's own PostgreSQL server.
+// The database ends with the test, the server with the test binary, however that ends. Where PostgreSQL or root is missing the
+// test is skipped and says so.
+func Postgres(t *testing.T) string {
 	t.Helper()
-	if !strings.Contains(url, "://") {
-		lay(t, url)
+	server, err := serverOfAllTests()
+	if errors.Is(err, errMissing) {
+		t.Skip("PostgreSQL is not tested: ", err)
 	}
-	s, err := store.Open(t.Context(), url, Keys())
 	if err != nil {
 		t.Fatal(err)
 	}
+	name := fmt.Sprintf("test%d", server.made.Add(1))
+	if err := server.do(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+migrated); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := server.do(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := s.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.Establish(t.Context(), Admin, store.HashToken(Token), "t1", Project)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return server.url(name)
 }
 
-// Postgres starts a PostgreSQL server of the test's own, on a unix socket only, and returns the URL of an empty database
-// on it. The server ends with the test. Where PostgreSQL or root is missing the test is skipped and says so.
-func Postgres(t *testing.T) string {
-	t.Helper()
-	bin := programs(t)
+// migrated is the database that all others are copies of.
+const migrated = "migrated"
+
+// errMissing says what this machine lacks to run PostgreSQL.
+var errMissing = errors.New("this machine lacks what it takes")
+
+// serverOfAllTests starts the server when the first test wants it.
+var serverOfAllTests = sync.OnceValues(func() (*server, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: PostgreSQL is not installed (apt-get install postgresql)", errMissing)
+	}
 	account, err := user.Lookup("postgres")
 	if err != nil || os.Geteuid() != 0 {
-		t.Skip("PostgreSQL is not tested: this needs root and the postgres account")
+		return nil, fmt.Errorf("%w: root, and the account postgres", errMissing)
 	}
-	uid, _ := strconv.Atoi(account.Uid)
-	gid, _ := strconv.Atoi(account.Gid)
+	uid, _ := strconv.ParseUint(account.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(account.Gid, 10, 32)
+	return startServer(filepath.Dir(found[len(found)-1]), &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)})
+})
+
+// server is a PostgreSQL that listens on a unix socket only.
+type server struct {
+	programs string              // the folder of initdb and postgres
+	as       *syscall.Credential // who runs it
+	dir      string              // its data, its socket and its log
+	made     atomic.Int64        // databases, for their names
+
+	keeper *exec.Cmd
+	pipe   io.WriteCloser // open for as long as the server is to run
+}
+
+// startServer starts a server whose database migrated is up to date: on a copy of a data directory that an earlier test has made
+// and kept, if there is one.
+func startServer(programs string, as *syscall.Credential) (*server, error) {
+	schema, err := schemaSum()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "muster-pg-") // t.TempDir is too long for a socket's path
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
+	if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
+		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	command := func(ctx context.Context, name string, args ...string) *exec.Cmd {
-		c := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
-		c.Dir = dir
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGQUIT}
-		return c
-	}
-	fresh := filepath.Join(buildDir(), "postgres-"+filepath.Base(filepath.Dir(bin)))
-	if _, err := os.Stat(fresh); err != nil {
-		if out, err := command(t.Context(), "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
-			t.Fatalf("initdb: %v\n%s", err, out)
+	s := &server{programs: programs, as: as, dir: dir}
+	kept := filepath.Join(buildDir(), fmt.Sprintf("postgres-%s-%s", filepath.Base(filepath.Dir(programs)), schema))
+	if _, err := os.Stat(kept); err != nil {
+		if err := s.makeTemplate(kept); err != nil {
+			return nil, err
 		}
-		keepTemplate(t, data, fresh)
-	} else if err := copyTree(fresh, data); err != nil {
-		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	if err := copyTree(kept, s.data()); err != nil {
+		return nil, err
+	}
+	return s, s.start()
+}
+
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
+
+// url is where the server's database of that name is found.
+func (s *server) url(name string) string {
+	return fmt.Sprintf("postgres://postgres@/%s?host=%s", name, s.dir)
+}
+
+// do runs one statement beside all tests' databases.
+func (s *server) do(ctx context.Context, statement string) error {
+	connection, err := pgx.Connect(ctx, s.url("postgres"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	server := command(context.WithoutCancel(t.Context()), "postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
-	server.Stdout, server.Stderr = log, log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
+	defer func() { _ = connection.Close(ctx) }()
+	if _, err := connection.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
 	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGINT) // fast shutdown
-		_ = server.Wait()
-		_ = log.Close()
-	})
-	url := fmt.Sprintf("postgres://postgres@/postgres?host=%s", dir)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if command(t.Context(), "pg_isready", "-q", "-h", dir).Run() == nil {
-			return url
+	return nil
+}
+
+// keeper runs the server beside the test binary. When the binary's end of the pipe is closed, as it is when the binary was killed, it
+// ends the server and removes its folder. A word through the pipe ends the server only.
+const keeper = `dir=$1; shift; "$@" & read -r word; kill -INT $!; wait $!; test "$word" || rm -rf "$dir"`
+
+// start starts the server and returns when it answers.
+func (s *server) start() error {
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	s.keeper = exec.Command("sh", "-c", keeper, "keeper", s.dir, filepath.Join(s.programs, "postgres"), "-D", s.data(), "-k", s.dir,
+		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "autovacuum=off", "-c", "fsync=off", "-c", "full_page_writes=off",
+		"-c", "wal_level=minimal", "-c", "max_wal_senders=0")
+	s.keeper.Dir, s.keeper.Stdout, s.keeper.Stderr = s.dir, log, log
+	s.keeper.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true} // a terminal's signals are not for it
+	if s.pipe, err = s.keeper.StdinPipe(); err != nil {
+		return err
+	}
+	if err := s.keeper.Start(); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := s.do(context.Background(), "SELECT 1")
+		if err == nil {
+			return nil
 		}
 		if time.Now().After(deadline) {
 			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("PostgreSQL does not start:\n%s", text)
+			return fmt.Errorf("PostgreSQL does not start: %w\n%s", err, text)
 		}
 	}
 }
 
-// keepTemplate puts a copy of an empty database there, unless another test was faster.
-func keepTemplate(t *testing.T, data, to string) {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
+// stop ends the server and leaves its folder.
+func (s *server) stop() error {
+	_, err := io.WriteString(s.pipe, "stay\n")
+	return errors.Join(err, s.keeper.Wait())
+}
+
+// makeTemplate makes a data directory with the database migrated, and keeps it there, unless another test binary was faster.
+func (s *server) makeTemplate(kept string) error {
+	initdb := exec.Command(filepath.Join(s.programs, "initdb"),
+		"-D", s.data(), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
+	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(to), ".postgres-")
+	if err := s.start(); err != nil {
+		return err
+	}
+	if err := errors.Join(s.migrate(), s.stop()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+		return err
+	}
+	half, err := os.MkdirTemp(filepath.Dir(kept), ".postgres-")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	half := filepath.Join(dir, "data")
-	if err := copyTree(data, half); err != nil {
-		t.Fatal(err)
+	defer func() { _ = os.RemoveAll(half) }()
+	if err := copyTree(s.data(), filepath.Join(half, "data")); err != nil {
+		return err
 	}
-	_ = os.Rename(half, to)
+	if err := os.Rename(filepath.Join(half, "data"), kept); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return os.RemoveAll(s.data())
+}
+
+// migrate makes the database that is the template of the others.
+func (s *server) migrate() error {
+	ctx := context.Background()
+	if err := s.do(ctx, "CREATE DATABASE "+migrated); err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, s.url(migrated), nil)
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 // copyTree copies a folder with all its owners and modes.
 func copyTree(from, to string) error {
 	if out, err := exec.Command("cp", "-a", "--reflink=auto", from, to).CombinedOutput(); err != nil {
-		return fmt.Errorf("copy a database: %w: %s", err, out)
+		return fmt.Errorf("copy a database: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
-}
-
-// programs is the folder of the newest PostgreSQL installed.
-func programs(t *testing.T) string {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		t.Skip("PostgreSQL is not tested: it is not installed (apt-get install postgresql)")
-	}
-	return strings.TrimSuffix(found[len(found)-1], "/initdb")
 }

@@ -30,25 +30,34 @@ func buildDir() string {
 	return filepath.Join(dir, "build")
 }
 
+// schemaSum names the migrations that this tree has: a kept database of the same name needs none.
+func schemaSum() (string, error) {
+	migrations, err := filepath.Glob(filepath.Join(buildDir(), "../internal/store/migrations/*.sql"))
+	if err != nil || len(migrations) == 0 {
+		return "", fmt.Errorf("there are no migrations beside %s: %w", buildDir(), errors.Join(err, fs.ErrNotExist))
+	}
+	sum := sha256.New()
+	for _, name := range migrations {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:8]), nil
+}
+
 // lay puts an empty database there, if there is none: a copy of one that has all migrations already.
 func lay(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	migrations, err := filepath.Glob(filepath.Join(buildDir(), "../internal/store/migrations/*.sql"))
-	if err != nil || len(migrations) == 0 {
-		t.Fatalf("there are no migrations beside %s: %v", buildDir(), err)
+	schema, err := schemaSum()
+	if err != nil {
+		t.Fatal(err)
 	}
-	sum := sha256.New()
-	for _, name := range migrations {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(name), len(text), text)
-	}
-	kept := filepath.Join(buildDir(), fmt.Sprintf("sqlite-%x.db", sum.Sum(nil)[:8]))
+	kept := filepath.Join(buildDir(), fmt.Sprintf("sqlite-%s.db", schema))
 	empty, err := os.ReadFile(kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		empty, err = keepEmpty(t, kept)
