@@ -25,7 +25,7 @@ func TestDatabasesOfEveryEarlierVersionGoOn(t *testing.T) {
 		for version := range names {
 			of := url + fmt.Sprint(version)
 			if strings.Contains(url, "://") {
-				of = storetest.Postgres(t)
+				of = storetest.EmptyPostgres(t)
 			}
 			t.Run(names[version], func(t *testing.T) { goesOn(t, of, names[:version+1]) })
 		}

@@ -27,6 +27,18 @@ import (
 // test is skipped and says so.
 func Postgres(t *testing.T) string {
 	t.Helper()
+	return database(t, migrated)
+}
+
+// EmptyPostgres is Postgres without any migration.
+func EmptyPostgres(t *testing.T) string {
+	t.Helper()
+	return database(t, "template0")
+}
+
+// database makes one for a test, as a copy of another.
+func database(t *testing.T, template string) string {
+	t.Helper()
 	server, err := serverOfAllTests()
 	if errors.Is(err, errMissing) {
 		t.Skip("PostgreSQL is not tested: ", err)
@@ -35,7 +47,7 @@ func Postgres(t *testing.T) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("test%d", server.made.Add(1))
-	if err := server.do(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+migrated); err != nil {
+	if err := server.do(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
