@@ -1,39 +1,81 @@
 #!/usr/bin/env bash
-# All tests as one stream of JSON, for gotestsum: first the packages that leave the host alone, two at a time, and of them
-# those that take minutes before the others, so that none of them is left to run by itself; then those that make networks and
-# machines on the host and look at all that is there, in three lanes that do not see each other. Arguments go to `go test`.
-# A pure package has no goroutines for the race detector to watch, and searches ten times longer under it.
+# All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, those that take
+# longest first; what each says comes out in one piece when it has ended. Packages that make networks, mounts and machines have a
+# lane each: a network and mounts of their own. Arguments go to `go test`.
+#
+# If the last two arguments are -test.run=… and a package, this test alone is run: so gotestsum repeats one that failed.
+#
+# Ends with 1 if tests failed and nothing else is wrong: only then may they be repeated. A data race, a panic, a package that did
+# not build, or ended before its tests had, ends with 2.
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-alone='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|drivers/(power|switch))|test)(/|$)'
-second='^muster/test/(e2e|house)$'
-third='^muster/test/(attack|bootattack|crash|metal)$'
-long='^muster/internal/(lifecycle|api|store)$'
-pure='^muster/internal/(placement|fabric/topology)$'
-packages=$("$GO" list ./...) || exit
-status=0
+lane='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|drivers/(power|switch))|test)(/|$)'
+# Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
+pure='^muster/internal/(acceptance|access|calendar|elastic|fabric/topology|gpus|inventory|placement|printable|spec|usage)$'
+# The longest, in this order. The others of the rest take seconds each, and are one run.
+long=(agent environment/firststage lifecycle hypervisor api rack controller store substrate/local environment/netboot)
+long=("${long[@]/#/muster/internal/}")
+long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
 
-# lane tests packages one after the other, in a network and with mounts of its own.
-lane() {
-	unshare --mount --net bash -c 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"' lane \
-		"$GO" test -json -p 1 "$@"
+# queue prints the packages of one run on a line.
+queue() {
+	local packages
+	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
+	printf '%s\n' "${long[@]}"
+	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
+	grep -Ev "$lane|$pure" <<<"$packages" | paste -sd ' '
+	grep -E "$lane" <<<"$packages"
+	grep -E "$pure" <<<"$packages" | paste -sd ' '
 }
 
-# shellcheck disable=SC2046 # names of packages hold no spaces
-"$GO" test -json -p 2 "$@" $(grep -E "$long" <<<"$packages") $(grep -Ev "$alone|$long|$pure" <<<"$packages") || status=1
-# shellcheck disable=SC2046
-"$GO" test -json "${@/#-race*/-race=false}" $(grep -E "$pure" <<<"$packages") || status=1
-beside=$(mktemp -d) # their lines must not come in the middle of the first lane's
-running=()
-for n in second third; do
-	# shellcheck disable=SC2046
-	lane "$@" $(grep -E "${!n}" <<<"$packages") >"$beside/$n" &
-	running+=($!)
-done
-# shellcheck disable=SC2046
-lane "$@" $(grep -E "$alone" <<<"$packages" | grep -Ev "$second|$third") || status=1
-for one in "${running[@]}"; do wait "$one" || status=1; done
-cat "$beside"/*
-rm -rf "$beside"
+# run tests packages of one kind, one after the other. Arguments: the packages, --, what else goes to `go test`.
+run() {
+	local packages=() within=() out
+	while [[ $1 != -- ]]; do packages+=("$1") && shift; done
+	shift
+	if [[ $packages =~ $lane ]]; then
+		within=(unshare --mount --net bash -c 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"' lane)
+	elif [[ $packages =~ $pure ]]; then
+		set -- "${@/#-race*/-race=false}"
+	fi
+	out=$(mktemp "$outputs/XXXXXX")
+	"${within[@]}" "$GO" test -json -p 1 "$@" "${packages[@]}" >"$out"
+	local status=$?
+	((status)) && { onlyFailures "$out" && status=1 || status=2; }
+	flock "$outputs" cat "$out"
+	rm "$out"
+	return "$status"
+}
+
+# onlyFailures says that tests failed, that all tests came to their end, and that there was neither a data race nor a panic.
+onlyFailures() {
+	local ended='"Action":"(pass|fail|skip)",.*"Test":"'
+	grep -qE '"Action":"fail",.*"Test":"' "$1" && ! grep -qE '"Output":"(WARNING: DATA RACE|panic: |fatal error: )' "$1" &&
+		(($(grep -c '"Action":"run",' "$1") == $(grep -cE "$ended" "$1")))
+}
+
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
+if [[ ${*: -2:1} == -test.run=* ]]; then
+	[[ ${*: -2:1} != '-test.run=^$' ]] || exit 2 # a package has failed, and none of its tests
+	run "${@: -1}" -- "${@:1:$#-1}"
+	exit
+fi
+
+status=0 running=0
+ended() { # waits for one run
+	wait -n
+	local one=$?
+	((one > status)) && status=$one
+	((running--))
+}
+queued=$(queue) || exit 2
+while read -r packages; do
+	((running < $(nproc))) || ended
+	# shellcheck disable=SC2086 # names of packages hold no spaces
+	run $packages -- "$@" &
+	((running++))
+done <<<"$queued"
+while ((running)); do ended; done
 exit "$status"

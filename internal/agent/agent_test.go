@@ -104,7 +104,7 @@ func (l *lab) run(t *testing.T) (stop func() error) {
 			cancel()
 			select {
 			case result = <-done:
-			case <-time.After(10 * time.Second):
+			case <-time.After(5 * time.Minute):
 				result = errors.New("the agent does not end")
 			}
 		})
@@ -121,7 +121,7 @@ func (l *lab) run(t *testing.T) (stop func() error) {
 
 func (l *lab) untilReady(t *testing.T) {
 	t.Helper()
-	l.controller.until(t, 10*time.Second, "n1 is ready", func() bool {
+	l.controller.until(t, "n1 is ready", func() bool {
 		return l.controller.healthy("n1") && l.controller.reports["n1"].Revision == l.controller.configs["n1"].Revision
 	})
 }
@@ -171,7 +171,7 @@ func TestARefusedJoinEndsTheAgent(t *testing.T) {
 		if ExitStatus(err) != StatusRefused {
 			t.Errorf("status %d: %v", ExitStatus(err), err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("it goes on")
 	}
 	if len(l.processes.log) != 0 || !strings.Contains(l.console.String(), "superseded") {
@@ -232,7 +232,7 @@ func TestACertificateIsRenewedOverTheOldOne(t *testing.T) {
 	l.controller.life = 4 * time.Second // whole seconds count in a certificate
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	l.run(t)
-	l.controller.until(t, 10*time.Second, "a second certificate", func() bool { return l.controller.joins["n1"] >= 2 })
+	l.controller.until(t, "a second certificate", func() bool { return l.controller.joins["n1"] >= 2 })
 	l.controller.mu.Lock()
 	l.controller.count["n1"] = 0
 	l.controller.mu.Unlock()

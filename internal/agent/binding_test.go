@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/internal/agent/protocol"
 )
@@ -26,7 +25,7 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	for _, p := range []protocol.Peer{head, n1, n2} {
 		r.boot(t, p)
 	}
-	f.until(t, 40*time.Second, "two idle nodes", func() bool {
+	f.until(t, "two idle nodes", func() bool {
 		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree
 	})
 
@@ -96,11 +95,11 @@ func TestNodesWithCPUsOfTheirOwnBindTasks(t *testing.T) {
 	// A job goes on over a restart of slurmctld, which a new share of memory brings, and so do its steps.
 	r.ssh(t, head, "printf '#!/bin/sh\nuntil [ -e ~/go ]; do sleep 0.2; done\nsrun -n2 "+own+"\n' > j.sh")
 	r.ssh(t, head, "sbatch -n2 -o out j.sh; sbatch -n1 --wrap true")
-	f.until(t, 10*time.Second, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
+	f.until(t, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
 	n2.MemoryMiB = 1500
 	r.configure(2, queues, head, n1, n2)
-	f.until(t, 20*time.Second, "the new configuration", func() bool { return f.reports["head"].Revision == 2 })
-	f.until(t, 20*time.Second, "slurmctld is back", func() bool { return f.scheduler("n1").Jobs == 1 })
+	f.until(t, "the new configuration", func() bool { return f.reports["head"].Revision == 2 })
+	f.until(t, "slurmctld is back", func() bool { return f.scheduler("n1").Jobs == 1 })
 	const shown = "scontrol show partition shared"
 	r.ssh(t, head, "for i in $(seq 100); do "+shown+" | grep -q 'DefMemPerCPU=750 ' && exit 0; sleep 0.2; done; "+shown+"; exit 1")
 	r.ssh(t, head, "touch go; until [ -z \"$(squeue -h)\" ]; do sleep 0.2; done")

@@ -15,11 +15,11 @@ func TestAGuestThatSleptRenewsItsCertificates(t *testing.T) {
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	l.run(t)
 	joined := func(times int) func() bool { return func() bool { return l.controller.joins["n1"] >= times } }
-	l.controller.until(t, 10*time.Second, "a certificate", joined(1))
+	l.controller.until(t, "a certificate", joined(1))
 	l.machine.mu.Lock()
 	l.machine.slept = time.Hour
 	l.machine.mu.Unlock()
-	l.controller.until(t, 10*time.Second, "another one", joined(2))
+	l.controller.until(t, "another one", joined(2))
 	if !strings.Contains(l.console.String(), "slept for 1h0m0s") {
 		t.Errorf("it says\n%s", &l.console)
 	}

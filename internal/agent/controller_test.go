@@ -280,10 +280,13 @@ func (f *fakeController) bell() {
 	f.changed = make(chan struct{})
 }
 
+// patience is how long a test waits for what is to happen. Only a failure takes so long; a machine without KVM takes minutes.
+const patience = 10 * time.Minute
+
 // until waits until what was reported is as the test wants it.
-func (f *fakeController) until(t testing.TB, limit time.Duration, what string, so func() bool) {
+func (f *fakeController) until(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		f.mu.Lock()
@@ -298,7 +301,7 @@ func (f *fakeController) until(t testing.TB, limit time.Duration, what string, s
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			last, _ := json.MarshalIndent(f.reports, "", " ")
-			t.Fatalf("after %v not yet: %s\nlast reports: %s", limit, what, last)
+			t.Fatalf("after %v not yet: %s\nlast reports: %s", patience, what, last)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
@@ -93,10 +92,10 @@ func TestSlurmGivesGPUsToJobs(t *testing.T) {
 	for _, p := range all {
 		r.boot(t, p)
 	}
-	f.until(t, 60*time.Second, "three idle nodes", func() bool {
+	f.until(t, "three idle nodes", func() bool {
 		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree && f.scheduler("n3").State == protocol.NodeFree
 	})
-	f.until(t, 20*time.Second, "n1 healthy", func() bool { return f.healthy("n1") })
+	f.until(t, "n1 healthy", func() bool { return f.healthy("n1") })
 	f.mu.Lock()
 	facts := f.reports["n1"].Facts.GPUs
 	f.mu.Unlock()

@@ -109,7 +109,7 @@ func (s *site) host(number int) *siteHost {
 		_ = first.Process.Signal(unix.SIGTERM)
 		_ = first.Wait()
 	})
-	s.f.until(s, time.Minute, host.id+" is a hypervisor without guests", func() bool { r, ok := s.f.hosted[host.id]; return ok && r.Trouble == "" })
+	s.f.until(s, host.id+" is a hypervisor without guests", func() bool { r, ok := s.f.hosted[host.id]; return ok && r.Trouble == "" })
 	return host
 }
 
@@ -135,10 +135,10 @@ func (h *siteHost) state() protocol.HostedState {
 }
 
 // does has it do one step of a move, which must not fail.
-func (h *siteHost) does(guests []protocol.HostedGuest, m protocol.HostedMove, within time.Duration) (over protocol.HostedMoved) {
+func (h *siteHost) does(guests []protocol.HostedGuest, m protocol.HostedMove) (over protocol.HostedMoved) {
 	h.Helper()
 	h.want(guests, m)
-	h.f.until(h, within, fmt.Sprintf("%s of step %d at %s", m.Do, m.Step, h.id), func() bool {
+	h.f.until(h, fmt.Sprintf("%s of step %d at %s", m.Do, m.Step, h.id), func() bool {
 		for _, o := range h.f.hosted[h.id].Moves {
 			if o.Number == m.Number && o.Step == m.Step {
 				over = o
@@ -222,26 +222,26 @@ func (p *passage) at(other *siteHost, do protocol.MoveStep) protocol.HostedMove 
 func (p *passage) send(between func()) {
 	p.from.Helper()
 	held := []protocol.HostedGuest{p.guest}
-	left := p.from.does(held, p.at(p.to, protocol.MoveLeave), time.Minute)
+	left := p.from.does(held, p.at(p.to, protocol.MoveLeave))
 	m := p.at(p.from, protocol.MoveReceive)
 	m.Description = left.Description
-	place := p.to.does(nil, m, 2*time.Minute)
+	place := p.to.does(nil, m)
 	between()
-	heard := p.to.does(nil, p.at(p.from, protocol.MoveListen), time.Minute)
+	heard := p.to.does(nil, p.at(p.from, protocol.MoveListen))
 	if heard.Address != "10.99.0.12:7422" {
 		p.from.Errorf("it listens at %s", heard.Address)
 	}
 	m = p.at(p.to, protocol.MoveSend)
 	m.Description, m.Address = place.Description, heard.Address
 	began := time.Now()
-	p.from.does(held, m, 5*time.Minute)
+	p.from.does(held, m)
 	p.from.Logf("sent in %.1f s", time.Since(began).Seconds())
 }
 
 // arrive lets it run.
 func (p *passage) arrive() {
 	p.from.Helper()
-	p.to.does(nil, p.at(p.from, protocol.MoveArrive), 2*time.Minute)
+	p.to.does(nil, p.at(p.from, protocol.MoveArrive))
 }
 
 // clear makes it the new host's own, and looks whether anything is left at the old one.
@@ -249,7 +249,7 @@ func (p *passage) clear() {
 	p.from.Helper()
 	p.from.gone()
 	p.to.want([]protocol.HostedGuest{p.guest}) // as of any guest of its own, tried long ago
-	p.to.f.until(p.to, time.Minute, "it is the new host's", func() bool {
+	p.to.f.until(p.to, "it is the new host's", func() bool {
 		r := p.to.f.hosted[p.to.id]
 		return r.Revision == p.to.revision && p.to.state().Running && p.to.state().Try == 1 && len(r.Moves) == 0
 	})
@@ -259,7 +259,7 @@ func (p *passage) clear() {
 func (h *siteHost) gone() {
 	h.Helper()
 	h.want(nil)
-	h.f.until(h, time.Minute, "nothing is left at "+h.id, func() bool {
+	h.f.until(h, "nothing is left at "+h.id, func() bool {
 		r := h.f.hosted[h.id]
 		return r.Revision == h.revision && len(r.Guests) == 0 && len(r.Networks) == 0
 	})
@@ -284,7 +284,7 @@ func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
 	g := guestOf(t, name)
 	s.clears(name)
 	from.want([]protocol.HostedGuest{g})
-	s.f.until(t, 2*time.Minute, "its guest runs", func() bool { return from.state().Running && from.state().Try == 1 })
+	s.f.until(t, "its guest runs", func() bool { return from.state().Running && from.state().Try == 1 })
 	number, _ := from.countsBeyond(5, 2*time.Minute)
 
 	p := &passage{from: from, to: to, guest: g}
@@ -333,7 +333,7 @@ func TestAGuestsConnectionsMoveWithIt(t *testing.T) {
 		NIC: g.MAC, MAC: g.MAC, Address: g.Address, Gateway: protocol.Neighbour{Address: "10.77.0.1", MAC: gateway},
 	}
 	from.want([]protocol.HostedGuest{g})
-	s.f.until(t, 2*time.Minute, "its guest runs", func() bool { return from.state().Running })
+	s.f.until(t, "its guest runs", func() bool { return from.state().Running })
 	must(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(6*time.Minute)))
 	c, err := listener.Accept()
 	if err != nil {

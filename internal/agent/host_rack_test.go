@@ -86,7 +86,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	}()
 	defer func() { cancel(); <-ended }()
 
-	f.until(t, 8*time.Minute, "a hypervisor without guests", func() bool { r, ok := f.hosted["m1"]; return ok && r.Boot == 4 })
+	f.until(t, "a hypervisor without guests", func() bool { r, ok := f.hosted["m1"]; return ok && r.Boot == 4 })
 	f.mu.Lock()
 	if r := f.hosted["m1"]; r.Trouble != "" {
 		t.Errorf("it can hold no guest: %s", r.Trouble)
@@ -104,7 +104,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 		f.bell()
 	}
 	want(protocol.Hosting{Revision: 1, Guests: []protocol.HostedGuest{guest}, Networks: []protocol.HostedNetwork{{Cluster: "c1", Segment: 7}}, Images: []protocol.HostedImage{of}})
-	f.until(t, 10*time.Minute, "its guest runs", func() bool {
+	f.until(t, "its guest runs", func() bool {
 		r := f.hosted["m1"]
 		if len(r.Guests) == 1 && r.Guests[0].Try == 1 && !r.Guests[0].Running {
 			t.Errorf("%+v", r.Guests[0])
@@ -113,7 +113,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 		return len(r.Guests) == 1 && r.Guests[0].Running
 	})
 	want(protocol.Hosting{Revision: 2})
-	f.until(t, 5*time.Minute, "its guest is gone", func() bool {
+	f.until(t, "its guest is gone", func() bool {
 		r := f.hosted["m1"]
 		return r.Revision == 2 && len(r.Guests) == 0 && len(r.Networks) == 0
 	})

@@ -29,7 +29,7 @@ func (d *dreamer) ask(do protocol.HostedDo) {
 // over waits until what was asked has come to an end, which must be good.
 func (d *dreamer) over(what string) (s protocol.HostedState) {
 	d.Helper()
-	d.f.until(d, 5*time.Minute, what, func() bool {
+	d.f.until(d, what, func() bool {
 		s = d.state()
 		return s.Try == d.guest.Try && s.Doing == ""
 	})
@@ -63,7 +63,7 @@ func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
 	d := &dreamer{s.host(1), guestOf(t, name)}
 	s.clears(name)
 	d.want([]protocol.HostedGuest{d.guest})
-	s.f.until(t, 2*time.Minute, "its guest runs", func() bool { return d.state().Running && d.state().Try == 1 })
+	s.f.until(t, "its guest runs", func() bool { return d.state().Running && d.state().Try == 1 })
 	number, _ := d.countsBeyond(5, 2*time.Minute)
 
 	began := time.Now()

@@ -250,9 +250,9 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 		_ = first.Process.Kill()
 	}()
 
-	f.until(t, time.Minute, "a hypervisor without guests", func() bool { r, ok := f.hosted["m1"]; return ok && r.Boot == 4 && r.Trouble == "" })
+	f.until(t, "a hypervisor without guests", func() bool { r, ok := f.hosted["m1"]; return ok && r.Boot == 4 && r.Trouble == "" })
 	want(1, guestOf(t, name))
-	f.until(t, 2*time.Minute, "its guest runs", func() bool { return state().Running && state().Try == 1 })
+	f.until(t, "its guest runs", func() bool { return state().Running && state().Try == 1 })
 	qemu, holder := pidOf("qemu-system", "guest=c1."+name+".1"), pidOf(program, "agent\x00host")
 	if qemu == 0 || holder == 0 {
 		t.Fatalf("QEMU is process %d, the one that holds it %d", qemu, holder)
@@ -265,17 +265,17 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	delete(f.hosted, "m1")
 	f.mu.Unlock()
 	must(t, unix.Kill(holder, unix.SIGKILL))
-	f.until(t, time.Minute, "the next process tells of the guest", func() bool { _, heard := f.hosted["m1"]; return heard && state().Running && state().Try == 1 })
+	f.until(t, "the next process tells of the guest", func() bool { _, heard := f.hosted["m1"]; return heard && state().Running && state().Try == 1 })
 	if now := pidOf("qemu-system", "guest=c1."+name+".1"); now != qemu {
 		t.Errorf("the guest was process %d and is process %d", qemu, now)
 	}
 
 	must(t, unix.Kill(qemu, unix.SIGKILL))
-	f.until(t, time.Minute, "the guest has ended", func() bool {
+	f.until(t, "the guest has ended", func() bool {
 		return state().Present && !state().Running && strings.HasPrefix(state().Detail, "its QEMU has ended")
 	})
 	want(2)
-	f.until(t, time.Minute, "nothing is left", func() bool {
+	f.until(t, "nothing is left", func() bool {
 		r := f.hosted["m1"]
 		return r.Revision == 2 && len(r.Guests) == 0 && len(r.Networks) == 0
 	})

@@ -105,7 +105,7 @@ func TestAMachineWakesJoinsAndIsSwitchedOff(t *testing.T) {
 	l.machine.away = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	stop := l.run(t)
-	l.controller.until(t, 10*time.Second, "sshd runs", func() bool { return l.processes.has("start sshd") })
+	l.controller.until(t, "sshd runs", func() bool { return l.processes.has("start sshd") })
 	time.Sleep(50 * time.Millisecond)
 	if l.processes.has("start slurmd") {
 		t.Error("slurmd runs without /home")
@@ -114,7 +114,7 @@ func TestAMachineWakesJoinsAndIsSwitchedOff(t *testing.T) {
 	l.machine.away = false
 	l.machine.mu.Unlock()
 	l.untilReady(t)
-	l.controller.until(t, 10*time.Second, "slurmd runs", func() bool { return l.processes.has("start slurmd") })
+	l.controller.until(t, "slurmd runs", func() bool { return l.processes.has("start slurmd") })
 	must(t, stop())
 	did := l.machine.did()
 	slices.Sort(did[1:3]) // drivers are loaded beside
@@ -178,7 +178,7 @@ func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) 
 		if did := l.machine.did(); !errors.Is(err, ErrRefused) || did[len(did)-1] != "off" {
 			t.Errorf("%v, %v", err, did)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("it goes on")
 	}
 }

@@ -57,7 +57,7 @@ func (s *servedHome) start(t *testing.T, mounts ...string) {
 	t.Helper()
 	s.mount(mounts...)
 	s.boot(t, s.head)
-	s.controller.until(t, 30*time.Second, "a head that serves", func() bool { return s.controller.healthy("head") })
+	s.controller.until(t, "a head that serves", func() bool { return s.controller.healthy("head") })
 	secret := filepath.Join(s.disk, "alice/secret")
 	must(t, os.WriteFile(secret, []byte("alice's"), 0o600))
 	must(t, os.Chown(secret, aliceUID, aliceUID))
@@ -107,7 +107,7 @@ func (s *servedHome) mount(addresses ...string) {
 // applied waits until the head has applied the newest configuration.
 func (s *servedHome) applied(t *testing.T) {
 	t.Helper()
-	s.controller.until(t, 20*time.Second, "the configuration applied", func() bool { return s.controller.reports["head"].Revision == s.last })
+	s.controller.until(t, "the configuration applied", func() bool { return s.controller.reports["head"].Revision == s.last })
 }
 
 func (s *servedHome) server() netip.AddrPort {
@@ -259,7 +259,7 @@ func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 		s.applied(t)
 	}
 	settled := func() bool { _, err := leaves.Attributes(secret); return err != nil }
-	for end := time.Now().Add(10 * time.Second); !settled() && time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); !settled() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	refusesAll(t, "a node that left, on its old connection", leaves, secret)
@@ -275,7 +275,7 @@ func TestAnAddressThatLeftIsNotServed(t *testing.T) {
 	s.mount("10.99.0.10", "10.99.0.11") // it comes back
 	s.applied(t)
 	back := func() bool { _, err := leaves.Attributes(secret); return err == nil }
-	for end := time.Now().Add(10 * time.Second); !back() && time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Minute); !back() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.secret(t, leaves)

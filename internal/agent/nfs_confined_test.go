@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -159,7 +158,7 @@ func TestAHomeInALargerFileSystemIsNotServed(t *testing.T) {
 	s.mount("10.99.0.10")
 	s.boot(t, s.head)
 	text := ""
-	s.controller.until(t, 30*time.Second, "a head that says why it does not serve", func() bool {
+	s.controller.until(t, "a head that says why it does not serve", func() bool {
 		for _, c := range s.controller.reports["head"].Checks {
 			if c.Name == "nfs" && !c.OK {
 				text = c.Text

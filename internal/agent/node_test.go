@@ -39,11 +39,11 @@ func TestARealClusterLives(t *testing.T) {
 	}
 	starts.Wait()
 	t.Logf("containers run after %v", time.Since(began))
-	f.until(t, 20*time.Second, "two idle nodes", func() bool {
+	f.until(t, "two idle nodes", func() bool {
 		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree
 	})
 	t.Logf("idle after %v", time.Since(began))
-	f.until(t, 20*time.Second, "all healthy", func() bool {
+	f.until(t, "all healthy", func() bool {
 		return f.healthy("head") && f.healthy("n1") && f.healthy("n2") && f.reports["head"].Revision == 1
 	})
 	t.Logf("healthy after %v", time.Since(began))
@@ -67,10 +67,10 @@ func TestARealClusterLives(t *testing.T) {
 	}
 
 	r.ssh(t, head, "sbatch -w n2 --wrap 'sleep 300'")
-	f.until(t, 10*time.Second, "a job on n2", func() bool { return f.scheduler("n2").Jobs == 1 })
+	f.until(t, "a job on n2", func() bool { return f.scheduler("n2").Jobs == 1 })
 	r.crash(t, n2)
 	r.boot(t, n2)
-	f.until(t, 20*time.Second, "n2 idle again", func() bool {
+	f.until(t, "n2 idle again", func() bool {
 		n := f.scheduler("n2")
 		return n.State == protocol.NodeFree && n.Jobs == 0 && n.Reason == ""
 	})
@@ -79,15 +79,15 @@ func TestARealClusterLives(t *testing.T) {
 	}
 
 	r.ssh(t, head, "sbatch -w n1 --wrap 'sleep 4; echo finished > ~/done'")
-	f.until(t, 10*time.Second, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
+	f.until(t, "a job on n1", func() bool { return f.scheduler("n1").Jobs == 1 })
 	began = time.Now()
 	n1.Drain = true
 	r.configure(2, append(queues, protocol.Queue{Name: "big"}), head, n1, n2, n3)
 	r.boot(t, n3)
-	f.until(t, 20*time.Second, "n3 idle", func() bool { return f.scheduler("n3").State == protocol.NodeFree })
+	f.until(t, "n3 idle", func() bool { return f.scheduler("n3").State == protocol.NodeFree })
 	t.Logf("third node idle after %v", time.Since(began))
-	f.until(t, 5*time.Second, "n1 draining with its job", func() bool { n := f.scheduler("n1"); return n.Closed() && n.Jobs == 1 })
-	f.until(t, 20*time.Second, "n1 drained", func() bool { n := f.scheduler("n1"); return n.Drained() && n.Jobs == 0 })
+	f.until(t, "n1 draining with its job", func() bool { n := f.scheduler("n1"); return n.Closed() && n.Jobs == 1 })
+	f.until(t, "n1 drained", func() bool { n := f.scheduler("n1"); return n.Drained() && n.Jobs == 0 })
 	if got := r.ssh(t, head, "cat done; sinfo -h -o %P | sort"); got != "finished\nbig\ncpu*\n" {
 		t.Errorf("after the drain: %q", got)
 	}
@@ -97,17 +97,17 @@ func TestARealClusterLives(t *testing.T) {
 		t.Logf("n1 ended in %v", took)
 	}
 	r.configure(3, append(queues, protocol.Queue{Name: "big"}), head, n2, n3)
-	f.until(t, 10*time.Second, "n1 gone", func() bool { return f.scheduler("n1").Name == "" && f.scheduler("n2").State == protocol.NodeFree })
+	f.until(t, "n1 gone", func() bool { return f.scheduler("n1").Name == "" && f.scheduler("n2").State == protocol.NodeFree })
 
 	r.ssh(t, head, "sbatch -w n2 --wrap 'sleep 300'; sbatch --no-requeue -w n3 --wrap 'sleep 300'")
-	f.until(t, 10*time.Second, "jobs on n2 and n3", func() bool { return f.scheduler("n2").Jobs == 1 && f.scheduler("n3").Jobs == 1 })
+	f.until(t, "jobs on n2 and n3", func() bool { return f.scheduler("n2").Jobs == 1 && f.scheduler("n3").Jobs == 1 })
 	n2.Drain, n2.DrainKill, n3.Drain, n3.DrainKill = true, true, true, true
 	r.configure(4, queues, head, n2, n3)
-	f.until(t, 10*time.Second, "n2 and n3 free", func() bool { return f.scheduler("n2").Jobs == 0 && f.scheduler("n3").Jobs == 0 })
+	f.until(t, "n2 and n3 free", func() bool { return f.scheduler("n2").Jobs == 0 && f.scheduler("n3").Jobs == 0 })
 	n2.Drain, n2.DrainKill = false, false
 	r.configure(5, queues, head, n2)
 	// The job that was queued again may be on n2 already.
-	f.until(t, 10*time.Second, "n2 back, n3 gone", func() bool {
+	f.until(t, "n2 back, n3 gone", func() bool {
 		n := f.scheduler("n2")
 		return n.Name != "" && !n.Closed() && f.scheduler("n3").Name == ""
 	})
@@ -164,7 +164,7 @@ func startOnce(b *testing.B, size int) {
 	}
 	starts.Wait()
 	b.ReportMetric(time.Since(began).Seconds(), "s-running")
-	f.until(b, time.Minute, "all idle", func() bool {
+	f.until(b, "all idle", func() bool {
 		idle := 0
 		if s := f.reports["head"].Scheduler; s != nil {
 			for _, n := range s.Nodes {
@@ -176,7 +176,7 @@ func startOnce(b *testing.B, size int) {
 		return idle == size
 	})
 	b.ReportMetric(time.Since(began).Seconds(), "s-idle")
-	f.until(b, time.Minute, "all healthy", func() bool {
+	f.until(b, "all healthy", func() bool {
 		for _, p := range peers {
 			if !f.healthy(p.Name) {
 				return false

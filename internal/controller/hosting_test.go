@@ -157,7 +157,7 @@ func (s *stand) node(number int, boot int64) substrate.Node {
 
 func (s *stand) await(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("not %s within a minute", what)
 		}

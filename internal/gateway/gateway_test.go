@@ -220,7 +220,7 @@ func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
 	}
 	_ = c.Close()
 	var sessions []store.Session
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		err := s.g.DB.View(t.Context(), func(tx *store.Tx) (err error) {
 			sessions, err = tx.Sessions(t.Context(), store.SessionsOf{Ended: true, Limit: 10})
 			return err

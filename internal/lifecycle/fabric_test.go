@@ -113,7 +113,7 @@ func (w *weave) machineOf(cluster, node string) (m store.Machine) {
 
 func (w *weave) wait(what string, ok func(ctx context.Context, tx *store.Tx) (bool, error)) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		is := false
 		w.view(func(ctx context.Context, tx *store.Tx) (err error) {
 			is, err = ok(ctx, tx)
@@ -123,7 +123,7 @@ func (w *weave) wait(what string, ok func(ctx context.Context, tx *store.Tx) (bo
 			return
 		}
 	}
-	w.Fatalf("not within 30 s: %s", what)
+	w.Fatalf("waited in vain: %s", what)
 }
 
 func TestClustersComeAndGoWithPartitionsOfTheirOwn(t *testing.T) {

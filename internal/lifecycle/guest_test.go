@@ -111,7 +111,7 @@ func (s *stage) machine(name string) (m store.Machine) {
 
 func (s *stage) awaitMachine(name, what string, ok func(store.Machine) bool) {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			m := s.machine(name)
 			s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Holding)

@@ -213,7 +213,7 @@ func (s *stage) untilWhole(names ...string) {
 func (s *stage) settled(heads int, machines ...string) {
 	s.Helper()
 	s.untilWhole(machines...)
-	for end := time.Now().Add(20 * time.Second); s.freeNow() != heads; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); s.freeNow() != heads; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("%d places of heads did not become free", heads)
 		}

@@ -137,7 +137,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 		for _, id := range served {
 			s.untilReady(id, 1)
 		}
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(5 * time.Minute)
 		for {
 			known, disjoint := s.coresKnown()
 			if !disjoint {

@@ -245,7 +245,7 @@ func (s *stage) until(id, what string, ok func(store.Cluster, []store.Node) bool
 	s.Helper()
 	var c store.Cluster
 	var nodes []store.Node
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		s.view(func(ctx context.Context, tx *store.Tx) (err error) {
 			if c, err = tx.Cluster(ctx, id); err == nil {
 				nodes, err = tx.Nodes(ctx, id)
@@ -273,7 +273,7 @@ func (s *stage) untilReady(id string, nodes int) {
 func (s *stage) untilClean(id string) {
 	s.Helper()
 	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted && c.Receipt != nil })
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		busy := ""
 		s.view(func(ctx context.Context, tx *store.Tx) error {
 			machines, err := tx.Machines(ctx)
@@ -319,7 +319,7 @@ func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
 
 func (s *stage) untilFree(n int) {
 	s.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		free := 0
 		s.view(func(ctx context.Context, tx *store.Tx) error {
 			machines, err := tx.Machines(ctx)

@@ -40,7 +40,7 @@ func (s *stage) onlyMachine() (machine func() store.Machine, inPhase func(store.
 	}
 	inPhase = func(p store.Phase) {
 		s.Helper()
-		for end := time.Now().Add(20 * time.Second); machine().Phase != p || machine().ToInspect; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); machine().Phase != p || machine().ToInspect; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				s.Fatalf("the machine is %s (%s), not %s", machine().Phase, machine().Reason, p)
 			}

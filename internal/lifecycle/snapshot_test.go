@@ -49,7 +49,7 @@ func (s *stage) createFrom(name, snapshot string) (id string) {
 func (s *stage) untilSnapshot(id string, phase store.Phase) store.Snapshot {
 	s.Helper()
 	var now store.Snapshot
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		s.view(func(ctx context.Context, tx *store.Tx) (err error) {
 			now, err = tx.Snapshot(ctx, id)
 			return err
@@ -146,7 +146,7 @@ func TestWhatNobodyWantsOfSnapshotsIsSweptAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run(1)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if left, _ := s.substrate.Snapshots(t.Context()); len(left) == 0 {
 			return
 		}

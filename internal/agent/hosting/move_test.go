@@ -389,7 +389,7 @@ func TestAGuestArrivesWhereNobodyCanListenAnyMore(t *testing.T) {
 	v.tm.Lock()
 	v.whole["a"] = true // it has come before
 	v.tm.Unlock()
-	for end := time.Now().Add(20 * time.Second); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); { // fetched again by the new agent
+	for end := time.Now().Add(5 * time.Minute); !p.m[1].has("sha256:b0b0") && time.Now().Before(end); { // fetched again by the new agent
 		time.Sleep(5 * time.Millisecond)
 	}
 	check(t, p.m[0].Remove(t.Context(), substrate.Ref{Cluster: "c1", Node: "a"}))

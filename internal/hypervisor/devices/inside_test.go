@@ -199,7 +199,7 @@ func state(d *devices.Driver, address string, want devices.State) error {
 
 func awaitFile(path string) error {
 	var err error
-	for range 200 {
+	for range 6000 { // minutes: the host may be busy
 		if _, err = os.Stat(path); err == nil {
 			return nil
 		}

@@ -257,7 +257,7 @@ func command(t testing.TB, name string, arguments ...string) string {
 
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 30000 { // minutes: the host may be busy
 		if is() {
 			return
 		}
