@@ -103,16 +103,19 @@ func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing
 		s := newStage(t, url, 4)
 		s.run(2)
 		s.untilFree(4)
-		first := s.lease("first", 2, spec.Lease{Start: "+10s", For: "4s", OnEnd: spec.OnEndDelete})
-		second := s.lease("second", 3, spec.Lease{Start: "+18s", For: "1h", OnEnd: spec.OnEndDelete})
+		first := s.lease("first", 2, spec.Lease{Start: "+10h", For: "4h", OnEnd: spec.OnEndDelete})
+		second := s.lease("second", 3, spec.Lease{Start: "+18h", For: "1h", OnEnd: spec.OnEndDelete})
 		s.until(first, "told when it starts", func(c store.Cluster, nodes []store.Node) bool {
 			return c.Phase == store.Pending && strings.HasPrefix(c.Reason, "starts ") && len(nodes) == 0 && c.Short == ""
 		})
 		if _, err := s.ask("long", 2, spec.Lease{}); err == nil || !strings.Contains(err.Error(), "has reserved") {
 			t.Error("machines that are reserved were given away:", err)
 		}
-		short := s.lease("short", 3, spec.Lease{For: "3s", OnEnd: spec.OnEndDelete})
+		short := s.lease("short", 3, spec.Lease{For: "3h", OnEnd: spec.OnEndDelete})
+		s.untilReady(short, 3)
+		s.clock.Advance(3 * time.Hour)
 		s.untilClean(short)
+		s.clock.Advance(7 * time.Hour)
 		s.untilReady(first, 2)
 		s.view(func(ctx context.Context, tx *store.Tx) error {
 			now, err := tx.Now(ctx)
@@ -122,8 +125,10 @@ func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing
 			}
 			return err
 		})
-		s.untilReady(second, 3)
+		s.clock.Advance(4 * time.Hour)
 		s.until(first, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.clock.Advance(4 * time.Hour)
+		s.untilReady(second, 3)
 	})
 }
 

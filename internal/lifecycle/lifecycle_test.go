@@ -23,6 +23,7 @@ import (
 type stage struct {
 	*testing.T
 	db        *store.Store
+	clock     *store.Clock // the database's
 	world     lifecycle.World
 	substrate *fake.Substrate
 	admission *admission.Admission
@@ -59,7 +60,11 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, db: storetest.Open(t, url), substrate: fake.New(fake.Options{Exclusive: true}), admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Substrates: drivers.Substrates()}}
+	clock := new(store.Clock)
+	s := &stage{
+		T: t, db: storetest.Open(t, url, store.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
+		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Substrates: drivers.Substrates()},
+	}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *lifecycle.Limits) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond

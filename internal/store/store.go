@@ -63,6 +63,7 @@ type Store struct {
 	keys    *sealing.Ring // nil: secrets can be neither read nor written
 	file    *os.File      // SQLite: held under an exclusive lock for as long as the store is open
 
+	clock       *Clock
 	synchronous string      // SQLite: how far a commit is written when it is told
 	unsealed    atomic.Bool // there may be secrets that are not sealed
 
@@ -77,6 +78,15 @@ type Option func(*Store)
 // may cost all of it.
 func Volatile(s *Store) { s.synchronous = "OFF" }
 
+// WithClock makes now what the clock says. All who open one database must use one clock.
+func WithClock(c *Clock) Option { return func(s *Store) { s.clock = c } }
+
+// Clock is the database's, and may be put forward. The zero value is the database's own.
+type Clock struct{ ahead atomic.Int64 } // milliseconds
+
+// Advance puts the clock forward, for transactions that begin after it.
+func (c *Clock) Advance(d time.Duration) { c.ahead.Add(d.Milliseconds()) }
+
 // Open opens and migrates the database at url: "postgres://…", or a path of an SQLite file (created with mode 0600).
 // A second process that opens the same SQLite file is refused.
 //
@@ -84,7 +94,7 @@ func Volatile(s *Store) { s.synchronous = "OFF" }
 // changed then. Secrets that are not sealed, or with an older key, are sealed before Open returns. Without a ring everything else
 // can be read and written.
 func Open(ctx context.Context, url string, keys *sealing.Ring, options ...Option) (*Store, error) {
-	s := &Store{change: make(chan struct{}), keys: keys, synchronous: "FULL"}
+	s := &Store{change: make(chan struct{}), keys: keys, clock: new(Clock), synchronous: "FULL"}
 	for _, option := range options {
 		option(s)
 	}
@@ -200,6 +210,7 @@ func (s *Store) announce() {
 type Tx struct {
 	tx     *sql.Tx
 	d      dialect
+	ahead  int64 // milliseconds by which now is ahead of the database's clock
 	keys   *sealing.Ring
 	events []Event // written last, so that the event counter's lock is held only for the commit
 	wakes  []wake
@@ -224,7 +235,7 @@ func (s *Store) view(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return f(&Tx{tx: tx, d: s.dialect, keys: s.keys, frozen: true})
+	return f(&Tx{tx: tx, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys, frozen: true})
 }
 
 // tries is how often Update repeats a transaction that lost against a concurrent one.
@@ -266,7 +277,7 @@ func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = raw.Rollback() }()
-	tx := &Tx{tx: raw, d: s.dialect, keys: s.keys}
+	tx := &Tx{tx: raw, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys}
 	if err := f(tx); err != nil {
 		return err
 	}
@@ -308,8 +319,16 @@ func taken(err error) bool {
 	return errors.As(err, &lite) && (lite.Code() == constraintUnique || lite.Code() == constraintPrimaryKey)
 }
 
+// text is a query in the words of its database.
+func (tx *Tx) text(query string) string {
+	if tx.ahead != 0 {
+		query = strings.ReplaceAll(query, "now_ms()", fmt.Sprintf("(now_ms() + %d)", tx.ahead))
+	}
+	return words[tx.d].Replace(query)
+}
+
 func (tx *Tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	result, err := tx.tx.ExecContext(ctx, words[tx.d].Replace(query), args...)
+	result, err := tx.tx.ExecContext(ctx, tx.text(query), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -317,7 +336,7 @@ func (tx *Tx) exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 func (tx *Tx) row(ctx context.Context, query string, args ...any) *sql.Row {
-	return tx.tx.QueryRowContext(ctx, words[tx.d].Replace(query), args...)
+	return tx.tx.QueryRowContext(ctx, tx.text(query), args...)
 }
 
 // scanner is a *sql.Row or *sql.Rows.
@@ -325,7 +344,7 @@ type scanner interface{ Scan(...any) error }
 
 // list collects every row of a query.
 func list[T any](ctx context.Context, tx *Tx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := tx.tx.QueryContext(ctx, words[tx.d].Replace(query), args...)
+	rows, err := tx.tx.QueryContext(ctx, tx.text(query), args...)
 	if err != nil {
 		return nil, err
 	}

@@ -531,3 +531,28 @@ func TestARowInAnotherVersionsWordsIsRead(t *testing.T) {
 		}
 	})
 }
+
+func TestAClockThatIsPutForwardIsEverybodysNow(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		clock := new(store.Clock)
+		s := storetest.Open(t, url, store.WithClock(clock))
+		addMachines(t, s, 1)
+		now := func() (now time.Time) {
+			view(t, s, func(ctx context.Context, tx *store.Tx) (err error) { now, err = tx.Now(ctx); return err })
+			return now
+		}
+		before := now()
+		clock.Advance(100 * time.Hour)
+		if ahead := now().Sub(before); ahead < 100*time.Hour || ahead > 101*time.Hour {
+			t.Errorf("it is %s later", ahead)
+		}
+		addCluster(t, s, "c1", "hello")
+		view(t, s, func(ctx context.Context, tx *store.Tx) error {
+			c, err := tx.Cluster(ctx, "c1")
+			if c.CreatedAt.Sub(before) < 100*time.Hour {
+				t.Errorf("what is written later is from %s, and it was %s before", c.CreatedAt, before)
+			}
+			return err
+		})
+	})
+}

@@ -47,12 +47,12 @@ const (
 )
 
 // Open opens a database for the length of a test, and establishes a site in it.
-func Open(t *testing.T, url string) *store.Store {
+func Open(t *testing.T, url string, options ...store.Option) *store.Store {
 	t.Helper()
 	if !strings.Contains(url, "://") {
 		lay(t, url)
 	}
-	s, err := store.Open(t.Context(), url, Keys(), store.Volatile)
+	s, err := store.Open(t.Context(), url, Keys(), append(options, store.Volatile)...)
 	if err != nil {
 		t.Fatal(err)
 	}

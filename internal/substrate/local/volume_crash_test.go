@@ -21,6 +21,7 @@ func commonsForever(site string) {
 	d, err := openAt(site, filepath.Join(site, "state"))
 	ctx := context.Background()
 	if err == nil {
+		fmt.Println("open")
 		_, err = d.MoveHomes(ctx)
 	}
 	for err == nil {
@@ -32,7 +33,7 @@ func commonsForever(site string) {
 	os.Exit(1)
 }
 
-// killed runs such a controller for a moment.
+// killed runs such a controller for a moment, counted from when it has opened the driver.
 func killed(t *testing.T, site string, after time.Duration) {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,7 +43,10 @@ func killed(t *testing.T, site string, after time.Duration) {
 	output := &strings.Builder{}
 	controller.Stderr = output
 	controller.WaitDelay = time.Second
+	opened, err := controller.StdoutPipe()
+	check(t, err)
 	check(t, controller.Start())
+	_, _ = opened.Read(make([]byte, 1)) // its end, if it fails
 	time.Sleep(after)
 	check(t, controller.Process.Kill())
 	_ = controller.Wait()
