@@ -22,7 +22,7 @@ long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
 queue() {
 	local packages
 	packages=$("$GO" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) || return
-	printf '%s\n' "${long[@]}"
+	printf '%s\n' "${long[@]}" | grep -xFf <(echo "$packages") # a package may have moved
 	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
 	grep -Ev "$lane|$pure" <<<"$packages" | paste -sd ' '
 	grep -E "$lane" <<<"$packages"
