@@ -27,6 +27,7 @@ type Endpoint struct {
 	Errors    []int // statuses that are its own; every operation may also answer with those of CommonErrors
 	MaxBody   int64 // bytes; 0: 1 MiB
 	File      bool  // the body is a cluster file, in YAML or JSON
+	Once      bool  // asking twice does it twice: it is not asked again when an answer was lost
 	Unchanged bool  // 200, with the same type, says that there was nothing to do or that it was a dry run
 
 	Commands []string // words of the command line that ask for it

@@ -91,7 +91,7 @@ var (
 		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426}}}
 	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/apps/{app}/open",
 		Summary: "Get an address that signs a browser in to a web app, once",
-		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}}}
+		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}, Once: true}}
 	GetGateway = Op[Nothing, Gateway]{Endpoint{ID: "get-gateway", Method: http.MethodGet, Path: "/v1/gateway",
 		Summary: "Show where the SSH gateway is and what it proves itself with",
 		Tag:     "access", Action: access.Browse, Errors: []int{403}}}
@@ -110,7 +110,7 @@ var (
 var (
 	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots",
 		Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
-		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}}}
+		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Once: true}}
 	ListSnapshots = Op[Page, List[Snapshot]]{Endpoint{ID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots",
 		Summary: "List snapshots",
 		Tag:     "snapshots", Action: access.Browse}}
@@ -152,7 +152,7 @@ var (
 	LogIn = Op[LogInInput, LoggedIn]{Endpoint{ID: "log-in", Method: http.MethodPost, Path: "/v1/login",
 		Summary:     "Log in with what the provider gave; needs no token",
 		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
-		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10}}
+		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10, Once: true}}
 	ListKeys = Op[Page, List[Key]]{Endpoint{ID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary: "List your SSH keys",
 		Tag:     "access", Action: access.Be}}
@@ -167,10 +167,10 @@ var (
 		Tag:     "access", Action: access.Be}}
 	AddToken = Op[AddTokenInput, Token]{Endpoint{ID: "add-token", Method: http.MethodPost, Path: "/v1/tokens",
 		Summary: "Make a token that may do what you may, or less",
-		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true}}
 	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens",
 		Summary: "Make a token for somebody who cannot log in",
-		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true}}
 	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
 		Summary: "Revoke a token",
 		Tag:     "access", Action: access.Keep, Errors: []int{403, 404}}}
@@ -247,7 +247,7 @@ var (
 		Tag:     "machines", Action: access.Survey}}
 	AddMachines = Op[AddMachinesInput, List[Machine]]{Endpoint{ID: "add-machines", Method: http.MethodPost, Path: "/v1/machines",
 		Summary: "Enrol machines",
-		Tag:     "machines", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}}}
+		Tag:     "machines", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}, Once: true}}
 	GetMachine = Op[MachineRef, Machine]{Endpoint{ID: "get-machine", Method: http.MethodGet, Path: "/v1/machines/{machine}",
 		Summary: "Show a machine",
 		Tag:     "machines", Action: access.Survey, Errors: []int{404}}}

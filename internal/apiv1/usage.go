@@ -74,11 +74,20 @@ type Quota struct {
 	Limits  []Limit `json:"limits" doc:"of the running month, in UTC: budget, node-hours"`
 }
 
+// By says how much goes into one line.
+type By = usage.By
+
+// All of a queue, or a node's life.
+const (
+	ByQueue = usage.ByQueue
+	ByNode  = usage.ByNode
+)
+
 // Window is a time to look at.
 type Window struct {
 	From time.Time `query:"from" doc:"RFC 3339; what was used before is left out"`
 	To   time.Time `query:"to" doc:"RFC 3339; what was used later is left out"`
-	By   usage.By  `query:"by" enum:"queue,node,row" default:"node" doc:"how much goes into one line: all of a queue, a node's life, or a stretch in one state"`
+	By   By        `query:"by" enum:"queue,node,row" default:"node" doc:"how much goes into one line: all of a queue, a node's life, or a stretch in one state"`
 }
 
 // GetClusterCostInput is what GetClusterCost takes.

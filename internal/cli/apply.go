@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"net/http"
+	"muster/internal/apiv1"
 
 	"github.com/spf13/cobra"
 )
@@ -35,9 +35,8 @@ the newest one of the same name.`,
 		if err != nil {
 			return err
 		}
-		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
-		r.query = refresh.add(drain.query())
-		return a.carryOut(ctx, controller, flags, r)
+		controller.file = file.name
+		return carryOut(ctx, a, controller, flags, apiv1.ApplyCluster, file.apply(flags.request(*drain), bool(*refresh)))
 	})
 	return c
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -40,13 +39,8 @@ never what passed through it. What was only looked at is left out of the table w
 		if err != nil {
 			return err
 		}
-		query := url.Values{"since": {from.UTC().Format(time.RFC3339)}}
-		for name, value := range map[string]string{"person": *person, "project": *project} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		entries, raw, err := all[apiv1.Entry](ctx, controller, "/v1/audit", cursor, query)
+		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project}
+		entries, raw, err := apiv1.All(ctx, controller, apiv1.ListAudit, in)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -36,14 +35,7 @@ Times are in UTC by the controller's clock. A lease without an end holds its mac
 		if err != nil {
 			return err
 		}
-		query := url.Values{}
-		for name, value := range map[string]string{"class": *class, "from": *from, "to": *to} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		var calendar apiv1.Calendar
-		raw, err := controller.do(ctx, get("/v1/calendar", query), &calendar)
+		calendar, raw, err := apiv1.GetCalendar.Call(ctx, controller, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to})
 		if err != nil {
 			return err
 		}

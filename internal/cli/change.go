@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,20 +25,22 @@ func changeFlags(c *cobra.Command) *changing {
 	return f
 }
 
+// request is what the flags say of how to change a cluster.
+func (f *changing) request(drain drainTimeout) apiv1.Request {
+	r := apiv1.Request{DryRun: f.dryRun}
+	if drain != 0 {
+		r.DrainTimeout = time.Duration(drain).String()
+	}
+	return r
+}
+
 // carryOut asks for a change and tells, or waits for, what comes of it.
-func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) error {
+func carryOut[In any](ctx context.Context, a *app, c *client, f *changing, op apiv1.Op[In, apiv1.Answer], in In) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.dryRun {
-		if r.query == nil {
-			r.query = url.Values{}
-		}
-		r.query.Set("dry_run", "true")
-	}
 	start := time.Now()
-	var answer apiv1.Answer
-	raw, err := c.do(ctx, r, &answer)
+	answer, raw, err := op.Call(ctx, c, in)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) erro
 		return f.output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
 	}
 	if answer.Cluster == nil {
-		return fmt.Errorf("the answer to %s %s has no cluster", r.method, r.path)
+		return fmt.Errorf("the answer to %s %s has no cluster", op.Method, op.Path)
 	}
 	for _, m := range answer.Messages {
 		a.say("%s", m)
@@ -58,11 +59,11 @@ func (a *app) carryOut(ctx context.Context, c *client, f *changing, r call) erro
 	if !f.wait {
 		return f.output.print(a.out, raw, func() {})
 	}
-	op, err := a.operation(ctx, c, answer)
+	underway, err := a.operation(ctx, c, answer)
 	if err != nil {
 		return err
 	}
-	j, err := a.await(ctx, c, f.waiting, op, *answer.Cluster, start)
+	j, err := a.await(ctx, c, f.waiting, underway, *answer.Cluster, start)
 	if err != nil {
 		return err
 	}

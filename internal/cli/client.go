@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +29,8 @@ type client struct {
 	beside  string // socket of the same controller for root on its host; "" if it is none of this host
 	control string // the same, if the token is the one that belongs to it
 	say     func(format string, args ...any)
-	told    bool // that the controller is busy
+	told    bool   // that the controller is busy
+	file    string // name of the file that is sent, for what is wrong with it
 }
 
 // problemError is an error that the API told.
@@ -66,44 +66,6 @@ func (c *client) wait(ctx context.Context, why error, after time.Duration) {
 	}
 }
 
-// call is one request.
-type call struct {
-	method string
-	path   string // below the base, escaped
-	query  url.Values
-	kind   string // Content-Type
-	body   []byte
-	key    string // Idempotency-Key
-	after  string // Last-Event-ID: the call is for the stream of later events
-	file   string // name of the file in body, for what is wrong with it
-}
-
-// headers are those that are particular to the call.
-func (r call) headers(h http.Header) {
-	h.Set("Accept", "application/json, application/problem+json")
-	if r.after != "" {
-		h.Set("Accept", "text/event-stream, application/problem+json")
-	}
-	for name, value := range map[string]string{"Content-Type": r.kind, "Idempotency-Key": r.key, "Last-Event-ID": r.after} {
-		if value != "" {
-			h.Set(name, value)
-		}
-	}
-}
-
-func get(path string, query url.Values) call {
-	return call{method: http.MethodGet, path: path, query: query}
-}
-
-// change is a call that may be repeated, as it carries a key of its own.
-func change(method, path string, body any) call {
-	c := call{method: method, path: path, key: rand.Text()}
-	if body != nil {
-		c.kind, c.body = "application/json", must(json.Marshal(body))
-	}
-	return c
-}
-
 // must is for values that always marshal.
 func must(text []byte, err error) []byte {
 	if err != nil {
@@ -112,27 +74,16 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-func clusterPath(ref string, below ...string) string {
-	return "/v1/clusters/" + strings.Join(append([]string{url.PathEscape(ref)}, below...), "/")
-}
-
-func machinePath(name string, below ...string) string {
-	return "/v1/machines/" + strings.Join(append([]string{url.PathEscape(name)}, below...), "/")
-}
-
-// do makes the call, reads the answer into answer unless that is nil, and returns it as it came. It repeats what was never
-// received, and what may be done twice when the answer was lost or the controller is in trouble.
-func (c *client) do(ctx context.Context, r call, answer any) ([]byte, error) {
+// Do asks for an operation and returns the answer as it came. It repeats what was never received, and what may be done twice
+// when the answer was lost or the controller is in trouble.
+func (c *client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
+	if op := ask.Operation; op.Method != http.MethodGet && !op.Once {
+		ask.Header.Set("Idempotency-Key", rand.Text())
+	}
 	waited := 0
 	for attempt := 0; ; attempt++ {
-		text, err := c.once(ctx, r)
+		text, err := c.once(ctx, ask)
 		if err == nil {
-			if answer == nil {
-				return text, nil
-			}
-			if err := json.Unmarshal(text, answer); err != nil {
-				return nil, fmt.Errorf("the answer of %s to %s %s makes no sense: %w", c.base.Host, r.method, r.path, err)
-			}
 			return text, nil
 		}
 		if after, yes := busy(err); yes && c.pauses != nil && waited < mostPauses && ctx.Err() == nil {
@@ -141,7 +92,7 @@ func (c *client) do(ctx context.Context, r call, answer any) ([]byte, error) {
 			attempt--
 			continue
 		}
-		if attempt == len(c.pauses) || !repeatable(r, err) || ctx.Err() != nil {
+		if attempt == len(c.pauses) || !repeatable(ask.Operation, err) || ctx.Err() != nil {
 			return nil, err
 		}
 		select {
@@ -152,7 +103,7 @@ func (c *client) do(ctx context.Context, r call, answer any) ([]byte, error) {
 	}
 }
 
-func repeatable(r call, err error) bool {
+func repeatable(op apiv1.Endpoint, err error) bool {
 	var told *problemError
 	if errors.As(err, &told) && told.Status < 500 {
 		return false
@@ -161,11 +112,11 @@ func repeatable(r call, err error) bool {
 	if errors.As(err, &network) && network.Op == "dial" {
 		return true
 	}
-	return r.key != "" || r.method != http.MethodPost
+	return !op.Once
 }
 
-func (c *client) once(ctx context.Context, r call) ([]byte, error) {
-	response, err := c.open(ctx, r)
+func (c *client) once(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
+	response, err := c.open(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -177,21 +128,37 @@ func (c *client) once(ctx context.Context, r call) ([]byte, error) {
 	return text, nil
 }
 
-// open makes the call and returns the answer if it is a good one; the caller closes its body.
-func (c *client) open(ctx context.Context, r call) (*http.Response, error) {
-	target := c.base.String() + r.path
-	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
+// request is what is asked, of this controller.
+func (c *client) request(ctx context.Context, ask apiv1.Ask) (*http.Request, error) {
+	target := c.base.String() + ask.Path
+	if len(ask.Query) > 0 {
+		target += "?" + ask.Query.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
+	request, err := http.NewRequestWithContext(ctx, ask.Operation.Method, target, bytes.NewReader(ask.Body))
 	if err != nil {
 		return nil, err
 	}
+	request.Header = ask.Header.Clone()
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	if ask.ContentType != "" {
+		request.Header.Set("Content-Type", ask.ContentType)
+	}
+	return request, nil
+}
+
+// open asks and returns the answer if it is a good one; the caller closes its body.
+func (c *client) open(ctx context.Context, ask apiv1.Ask) (*http.Response, error) {
+	request, err := c.request(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
 	request.Header.Set("User-Agent", "muster/"+Version())
-	r.headers(request.Header)
+	request.Header.Set("Accept", "application/json, application/problem+json")
+	if ask.Query.Has("watch") {
+		request.Header.Set("Accept", "text/event-stream, application/problem+json")
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, c.lost(err)
@@ -200,7 +167,7 @@ func (c *client) open(ctx context.Context, r call) (*http.Response, error) {
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	return nil, c.problem(response, r.file)
+	return nil, c.problem(response)
 }
 
 // lost says why there was no answer.
@@ -224,7 +191,7 @@ func bare(err error) error {
 }
 
 // problem reads what the API says is wrong. Another program's answer at the same address is told by its status.
-func (c *client) problem(response *http.Response, file string) error {
+func (c *client) problem(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	p := &problemError{}
 	if err := json.Unmarshal(text, &p.Problem); err != nil || p.Code == "" {
@@ -240,46 +207,11 @@ func (c *client) problem(response *http.Response, file string) error {
 	for i := range p.Errors {
 		d := &p.Errors[i]
 		switch {
-		case file == "":
+		case c.file == "":
 			d.Line, d.Col = 0, 0 // a place in a text that the user never saw
 		case d.Line > 0:
-			d.File = file
+			d.File = c.file
 		}
 	}
 	return p
 }
-
-// page is one page of any list.
-type page struct {
-	Items []json.RawMessage `json:"items"`
-	Next  string            `json:"next,omitempty"`
-}
-
-// all reads every page of a list, into items and as one object. Pages of events are told apart by their own parameter.
-func all[T any](ctx context.Context, c *client, path, cursor string, query url.Values) (items []T, raw []byte, err error) {
-	whole := page{Items: []json.RawMessage{}}
-	if query == nil {
-		query = url.Values{}
-	}
-	query.Set("limit", strconv.Itoa(1000))
-	for {
-		var p page
-		if _, err := c.do(ctx, get(path, query), &p); err != nil {
-			return nil, nil, err
-		}
-		for _, text := range p.Items {
-			var item T
-			if err := json.Unmarshal(text, &item); err != nil {
-				return nil, nil, fmt.Errorf("the answer to GET %s makes no sense: %w", path, err)
-			}
-			items, whole.Items = append(items, item), append(whole.Items, text)
-		}
-		if p.Next == "" {
-			return items, must(json.Marshal(whole)), nil
-		}
-		query.Set(cursor, p.Next)
-	}
-}
-
-// cursor is the parameter that asks for a list's next page; events have after.
-const cursor = "cursor"

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -26,10 +24,8 @@ projects: it is registered here. Its queues then show in ` + "`muster list`" + `
 	}, a.clustersCA(), a.clustersRegister(), a.clustersSet(), a.clustersList(), a.clustersShow(), a.clustersUnregister())
 }
 
-func centrePath(name string) string { return "/v1/centres/" + url.PathEscape(name) }
-
 func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
-	centres, _, err := all[apiv1.Centre](ctx, c, "/v1/centres", cursor, nil)
+	centres, _, err := apiv1.All(ctx, c, apiv1.ListCentres, apiv1.Page{})
 	var list []string
 	for _, one := range centres {
 		list = append(list, one.Name+"\t"+string(one.State))
@@ -47,7 +43,7 @@ are free and how many have jobs. One that does not answer is shown with the reas
 		Example: `  muster clusters list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/centres", func(centres []apiv1.Centre) {
+	return listing(a, c, apiv1.ListCentres, func(centres []apiv1.Centre) {
 		if len(centres) == 0 {
 			a.say("no clusters are registered; `muster clusters register` is for operators")
 			return
@@ -106,7 +102,7 @@ are shown to operators.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, centrePath(args[0]), *output, a.printCentre)
+		return show(ctx, a, apiv1.GetCentre, apiv1.CentreRef{Centre: args[0]}, *output, a.printCentre)
 	})
 	return c
 }
@@ -166,7 +162,7 @@ longer trust the authority then.`,
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodDelete, centrePath(args[0]), nil), nil); err != nil {
+		if _, _, err := apiv1.RemoveCentre.Call(ctx, controller, apiv1.CentreRef{Centre: args[0]}); err != nil {
 			return err
 		}
 		a.say("centre %s is forgotten", args[0])
@@ -188,7 +184,7 @@ the key alone.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, "/v1/centre-authority", *output, func(ca apiv1.CentreAuthority) {
+		return show(ctx, a, apiv1.GetCentreAuthority, apiv1.Nothing{}, *output, func(ca apiv1.CentreAuthority) {
 			a.out.line(`# On the centre's login host, as root:
 cat > /etc/ssh/muster.pub <<'END'
 %s muster

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -59,16 +58,12 @@ Each minute Muster logs in there with the account of --probe, which needs no rig
 		if f.login == "" || f.hostCA == "" && f.hostKey == "" || f.as == "" || len(f.projects) == 0 {
 			return usage("--login, --host-ca or --host-key, --as and --project are needed")
 		}
-		var body struct {
-			Name string `json:"name"`
-			apiv1.CentreSpec
-		}
-		body.Name = args[0]
+		body := apiv1.AddCentreBody{Name: args[0]}
 		if err := f.change(&body.CentreSpec); err != nil {
 			return err
 		}
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func(*client) (call, error) {
-			return change(http.MethodPost, "/v1/centres", body), nil
+		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (apiv1.Centre, []byte, error) {
+			return apiv1.AddCentre.Call(ctx, controller, apiv1.AddCentreInput{Body: body})
 		})
 	})
 	return c
@@ -94,38 +89,33 @@ cluster is looked at anew. Sessions that are no longer allowed end.
 	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer let `PROJECT` in; may be given several times")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (call, error) {
-			var centre apiv1.Centre
-			if _, err := controller.do(ctx, get(centrePath(args[0]), nil), &centre); err != nil {
-				return call{}, err
+		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (centre apiv1.Centre, raw []byte, err error) {
+			ref := apiv1.CentreRef{Centre: args[0]}
+			if centre, _, err = apiv1.GetCentre.Call(ctx, controller, ref); err != nil {
+				return centre, nil, err
 			}
 			if err := f.change(&centre.CentreSpec); err != nil {
-				return call{}, err
+				return centre, nil, err
 			}
-			return change(http.MethodPut, centrePath(args[0]), centre.CentreSpec), nil
+			return apiv1.ChangeCentre.Call(ctx, controller, apiv1.ChangeCentreInput{CentreRef: ref, Body: centre.CentreSpec})
 		})
 	})
 	return c
 }
 
 // saidOfCentre tells the controller, waits if that is wanted, and prints the centre.
-func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format, request func(*client) (call, error)) error {
+func (a *app) saidOfCentre(ctx context.Context, name string, wait bool, output *format, say func(*client) (apiv1.Centre, []byte, error)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
-	r, err := request(controller)
-	if err != nil {
-		return err
-	}
-	var centre apiv1.Centre
-	raw, err := controller.do(ctx, r, &centre)
+	centre, raw, err := say(controller)
 	for wait && err == nil && centre.State == apiv1.CentreNew {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(a.timing.look / 2):
-			raw, err = controller.do(ctx, get(centrePath(name), nil), &centre)
+			centre, raw, err = apiv1.GetCentre.Call(ctx, controller, apiv1.CentreRef{Centre: name})
 		}
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ type names func(ctx context.Context, c *client) ([]string, error)
 
 // clusterNames are names alone where one is enough, and PROJECT/NAME where there are several projects.
 func (a *app) clusterNames(ctx context.Context, c *client) ([]string, error) {
-	clusters, _, err := all[apiv1.Cluster](ctx, c, "/v1/clusters", cursor, nil)
+	clusters, _, err := apiv1.All(ctx, c, apiv1.ListClusters, apiv1.Page{})
 	projects, called := map[string]bool{}, map[string]int{}
 	for _, cluster := range clusters {
 		projects[cluster.Project] = true
@@ -38,7 +38,7 @@ func (a *app) clusterNames(ctx context.Context, c *client) ([]string, error) {
 }
 
 func (a *app) projectNames(ctx context.Context, c *client) ([]string, error) {
-	projects, _, err := all[apiv1.Project](ctx, c, "/v1/projects", cursor, nil)
+	projects, _, err := apiv1.All(ctx, c, apiv1.ListProjects, apiv1.Page{})
 	var list []string
 	for _, p := range projects {
 		list = append(list, p.Name+"\t"+string(p.Role))
@@ -49,7 +49,7 @@ func (a *app) projectNames(ctx context.Context, c *client) ([]string, error) {
 // personNames are everybody's for operators; others know those of their own projects.
 func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
 	var list []string
-	people, _, err := all[apiv1.Person](ctx, c, "/v1/people", cursor, nil)
+	people, _, err := apiv1.All(ctx, c, apiv1.ListPeople, apiv1.Page{})
 	if err == nil {
 		for _, p := range people {
 			list = append(list, p.Name+"\t"+p.FullName)
@@ -59,7 +59,7 @@ func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
 	projects, err := a.projectNames(ctx, c)
 	for _, project := range projects {
 		name, _, _ := strings.Cut(project, "\t")
-		members, _, err := all[apiv1.Member](ctx, c, projectPath(name, "members"), cursor, nil)
+		members, _, err := apiv1.All(ctx, c, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: name}})
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (a *app) personNames(ctx context.Context, c *client) ([]string, error) {
 }
 
 func (a *app) machineNames(ctx context.Context, c *client) ([]string, error) {
-	machines, _, err := all[apiv1.Machine](ctx, c, "/v1/machines", cursor, nil)
+	machines, _, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
 	var list []string
 	for _, m := range machines {
 		list = append(list, m.Name+"\t"+string(m.Phase))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"queue", "node", "row"}, cobra.ShellCompDirectiveNoFileComp))
 	output := csvFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		query, err := w.query(len(args) > 0)
+		span, err := w.span(len(args) > 0)
 		if err != nil {
 			return err
 		}
@@ -56,15 +55,13 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
 			return err
 		}
 		if len(args) > 0 {
-			var cost apiv1.Cost
-			raw, err := controller.do(ctx, get(clusterPath(args[0], "cost"), query), &cost)
+			cost, raw, err := apiv1.GetClusterCost.Call(ctx, controller, apiv1.GetClusterCostInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Window: span})
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, cost.Lines, func() { a.printCost(cost) })
 		}
-		var statement apiv1.Statement
-		raw, err := controller.do(ctx, get("/v1/usage", query), &statement)
+		statement, raw, err := apiv1.GetUsage.Call(ctx, controller, apiv1.GetUsageInput{Project: w.project, Window: span})
 		if err != nil {
 			return err
 		}
@@ -73,40 +70,37 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
 	return c
 }
 
-// query is the window as the API asks for it.
-func (w window) query(one bool) (url.Values, error) {
+// span is the window as the API asks for it.
+func (w window) span(one bool) (span apiv1.Window, err error) {
 	if w.month != "" && (w.from != "" || w.to != "") {
-		return nil, usage("--month goes without --from and --to")
+		return span, usage("--month goes without --from and --to")
 	}
 	if one && w.project != "" {
-		return nil, usage("--project goes without a cluster's name")
+		return span, usage("--project goes without a cluster's name")
 	}
-	query := url.Values{"by": {w.by}}
+	span.By = apiv1.By(w.by)
 	if w.by == "" {
-		query.Set("by", map[bool]string{true: "node", false: "queue"}[one])
+		span.By = map[bool]apiv1.By{true: apiv1.ByNode, false: apiv1.ByQueue}[one]
 	}
 	if w.month != "" {
 		first, err := time.Parse("2006-01", w.month)
 		if err != nil {
-			return nil, usage("--month %q is no month; write for example 2026-11", w.month)
+			return span, usage("--month %q is no month; write for example 2026-11", w.month)
 		}
-		query.Set("from", first.Format(time.RFC3339))
-		query.Set("to", first.AddDate(0, 1, 0).Format(time.RFC3339))
+		span.From, span.To = first, first.AddDate(0, 1, 0)
 	}
-	for name, text := range map[string]string{"from": w.from, "to": w.to} {
-		if text == "" {
+	for _, end := range []struct {
+		name, text string
+		at         *time.Time
+	}{{"from", w.from, &span.From}, {"to", w.to, &span.To}} {
+		if end.text == "" {
 			continue
 		}
-		at, err := readTime(text)
-		if err != nil {
-			return nil, usage("--%s %q is no time; write for example 2026-11-02, or 2026-11-02T08:00:00Z", name, text)
+		if *end.at, err = readTime(end.text); err != nil {
+			return span, usage("--%s %q is no time; write for example 2026-11-02, or 2026-11-02T08:00:00Z", end.name, end.text)
 		}
-		query.Set(name, at.Format(time.RFC3339))
 	}
-	if w.project != "" {
-		query.Set("project", w.project)
-	}
-	return query, nil
+	return span, nil
 }
 
 // readTime reads a day, in UTC, or an RFC 3339 time.

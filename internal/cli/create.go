@@ -2,11 +2,10 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -53,11 +52,9 @@ A cluster made --from-snapshot begins with the /home and the queue of jobs that 
 				return err
 			}
 		}
-		r := file.send(http.MethodPost, "/v1/clusters")
-		if *snapshot != "" {
-			r.query = url.Values{"from_snapshot": {*snapshot}}
-		}
-		return a.carryOut(ctx, controller, flags, r)
+		controller.file = file.name
+		in := apiv1.CreateClusterInput{FileInput: apiv1.FileInput{Request: flags.request(0), RawBody: file.text}, FromSnapshot: *snapshot}
+		return carryOut(ctx, a, controller, flags, apiv1.CreateCluster, in)
 	})
 	return c
 }

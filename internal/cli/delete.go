@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"time"
 
@@ -29,7 +28,8 @@ nothing of the cluster is left on them; --wait stays until then and prints the r
 		if err != nil {
 			return err
 		}
-		return a.carryOut(ctx, controller, flags, change(http.MethodDelete, clusterPath(args[0]), nil))
+		in := apiv1.DeleteClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}}
+		return carryOut(ctx, a, controller, flags, apiv1.DeleteCluster, in)
 	})
 	return c
 }

@@ -34,11 +34,11 @@ what it waits for, and the last events.`,
 		if err != nil {
 			return err
 		}
-		var cluster apiv1.Cluster
-		if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+		cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
+		if err != nil {
 			return err
 		}
-		events, _, err := all[apiv1.Event](ctx, controller, clusterPath(cluster.ID, "events"), "after", nil)
+		events, _, err := eventsAfter(ctx, controller, cluster.ID, 0)
 		if err != nil {
 			return err
 		}

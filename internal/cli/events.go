@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,22 +39,21 @@ follows what happens until it is interrupted, over lost connections and restarts
 		if err != nil {
 			return err
 		}
-		path := "/v1/events"
+		of := ""
 		if len(args) > 0 {
-			path = clusterPath(args[0], "events")
+			of = args[0]
 		}
 		if *watch && len(args) > 0 {
-			var cluster apiv1.Cluster // by its ID it is still found when it is deleted meanwhile
-			if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+			cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]}) // by its ID it is still found when it is deleted meanwhile
+			if err != nil {
 				return err
 			}
-			path = clusterPath(cluster.ID, "events")
+			of = cluster.ID
 		}
 		if *watch {
-			return a.watch(ctx, &stream{client: controller, path: path, after: *after, pause: a.timing.look}, *output)
+			return a.watch(ctx, &stream{client: controller, cluster: of, after: *after, pause: a.timing.look}, *output)
 		}
-		query := url.Values{"after": {strconv.FormatInt(*after, 10)}}
-		events, raw, err := all[apiv1.Event](ctx, controller, path, "after", query)
+		events, raw, err := eventsAfter(ctx, controller, of, *after)
 		if err != nil {
 			return err
 		}

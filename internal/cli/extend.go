@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,15 +38,9 @@ A cluster that its lease has paused is extended first, then resumed.`,
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPost, clusterPath(args[0], "extend"), struct {
-			For   string `json:"for,omitempty"`
-			Until string `json:"until,omitempty"`
-		}{*longer, *until})
-		if *dryRun {
-			r.query = url.Values{"dry_run": {"true"}}
-		}
-		var answer apiv1.Answer
-		raw, err := controller.do(ctx, r, &answer)
+		in := apiv1.ExtendClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: apiv1.Request{DryRun: *dryRun},
+			Body: apiv1.ExtendClusterBody{For: *longer, Until: *until}}
+		answer, raw, err := apiv1.ExtendCluster.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
@@ -56,7 +48,7 @@ A cluster that its lease has paused is extended first, then resumed.`,
 			return output.print(a.out, raw, func() { a.printPlan(answer.Plan) })
 		}
 		if answer.Cluster == nil {
-			return fmt.Errorf("the answer to %s %s has no cluster", r.method, r.path)
+			return fmt.Errorf("the answer to %s %s has no cluster", apiv1.ExtendCluster.Method, apiv1.ExtendCluster.Path)
 		}
 		a.say("cluster %s %s", answer.Cluster.Name, leaseWords(answer.Cluster.Lease))
 		return output.print(a.out, raw, func() {})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -29,40 +27,35 @@ key, and a machine is given on when they were seen without it.`,
 	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(), a.fabricInfra(), a.fabricAssign(), a.fabricForget())
 }
 
-func fabricPath(name string, more ...string) string {
-	path := "/v1/fabrics/" + url.PathEscape(name)
-	for _, m := range more {
-		path += "/" + url.PathEscape(m)
-	}
-	return path
-}
-
 // changeFabric makes a request that answers with the fabric, and prints that.
-func (a *app) changeFabric(ctx context.Context, r call, output *format, say func(apiv1.Fabric)) error {
+func changeFabric[In any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.Fabric], in In, output *format, say func(apiv1.Fabric)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
-	if r.method != http.MethodPost {
-		r.key = ""
-	}
-	var f apiv1.Fabric
-	raw, err := controller.do(ctx, r, &f)
+	f, raw, err := op.Call(ctx, controller, in)
 	if err != nil {
 		return err
 	}
 	return output.print(a.out, raw, func() { say(f) })
 }
 
+// portOf reads NAME PORT.
+func portOf(args []string) (apiv1.FabricPortRef, error) {
+	guid, err := fabric.ParseGUID(args[1])
+	if err != nil {
+		return apiv1.FabricPortRef{}, usage("%v", err)
+	}
+	return apiv1.FabricPortRef{Fabric: args[0], Port: apiv1.PortGUID{GUID: guid}}, nil
+}
+
 // endInFabric makes a request that answers nothing.
-func (a *app) endInFabric(ctx context.Context, path, said string) error {
+func endInFabric[In any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.Nothing], in In, said string) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
-	r := change(http.MethodDelete, path, nil)
-	r.key = ""
-	if _, err := controller.do(ctx, r, nil); err != nil {
+	if _, _, err := op.Call(ctx, controller, in); err != nil {
 		return err
 	}
 	a.say("%s", said)
@@ -104,7 +97,7 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 			}
 			body.Config[name] = value
 		}
-		return a.changeFabric(ctx, change(http.MethodPost, "/v1/fabrics", body), output, func(f apiv1.Fabric) {
+		return changeFabric(ctx, a, apiv1.AddFabric, apiv1.AddFabricInput{Body: body}, output, func(f apiv1.Fabric) {
 			a.say("fabric %s is kept; `muster fabric import %s` tells its ports", f.Name, f.Name)
 		})
 	})
@@ -120,7 +113,7 @@ func (a *app) fabricList() *cobra.Command {
 		Example: `  muster fabric list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/fabrics", func(fabrics []apiv1.Fabric) {
+	return listing(a, c, apiv1.ListFabrics, func(fabrics []apiv1.Fabric) {
 		if len(fabrics) == 0 {
 			a.say("there are no fabrics; `muster fabric add` has one kept")
 			return
@@ -154,7 +147,7 @@ func (a *app) fabricGet() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, fabricPath(args[0]), *output, a.printFabric)
+		return show(ctx, a, apiv1.GetFabric, apiv1.FabricRef{Fabric: args[0]}, *output, a.printFabric)
 	})
 	return c
 }
@@ -237,7 +230,7 @@ partition there, nor a key that was not yet seen gone from all ports.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.endInFabric(ctx, fabricPath(args[0]), "fabric "+args[0]+" is no more kept")
+		return endInFabric(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric "+args[0]+" is no more kept")
 	})
 	return c
 }
@@ -253,7 +246,7 @@ members that do not answer.`,
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, fabricPath(args[0], "diff"), *output, func(d apiv1.FabricDiff) { a.printDiff(args[0], d) })
+		return show(ctx, a, apiv1.DiffFabric, apiv1.FabricRef{Fabric: args[0]}, *output, func(d apiv1.FabricDiff) { a.printDiff(args[0], d) })
 	})
 	return c
 }
@@ -296,8 +289,8 @@ has found their adapters, by GUID. Ports that are not in the file stay known, si
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)
 		}
-		r := change(http.MethodPut, fabricPath(args[0], "snapshot"), map[string]string{"snapshot": string(text)})
-		return a.changeFabric(ctx, r, output, func(f apiv1.Fabric) {
+		in := apiv1.ImportFabricInput{Fabric: args[0], Body: apiv1.ImportFabricBody{Snapshot: string(text)}}
+		return changeFabric(ctx, a, apiv1.ImportFabric, in, output, func(f apiv1.Fabric) {
 			known := 0
 			for _, p := range f.Ports {
 				if p.Machine != "" {
@@ -336,8 +329,9 @@ func (a *app) fabricInfra() *cobra.Command {
 			}
 			list = append(list, m)
 		}
-		r := change(http.MethodPut, fabricPath(args[0], "partitions", args[1]), map[string]any{"open": *open, "members": list})
-		return a.changeFabric(ctx, r, output, func(f apiv1.Fabric) {
+		in := apiv1.PutFabricPartitionInput{FabricPartitionRef: apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]},
+			Body: apiv1.PutFabricPartitionBody{Open: *open, Members: list}}
+		return changeFabric(ctx, a, apiv1.PutFabricPartition, in, output, func(f apiv1.Fabric) {
 			for _, p := range f.Partitions {
 				if p.Name == args[1] && !p.Ending {
 					a.say("partition %s of fabric %s has key %s", p.Name, f.Name, p.Key)
@@ -353,7 +347,8 @@ func (a *app) fabricInfra() *cobra.Command {
 		Args:    cobra.ExactArgs(2),
 	}
 	remove.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.endInFabric(ctx, fabricPath(args[0], "partitions", args[1]), "partition "+args[1]+" of fabric "+args[0]+" ends")
+		in := apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]}
+		return endInFabric(ctx, a, apiv1.RemoveFabricPartition, in, "partition "+args[1]+" of fabric "+args[0]+" ends")
 	})
 	return group(&cobra.Command{
 		Use:     "infra",
@@ -375,8 +370,12 @@ what inspections find counts again. The machine must be free.`,
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		machine := strings.Join(args[2:], "")
-		r := change(http.MethodPut, fabricPath(args[0], "ports", args[1]), map[string]string{"machine": machine})
-		return a.changeFabric(ctx, r, output, func(apiv1.Fabric) {
+		port, err := portOf(args)
+		if err != nil {
+			return err
+		}
+		in := apiv1.AssignFabricPortInput{FabricPortRef: port, Body: apiv1.AssignFabricPortBody{Machine: machine}}
+		return changeFabric(ctx, a, apiv1.AssignFabricPort, in, output, func(apiv1.Fabric) {
 			if machine == "" {
 				a.say("port %s is nobody's", args[1])
 				return
@@ -397,7 +396,11 @@ when the adapter was taken out, since nobody looks at the port any more before i
 		Args:    cobra.ExactArgs(2),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.endInFabric(ctx, fabricPath(args[0], "ports", args[1]), "port "+args[1]+" is forgotten")
+		port, err := portOf(args)
+		if err != nil {
+			return err
+		}
+		return endInFabric(ctx, a, apiv1.ForgetFabricPort, port, "port "+args[1]+" is forgotten")
 	})
 	return c
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -24,8 +22,6 @@ func (a *app) fabricCables() *cobra.Command {
   muster fabric cables list`,
 	}, a.cablesImport(), a.cablesList(), a.cablesForget())
 }
-
-func topologyPath(name string) string { return "/v1/topologies/" + url.PathEscape(name) }
 
 func (a *app) cablesImport() *cobra.Command {
 	c := &cobra.Command{
@@ -48,10 +44,8 @@ imported by "muster fabric import".`,
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPut, topologyPath(args[0]), map[string]string{"snapshot": string(text)})
-		r.key = ""
-		var t apiv1.Topology
-		raw, err := controller.do(ctx, r, &t)
+		in := apiv1.PutTopologyInput{Fabric: args[0], Body: apiv1.PutTopologyBody{Snapshot: string(text)}}
+		t, raw, err := apiv1.PutTopology.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
@@ -80,7 +74,7 @@ func (a *app) cablesList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		known, raw, err := all[apiv1.Topology](ctx, controller, "/v1/topologies", cursor, nil)
+		known, raw, err := apiv1.All(ctx, controller, apiv1.ListTopologies, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -113,7 +107,7 @@ func (a *app) cablesForget() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return a.endInFabric(ctx, topologyPath(args[0]), "the cables of fabric "+args[0]+" are forgotten")
+		return endInFabric(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]}, "the cables of fabric "+args[0]+" are forgotten")
 	})
 	return c
 }

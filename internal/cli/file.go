@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
 
@@ -64,9 +65,10 @@ func shorthand(c spec.Cluster) (clusterFile, error) {
 	return f, err
 }
 
-// send is the call that sends the file as it is written, so that the controller can say where in it something is wrong.
-func (f clusterFile) send(method, path string) call {
-	r := change(method, path, nil)
-	r.kind, r.body, r.file = "application/yaml", f.text, f.name
-	return r
+// apply makes the cluster be as the file says. The file is sent as it is written, so that the controller can say where in it
+// something is wrong.
+func (f clusterFile) apply(r apiv1.Request, refresh bool) apiv1.ApplyClusterInput {
+	return apiv1.ApplyClusterInput{
+		ClusterRef: apiv1.ClusterRef{Cluster: f.doc.Cluster.Name}, FileInput: apiv1.FileInput{Request: r, RawBody: f.text}, RefreshImage: refresh,
+	}
 }

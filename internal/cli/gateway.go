@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +30,7 @@ func (a *app) gatewayShow() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, "/v1/gateway", *output, a.printGateway)
+		return show(ctx, a, apiv1.GetGateway, apiv1.Nothing{}, *output, a.printGateway)
 	})
 	return c
 }
@@ -70,8 +68,7 @@ came in between know it by then, and nobody is asked about a changed key. Client
 		if err != nil {
 			return err
 		}
-		var gateway apiv1.Gateway
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/gateway/rotate?"+url.Values{"after": {*after}}.Encode(), nil), &gateway)
+		gateway, raw, err := apiv1.RotateGatewayKey.Call(ctx, controller, apiv1.RotateGatewayKeyInput{After: *after})
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +33,7 @@ func (a *app) keysList() *cobra.Command {
 		Example: `  muster keys list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/keys", func(keys []apiv1.Key) {
+	return listing(a, c, apiv1.ListKeys, func(keys []apiv1.Key) {
 		t := newTable("FINGERPRINT", "TYPE", "COMMENT", "AGE")
 		for _, k := range keys {
 			kind, rest, _ := strings.Cut(k.Line, " ")
@@ -66,8 +64,7 @@ where it is and is never read. Accepted are ed25519, ecdsa, both also on securit
 		if err != nil {
 			return err
 		}
-		var key apiv1.Key
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/keys", map[string]string{"line": line}), &key)
+		key, raw, err := apiv1.AddKey.Call(ctx, controller, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line}})
 		if err != nil {
 			return err
 		}
@@ -108,7 +105,7 @@ func (a *app) keysDelete() *cobra.Command {
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			keys, _, err := all[apiv1.Key](ctx, c, "/v1/keys", cursor, nil)
+			keys, _, err := apiv1.All(ctx, c, apiv1.ListKeys, apiv1.Page{})
 			var list []string
 			for _, k := range keys {
 				list = append(list, k.Fingerprint)
@@ -121,7 +118,7 @@ func (a *app) keysDelete() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/keys/"+url.PathEscape(args[0]), nil), nil); err != nil {
+		if _, _, err := apiv1.DeleteKey.Call(ctx, controller, apiv1.DeleteKeyInput{Fingerprint: args[0]}); err != nil {
 			return err
 		}
 		a.say("key %s is forgotten", args[0])

@@ -28,14 +28,14 @@ not build, with the queues that your projects may use; as json or yaml, ` + "`mu
 		if err != nil {
 			return err
 		}
-		clusters, raw, err := all[apiv1.Cluster](ctx, controller, "/v1/clusters", cursor, nil)
+		clusters, raw, err := apiv1.All(ctx, controller, apiv1.ListClusters, apiv1.Page{})
 		if err != nil {
 			return err
 		}
 		if *output != asTable {
 			return output.print(a.out, raw, nil)
 		}
-		centres, _, err := all[apiv1.Centre](ctx, controller, "/v1/centres", cursor, nil)
+		centres, _, err := apiv1.All(ctx, controller, apiv1.ListCentres, apiv1.Page{})
 		if err != nil {
 			return err
 		}

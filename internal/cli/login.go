@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -76,8 +75,8 @@ into a file. MUSTER_URL says where the controller is.`,
 
 // logIn leads one flow to its end and has the controller take its result.
 func (a *app) logIn(ctx context.Context, c *client, browser bool, key loginKey, certified bool) (made apiv1.LoggedIn, err error) {
-	var ways apiv1.Ways
-	if _, err := c.do(ctx, get("/v1/login", nil), &ways); err != nil {
+	ways, _, err := apiv1.GetLogin.Call(ctx, c, apiv1.Nothing{})
+	if err != nil {
 		return made, err
 	}
 	limited, cancel := context.WithTimeout(ctx, loginPatience)
@@ -96,8 +95,7 @@ func (a *app) logIn(ctx context.Context, c *client, browser bool, key loginKey, 
 	if p.Name, err = os.Hostname(); err != nil {
 		p.Name = ""
 	}
-	// A proof is taken once: the call is not to be repeated.
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/v1/login", kind: "application/json", body: must(json.Marshal(p))}, &made)
+	made, _, err = apiv1.LogIn.Call(ctx, c, apiv1.LogInInput{Body: p})
 	return made, err
 }
 

@@ -25,22 +25,10 @@ const (
 	providerPatience = 30 * time.Second
 )
 
-// proof is what a flow ends with, as the controller takes it.
-type proof struct {
-	IDToken  string `json:"id_token,omitempty"`
-	Code     string `json:"code,omitempty"`
-	Verifier string `json:"verifier,omitempty"`
-	Redirect string `json:"redirect,omitempty"`
-	Nonce    string `json:"nonce,omitempty"`
-
-	PublicKey string `json:"public_key,omitempty"`
-	Name      string `json:"name,omitempty"`
-}
-
 // byDevice lets the user log in in any browser, on any host: they type a code there.
-func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (proof, error) {
+func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven, error) {
 	if ways.Device == "" {
-		return proof{}, errors.New("this site's provider gives no codes to type elsewhere: use `muster login --browser`")
+		return apiv1.ProofGiven{}, errors.New("this site's provider gives no codes to type elsewhere: use `muster login --browser`")
 	}
 	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, Endpoint: oauth2.Endpoint{
 		DeviceAuthURL: ways.Device, TokenURL: ways.Token, AuthStyle: oauth2.AuthStyleInParams,
@@ -48,7 +36,7 @@ func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (proof, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: providerPatience})
 	code, err := client.DeviceAuth(ctx)
 	if err != nil {
-		return proof{}, fmt.Errorf("ask %s for a code: %w", ways.Issuer, said(err))
+		return apiv1.ProofGiven{}, fmt.Errorf("ask %s for a code: %w", ways.Issuer, said(err))
 	}
 	a.say("Open %s in a browser, on any host, and type the code %s", code.VerificationURI, a.paint(a.err, green, code.UserCode))
 	if code.VerificationURIComplete != "" {
@@ -56,13 +44,13 @@ func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (proof, error) {
 	}
 	answer, err := client.DeviceAccessToken(ctx, code)
 	if err != nil {
-		return proof{}, fmt.Errorf("wait for the login: %w", said(err))
+		return apiv1.ProofGiven{}, fmt.Errorf("wait for the login: %w", said(err))
 	}
 	id, _ := answer.Extra("id_token").(string)
 	if id == "" {
-		return proof{}, fmt.Errorf("%s gave no ID token: an operator has to allow the scope openid for %s there", ways.Issuer, ways.ClientID)
+		return apiv1.ProofGiven{}, fmt.Errorf("%s gave no ID token: an operator has to allow the scope openid for %s there", ways.Issuer, ways.ClientID)
 	}
-	return proof{IDToken: id}, nil
+	return apiv1.ProofGiven{IDToken: id}, nil
 }
 
 // said is what a provider says is wrong, without what was sent or came back.
@@ -85,13 +73,13 @@ func said(err error) error {
 
 // byBrowser has a browser on this host go to the provider and come back to a port of this program. What it comes back
 // with is worth nothing without the verifier, which never leaves this program but for the controller.
-func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (proof, error) {
+func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ways.Port))
 	if err != nil {
-		return proof{}, fmt.Errorf("listen for the browser's return: %w", err)
+		return apiv1.ProofGiven{}, fmt.Errorf("listen for the browser's return: %w", err)
 	}
 	back := "http://" + listener.Addr().String() + "/callback"
-	p := proof{Verifier: oauth2.GenerateVerifier(), Redirect: back, Nonce: rand.Text()}
+	p := apiv1.ProofGiven{Verifier: oauth2.GenerateVerifier(), Redirect: back, Nonce: rand.Text()}
 	state := rand.Text()
 	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, RedirectURL: back, Endpoint: oauth2.Endpoint{AuthURL: ways.Auth}}
 	target := client.AuthCodeURL(state, oauth2.S256ChallengeOption(p.Verifier), oauth2.SetAuthURLParam("nonce", p.Nonce))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ Sessions that the key opened end within seconds.`,
 func (a *app) endLogin(ctx context.Context, c *client, l savedLogin) error {
 	with := *c
 	with.token = l.Token
-	_, err := with.do(ctx, change(http.MethodDelete, "/v1/tokens/"+url.PathEscape(l.ID), nil), nil)
+	_, _, err := apiv1.DeleteToken.Call(ctx, &with, apiv1.DeleteTokenInput{Token: l.ID})
 	var told *problemError
 	if errors.As(err, &told) && told.Status == http.StatusUnauthorized {
 		err = nil // it has ended already

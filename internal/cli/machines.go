@@ -34,7 +34,7 @@ func (a *app) machinesList() *cobra.Command {
   muster machines list -o json`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/machines", a.printMachines)
+	return listing(a, c, apiv1.ListMachines, a.printMachines)
 }
 
 func (a *app) printMachines(machines []apiv1.Machine) {
@@ -84,7 +84,7 @@ func (a *app) machinesGet() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return show(ctx, a, machinePath(args[0]), *output, a.printMachine)
+		return show(ctx, a, apiv1.GetMachine, apiv1.MachineRef{Machine: args[0]}, *output, a.printMachine)
 	})
 	return c
 }
@@ -178,7 +178,7 @@ proved. ` + "`muster machines add`" + ` enrols one by its MAC.`,
   muster machines add r1n3 --mac 52:54:00:12:34:58 --power wol`,
 		Args: cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/unknown-machines", func(machines []apiv1.UnknownMachine) {
+	return listing(a, c, apiv1.ListUnknownMachines, func(machines []apiv1.UnknownMachine) {
 		if len(machines) == 0 {
 			a.say("no unknown machine has asked to boot")
 			return

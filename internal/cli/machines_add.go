@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -66,10 +65,8 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 		if err != nil {
 			return err
 		}
-		request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationLocal, "count": *count, "cpus": *cpus, "memory_mib": mebibytes})
-		request.key = "" // the API knows no keys here: a lost answer must not enrol twice
-		var list apiv1.List[apiv1.Machine]
-		raw, err := controller.do(ctx, request, &list)
+		body := apiv1.AddMachinesBody{Substrate: spec.IsolationLocal, Count: *count, CPUs: *cpus, MemoryMiB: mebibytes}
+		list, raw, err := apiv1.AddMachines.Call(ctx, controller, apiv1.AddMachinesInput{Body: body})
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,9 +22,7 @@ quarantine gets its chance now.`,
 	}
 	every := c.Flags().Bool("all", false, "all machines")
 	waits := waitFlags(c, "the inspections are over")
-	a.forMachines(c, every, waits, "inspection is asked for", func(name string) call {
-		return change(http.MethodPost, machinePath(name, "inspect"), nil)
-	})
+	a.forMachines(c, every, waits, "inspection is asked for", askedByName(apiv1.InspectMachine))
 	return c
 }
 
@@ -37,9 +34,7 @@ func (a *app) machinesMaintain() *cobra.Command {
 ` + "`muster machines free`" + ` puts it back into service.`,
 		Example: `  muster machines maintain local-1 local-2`,
 	}
-	a.forMachines(c, nil, nil, "leaves service when it is free", func(name string) call {
-		return change(http.MethodPost, machinePath(name, "maintain"), nil)
-	})
+	a.forMachines(c, nil, nil, "leaves service when it is free", askedByName(apiv1.MaintainMachine))
 	return c
 }
 
@@ -52,9 +47,7 @@ runs, and its jobs go on, if another hypervisor in use shows it the same machine
 when its jobs have ended. A guest stays as long as no other host has room for it. ` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
 		Example: `  muster machines drain hv-3`,
 	}
-	a.forMachines(c, nil, nil, "leaves service when its guests have gone elsewhere", func(name string) call {
-		return change(http.MethodPost, machinePath(name, "drain"), nil)
-	})
+	a.forMachines(c, nil, nil, "leaves service when its guests have gone elsewhere", askedByName(apiv1.DrainMachine))
 	return c
 }
 
@@ -66,9 +59,7 @@ func (a *app) machinesFree() *cobra.Command {
 		Example: `  muster machines free local-1 --wait`,
 	}
 	waits := waitFlags(c, "they are available")
-	a.forMachines(c, nil, waits, "comes back into service after an inspection", func(name string) call {
-		return change(http.MethodPost, machinePath(name, "free"), nil)
-	})
+	a.forMachines(c, nil, waits, "comes back into service after an inspection", askedByName(apiv1.FreeMachine))
 	return c
 }
 
@@ -79,14 +70,23 @@ func (a *app) machinesRemove() *cobra.Command {
 		Long:    `Remove machines from the inventory. One that is in use stays with its cluster until that gives it back.`,
 		Example: `  muster machines remove local-4`,
 	}
-	a.forMachines(c, nil, nil, "leaves the inventory when it is free", func(name string) call {
-		return change(http.MethodDelete, machinePath(name), nil)
-	})
+	a.forMachines(c, nil, nil, "leaves the inventory when it is free", askedByName(apiv1.RemoveMachine))
 	return c
 }
 
+// askMachine asks something of the machine of a name.
+type askMachine func(ctx context.Context, c *client, name string) (apiv1.Machine, error)
+
+// askedByName asks what needs no more than the name.
+func askedByName(op apiv1.Op[apiv1.MachineRef, apiv1.Machine]) askMachine {
+	return func(ctx context.Context, c *client, name string) (apiv1.Machine, error) {
+		m, _, err := op.Call(ctx, c, apiv1.MachineRef{Machine: name})
+		return m, err
+	}
+}
+
 // forMachines makes a verb that asks the same of each machine named; every, where there is one, stands for all of them.
-func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask func(name string) call) {
+func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask askMachine) {
 	c.ValidArgsFunction = a.completeAll(a.machineNames)
 	c.Args = func(_ *cobra.Command, names []string) error {
 		all := every != nil && *every
@@ -111,7 +111,7 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 			return err
 		}
 		if every != nil && *every {
-			machines, _, err := all[apiv1.Machine](ctx, controller, "/v1/machines", cursor, nil)
+			machines, _, err := apiv1.All(ctx, controller, apiv1.ListMachines, apiv1.Page{})
 			if err != nil {
 				return err
 			}
@@ -129,10 +129,10 @@ func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what st
 }
 
 // askMachines asks all, whatever becomes of one, and returns the first error; those after it are told at once.
-func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask func(string) call) (asked []apiv1.Machine, first error) {
+func (a *app) askMachines(ctx context.Context, c *client, names []string, what string, ask askMachine) (asked []apiv1.Machine, first error) {
 	for _, name := range names {
-		var m apiv1.Machine
-		if _, err := c.do(ctx, ask(name), &m); err != nil {
+		m, err := ask(ctx, c, name)
+		if err != nil {
 			a.complain(err.Error())
 			if first == nil {
 				first = silent{err}
@@ -177,8 +177,7 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *plainLines, old apiv1.Machine) (apiv1.Machine, error) {
 	m, said := old, time.Now()
 	for {
-		var now apiv1.Machine
-		_, err := c.do(ctx, get(machinePath(old.Name), nil), &now)
+		now, _, err := apiv1.GetMachine.Call(ctx, c, apiv1.MachineRef{Machine: old.Name})
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return m, err

@@ -32,11 +32,13 @@ A whole machine that is far behind its like is measured twice again, and then re
 		if err != nil {
 			return err
 		}
-		path := "/v1/passes"
+		var passes []apiv1.Pass
+		var raw []byte
 		if len(args) == 1 {
-			path = machinePath(args[0]) + "/passes"
+			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListMachinePasses, apiv1.MachineRef{Machine: args[0]})
+		} else {
+			passes, raw, err = apiv1.All(ctx, controller, apiv1.ListPasses, apiv1.Page{})
 		}
-		passes, raw, err := all[apiv1.Pass](ctx, controller, path, cursor, nil)
 		if err != nil {
 			return err
 		}

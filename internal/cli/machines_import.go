@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -72,10 +71,8 @@ func (a *app) enrol(ctx context.Context, machines []apiv1.NewMachine, waits *wai
 	if err := a.namedSecrets(machines); err != nil {
 		return err
 	}
-	request := change(http.MethodPost, "/v1/machines", map[string]any{"substrate": spec.IsolationMetal, "machines": machines})
-	request.key = "" // the API knows no keys here; names and MACs are unique
-	var list apiv1.List[apiv1.Machine]
-	raw, err := controller.do(ctx, request, &list)
+	body := apiv1.AddMachinesBody{Substrate: spec.IsolationMetal, Machines: machines}
+	list, raw, err := apiv1.AddMachines.Call(ctx, controller, apiv1.AddMachinesInput{Body: body})
 	if err != nil {
 		return err
 	}
@@ -93,7 +90,7 @@ func (a *app) onlyNetwork(ctx context.Context, c *client, machines []apiv1.NewMa
 	if !slices.ContainsFunc(machines, func(m apiv1.NewMachine) bool { return m.Network == "" }) {
 		return nil
 	}
-	networks, _, err := all[apiv1.Network](ctx, c, "/v1/networks", cursor, nil)
+	networks, _, err := apiv1.All(ctx, c, apiv1.ListNetworks, apiv1.Page{})
 	if err != nil {
 		return err
 	}

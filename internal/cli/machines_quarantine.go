@@ -1,7 +1,8 @@
 package cli
 
 import (
-	"net/http"
+	"context"
+	"muster/internal/apiv1"
 
 	"github.com/spf13/cobra"
 )
@@ -18,8 +19,10 @@ This is also the answer to an alarm (` + "`muster status`" + `) whose nodes are 
   muster machines quarantine rack-1 rack-2 rack-3`,
 	}
 	reason := c.Flags().String("reason", "", "why, for whoever looks after the machine")
-	a.forMachines(c, nil, nil, "is set apart", func(name string) call {
-		return change(http.MethodPost, machinePath(name, "quarantine"), map[string]string{"reason": *reason})
+	a.forMachines(c, nil, nil, "is set apart", func(ctx context.Context, c *client, name string) (apiv1.Machine, error) {
+		in := apiv1.QuarantineMachineInput{Machine: name, Body: apiv1.QuarantineMachineBody{Reason: *reason}}
+		m, _, err := apiv1.QuarantineMachine.Call(ctx, c, in)
+		return m, err
 	})
 	return c
 }

@@ -3,9 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +30,7 @@ func (a *app) networksList() *cobra.Command {
 		Example: `  muster networks list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/networks", a.printNetworks)
+	return listing(a, c, apiv1.ListNetworks, a.printNetworks)
 }
 
 func (a *app) printNetworks(networks []apiv1.Network) {
@@ -102,10 +99,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 		if err != nil {
 			return err
 		}
-		request := change(http.MethodPut, networkPath(args[0]), n)
-		request.key = ""
-		var stored apiv1.Network
-		raw, err := controller.do(ctx, request, &stored)
+		stored, raw, err := apiv1.PutNetwork.Call(ctx, controller, apiv1.PutNetworkInput{Network: args[0], Body: n})
 		if err != nil {
 			return err
 		}
@@ -127,9 +121,7 @@ func (a *app) networksRemove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := change(http.MethodDelete, networkPath(args[0]), nil)
-		request.key = ""
-		if _, err := controller.do(ctx, request, nil); err != nil {
+		if _, _, err := apiv1.RemoveNetwork.Call(ctx, controller, apiv1.NetworkRef{Network: args[0]}); err != nil {
 			return err
 		}
 		a.say("network %s is removed", args[0])
@@ -137,5 +129,3 @@ func (a *app) networksRemove() *cobra.Command {
 	})
 	return c
 }
-
-func networkPath(name string) string { return fmt.Sprintf("/v1/networks/%s", url.PathEscape(name)) }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"html"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,8 +50,7 @@ that they know. It vouches for the site's apps and for no other names.`,
 		if err != nil {
 			return err
 		}
-		var opened apiv1.Opened
-		raw, err := controller.do(ctx, call{method: http.MethodPost, path: clusterPath(args[0], "apps", url.PathEscape(app), "open")}, &opened)
+		opened, raw, err := apiv1.OpenApp.Call(ctx, controller, apiv1.OpenAppInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, App: app})
 		if err != nil {
 			return err
 		}
@@ -73,8 +70,8 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 	if len(args) == 2 {
 		return args[1], nil
 	}
-	var cluster apiv1.Cluster
-	if _, err := controller.do(ctx, get(clusterPath(args[0]), nil), &cluster); err != nil {
+	cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: args[0]})
+	if err != nil {
 		return "", err
 	}
 	var names []string
@@ -91,8 +88,8 @@ func (a *app) whichApp(ctx context.Context, controller *client, args []string) (
 }
 
 func (a *app) printWebCA(ctx context.Context, controller *client) error {
-	var site apiv1.Site
-	if _, err := controller.do(ctx, get("/v1/site", nil), &site); err != nil {
+	site, _, err := apiv1.GetSite.Call(ctx, controller, apiv1.Nothing{})
+	if err != nil {
 		return err
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"muster/internal/apiv1"
 	"slices"
 	"strings"
 
@@ -44,14 +45,13 @@ func formatFlag(c *cobra.Command) *format {
 	return &f
 }
 
-// show prints the object of the API at a path; table is for people.
-func show[T any](ctx context.Context, a *app, path string, output format, table func(T)) error {
+// show prints the object of the API that an operation answers; table is for people.
+func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, output format, table func(T)) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
-	var object T
-	raw, err := controller.do(ctx, get(path, nil), &object)
+	object, raw, err := op.Call(ctx, controller, in)
 	if err != nil {
 		return err
 	}
@@ -81,15 +81,15 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 	return nil
 }
 
-// listing makes a command list everything at a path, in a table or as the API says it.
-func listing[T any](a *app, c *cobra.Command, path string, rows func([]T)) *cobra.Command {
+// listing makes a command list all there is, in a table or as the API says it.
+func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List[T]], rows func([]T)) *cobra.Command {
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		items, raw, err := all[T](ctx, controller, path, cursor, nil)
+		items, raw, err := apiv1.All(ctx, controller, op, apiv1.Page{})
 		if err != nil {
 			return err
 		}

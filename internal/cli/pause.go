@@ -2,8 +2,7 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
+	"muster/internal/apiv1"
 
 	"github.com/spf13/cobra"
 )
@@ -43,14 +42,8 @@ again. A cluster that sleeps can be resumed on the same hosts only; --on-jobs re
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPost, clusterPath(args[0], "pause"), nil)
-		if r.query = drain.query(); r.query == nil {
-			r.query = url.Values{}
-		}
-		if *onJobs != "" {
-			r.query.Set("on_jobs", *onJobs)
-		}
-		return a.carryOut(ctx, controller, flags, r)
+		in := apiv1.PauseClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), OnJobs: *onJobs}
+		return carryOut(ctx, a, controller, flags, apiv1.PauseCluster, in)
 	})
 	return c
 }
@@ -73,7 +66,8 @@ paused.`,
 		if err != nil {
 			return err
 		}
-		return a.carryOut(ctx, controller, flags, change(http.MethodPost, clusterPath(args[0], "resume"), nil))
+		in := apiv1.ResumeClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, DryRun: flags.dryRun}
+		return carryOut(ctx, a, controller, flags, apiv1.ResumeCluster, in)
 	})
 	return c
 }

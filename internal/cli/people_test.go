@@ -27,7 +27,7 @@ func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero", ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
 	r := muster(t, "tokens", "add", "ci", "--read", "--project", "aero", "--for", "30d")
 	r.wants(t, 0, "token t-1 for ci is for reading only, for project aero only, good for 30d0h")
-	if r.out != "muster_secret\n" || *sent != `{"for":"30d","name":"ci","project":"aero","scope":"read"}` {
+	if r.out != "muster_secret\n" || *sent != `{"name":"ci","scope":"read","project":"aero","for":"30d"}` {
 		t.Errorf("out %q, sent %s", r.out, *sent)
 	}
 	s.heard("POST /v1/people/bob/tokens", 201, apiv1.Token{ID: "t-2", Name: "first, made by admin", Token: "muster_other"})
@@ -69,11 +69,11 @@ bob     member  1h0m  disabled
 
 func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 	for _, c := range []struct{ line, pattern, sends, says string }{
-		{"users add alice --operator", "POST /v1/people", `{"full_name":"","name":"alice","operator":true,"subject":""}`, "projects grant PROJECT alice member"},
+		{"users add alice --operator", "POST /v1/people", `{"name":"alice","operator":true}`, "projects grant PROJECT alice member"},
 		{"users set alice --operator=false", "PUT /v1/people/alice", `{"operator":false}`, "alice is changed"},
 		{"users disable alice", "PUT /v1/people/alice", `{"disabled":true}`, "let in nowhere"},
 		{"users enable alice", "PUT /v1/people/alice", `{"disabled":false}`, "let in again"},
-		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob","recorded":false}`, "bob says who is in it"},
+		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob"}`, "bob says who is in it"},
 		{"projects set bio --recorded", "PUT /v1/projects/bio", `{"recorded":true}`, "is kept from now on"},
 		{"projects grant bio alice viewer", "PUT /v1/projects/bio/members/alice", `{"role":"viewer"}`, "alice is viewer of bio"},
 		{"projects revoke bio alice", "DELETE /v1/projects/bio/members/alice", ``, "alice has left bio"},

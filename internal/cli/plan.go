@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,10 +33,8 @@ the network, the nodes that would go or boot anew, with when and why, and the pr
 		if err != nil {
 			return err
 		}
-		r := file.send(http.MethodPut, clusterPath(file.doc.Cluster.Name))
-		r.query = refresh.add(url.Values{"dry_run": {"true"}})
-		var answer apiv1.Answer
-		raw, err := controller.do(ctx, r, &answer)
+		controller.file = file.name
+		answer, raw, err := apiv1.ApplyCluster.Call(ctx, controller, file.apply(apiv1.Request{DryRun: true}, bool(*refresh)))
 		if err != nil {
 			return err
 		}

@@ -140,7 +140,7 @@ func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {
 			s := newSite(t)
 			enrolled := apiv1.Machine{Name: "local-1", Phase: apiv1.Enrolled, Since: time.Now()}
 			s.HandleFunc("POST /v1/machines", func(w http.ResponseWriter, r *http.Request) {
-				if text, _ := io.ReadAll(r.Body); string(text) != `{"count":1,"cpus":2,"memory_mib":4096,"substrate":"local"}` {
+				if text, _ := io.ReadAll(r.Body); string(text) != `{"substrate":"local","count":1,"cpus":2,"memory_mib":4096}` {
 					t.Errorf("asked for %s", text)
 				}
 				reply(w, 201, list(enrolled))

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +12,6 @@ import (
 	"muster/internal/access"
 	"muster/internal/apiv1"
 )
-
-func projectPath(name string, below ...string) string {
-	path := "/v1/projects/" + url.PathEscape(name)
-	for _, part := range below {
-		path += "/" + url.PathEscape(part)
-	}
-	return path
-}
 
 func (a *app) projects() *cobra.Command {
 	c := group(&cobra.Command{
@@ -39,7 +29,7 @@ who is in the project. Without a verb, list your projects and what you are in ea
 		if err != nil {
 			return err
 		}
-		projects, _, err := all[apiv1.Project](ctx, controller, "/v1/projects", cursor, nil)
+		projects, _, err := apiv1.All(ctx, controller, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -58,7 +48,7 @@ func (a *app) projectsList() *cobra.Command {
 		Example: `  muster projects list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/projects", a.printProjects)
+	return listing(a, c, apiv1.ListProjects, a.printProjects)
 }
 
 func (a *app) printProjects(projects []apiv1.Project) {
@@ -99,7 +89,8 @@ deleted, as bills name them.`,
 		if err != nil {
 			return err
 		}
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/projects", map[string]any{"name": args[0], "owner": *owner, "recorded": *recorded}), nil)
+		body := apiv1.AddProjectBody{Name: args[0], Owner: *owner, Recorded: *recorded}
+		_, raw, err := apiv1.AddProject.Call(ctx, controller, apiv1.AddProjectInput{Body: body})
 		if err != nil {
 			return err
 		}
@@ -129,7 +120,8 @@ when they log in.`,
 		if err != nil {
 			return err
 		}
-		raw, err := controller.do(ctx, change(http.MethodPut, projectPath(args[0]), map[string]bool{"recorded": *recorded}), nil)
+		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, Body: apiv1.ChangeProjectBody{Recorded: recorded}}
+		_, raw, err := apiv1.ChangeProject.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
@@ -154,7 +146,7 @@ func (a *app) projectsMembers() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		members, raw, err := all[apiv1.Member](ctx, controller, projectPath(args[0], "members"), cursor, nil)
+		members, raw, err := apiv1.All(ctx, controller, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
 		if err != nil {
 			return err
 		}
@@ -203,7 +195,9 @@ project's clusters within seconds, except on those whose file names others under
 		if err != nil {
 			return err
 		}
-		raw, err := controller.do(ctx, change(http.MethodPut, projectPath(args[0], "members", args[1]), map[string]string{"role": args[2]}), nil)
+		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
+			Body: apiv1.SetMemberBody{Role: access.Role(args[2])}}
+		_, raw, err := apiv1.SetMember.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
@@ -227,7 +221,7 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodDelete, projectPath(args[0], "members", args[1]), nil), nil); err != nil {
+		if _, _, err := apiv1.RemoveMember.Call(ctx, controller, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}); err != nil {
 			return err
 		}
 		a.say("%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))

@@ -29,21 +29,19 @@ count also while they are missing.`,
 			return err
 		}
 		if len(args) > 0 {
-			var quota apiv1.Quota
-			raw, err := controller.do(ctx, quotaOf(args[0]), &quota)
+			quota, raw, err := apiv1.GetQuota.Call(ctx, controller, apiv1.GetQuotaInput{Project: args[0]})
 			if err != nil {
 				return err
 			}
 			return output.print(a.out, raw, func() { a.printQuota(quota) })
 		}
-		projects, _, err := all[apiv1.Project](ctx, controller, "/v1/projects", cursor, nil)
+		projects, _, err := apiv1.All(ctx, controller, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
-		whole, quotas := page{Items: []json.RawMessage{}}, []apiv1.Quota{}
+		whole, quotas := apiv1.List[json.RawMessage]{Items: []json.RawMessage{}}, []apiv1.Quota{}
 		for _, p := range projects {
-			var quota apiv1.Quota
-			raw, err := controller.do(ctx, quotaOf(p.Name), &quota)
+			quota, raw, err := apiv1.GetQuota.Call(ctx, controller, apiv1.GetQuotaInput{Project: p.Name})
 			if err != nil {
 				return err
 			}
@@ -53,8 +51,6 @@ count also while they are missing.`,
 	})
 	return c
 }
-
-func quotaOf(project string) call { return get(projectPath(project, "quota"), nil) }
 
 func (a *app) printQuotas(quotas []apiv1.Quota) {
 	if len(quotas) == 0 {

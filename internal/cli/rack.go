@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,7 +164,11 @@ host was restarted, comes back with its machines off and their disks as they wer
 // announceRack tells the controller of a rack's network, if there is a controller.
 func (a *app) announceRack(ctx context.Context, dir, name string) error {
 	network := rack.Network(dir, name)
-	err := a.networkCall(ctx, change(http.MethodPut, networkPath(name), network))
+	body := apiv1.Network{
+		Name: name, Namespace: network.Namespace, Interface: network.Interface, Address: network.Address.String(), Mode: string(network.Mode),
+		First: network.First.String(), Last: network.Last.String(), Unknown: string(network.Unknown), Switch: network.Switch,
+	}
+	err := networkCall(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: name, Body: body})
 	if refused := (*problemError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("the rack is up, but the controller does not take its network: %w", err)
 	}
@@ -176,13 +179,13 @@ func (a *app) announceRack(ctx context.Context, dir, name string) error {
 }
 
 // networkCall makes a call once: a rack needs no controller.
-func (a *app) networkCall(ctx context.Context, r call) error {
+func networkCall[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In) error {
 	controller, err := a.connect()
 	if err != nil {
 		return err
 	}
 	controller.pauses = nil
-	_, err = controller.do(ctx, r, nil)
+	_, _, err = op.Call(ctx, controller, in)
 	return err
 }
 
@@ -221,7 +224,7 @@ a rack it does nothing.`,
 		if err := rack.Down(ctx, *dir); err != nil || controller == nil {
 			return err
 		}
-		err = a.networkCall(ctx, change(http.MethodDelete, networkPath(shape.Name), nil))
+		err = networkCall(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: shape.Name})
 		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
 			a.say("the controller keeps network %s: %v", shape.Name, err)
 		}
@@ -241,7 +244,7 @@ const retireWithin = 20 * time.Second
 // retire takes the machines of a network out of the inventory.
 func (a *app) retire(ctx context.Context, c *client, network string, force bool) error {
 	for deadline := time.Now().Add(retireWithin); ; {
-		machines, _, err := all[apiv1.Machine](ctx, c, "/v1/machines", cursor, nil)
+		machines, _, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -253,8 +256,7 @@ func (a *app) retire(ctx context.Context, c *client, network string, force bool)
 			if m.Desired == apiv1.ForRemoval {
 				continue
 			}
-			request := change(http.MethodDelete, machinePath(m.Name), nil)
-			if _, err := c.do(ctx, request, nil); err != nil && exitOf(err) != exitNotFound {
+			if _, _, err := apiv1.RemoveMachine.Call(ctx, c, apiv1.MachineRef{Machine: m.Name}); err != nil && exitOf(err) != exitNotFound {
 				return err
 			}
 		}

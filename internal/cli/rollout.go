@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -44,9 +42,8 @@ func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPost, clusterPath(args[0], "rollout"), map[string]string{"action": action})
-		r.query = drain.query()
-		return a.carryOut(ctx, controller, flags, r)
+		in := apiv1.ChangeRolloutInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), Body: apiv1.ChangeRolloutBody{Action: action}}
+		return carryOut(ctx, a, controller, flags, apiv1.ChangeRollout, in)
 	})
 	return c
 }
@@ -58,17 +55,6 @@ func refreshFlag(c *cobra.Command) *refreshImage {
 	r := new(refreshImage)
 	c.Flags().BoolVar((*bool)(r), "refresh-image", false, "roll out the newest build of the file's image")
 	return r
-}
-
-func (r *refreshImage) add(query url.Values) url.Values {
-	if !*r {
-		return query
-	}
-	if query == nil {
-		query = url.Values{}
-	}
-	query.Set("refresh_image", "true")
-	return query
 }
 
 // printSteps prints what happens to the nodes that are there, in the order in which it does.

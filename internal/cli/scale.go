@@ -2,14 +2,13 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"muster/internal/apiv1"
 	"muster/internal/kit/duration"
 )
 
@@ -35,31 +34,22 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 		if !named {
 			queue, number = "", args[1]
 		}
-		body := scaleBody{Queue: queue}
-		if err := body.read(number); err != nil || named && queue == "" {
+		body := apiv1.ScaleClusterBody{Queue: queue}
+		if err := readSize(&body, number); err != nil || named && queue == "" {
 			return usage("%q is no number of nodes: write N, QUEUE=N or QUEUE=MIN-MAX, as in 5, gpu=2 or cpu=0-16", args[1])
 		}
 		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		r := change(http.MethodPost, clusterPath(args[0], "scale"), body)
-		r.query = drain.query()
-		return a.carryOut(ctx, controller, flags, r)
+		in := apiv1.ScaleClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: flags.request(*drain), Body: body}
+		return carryOut(ctx, a, controller, flags, apiv1.ScaleCluster, in)
 	})
 	return c
 }
 
-// scaleBody is a queue with its new size: a number, or bounds.
-type scaleBody struct {
-	Queue string `json:"queue,omitempty"`
-	Nodes int    `json:"nodes,omitempty"`
-	Min   *int   `json:"min,omitempty"`
-	Max   *int   `json:"max,omitempty"`
-}
-
-// read reads "5" or "0-16".
-func (b *scaleBody) read(text string) error {
+// readSize reads "5" or "0-16".
+func readSize(b *apiv1.ScaleClusterBody, text string) error {
 	least, most, bounds := strings.Cut(text, "-")
 	n, err := strconv.ParseUint(least, 10, 16)
 	if err != nil || !bounds {
@@ -83,11 +73,4 @@ func drainFlag(c *cobra.Command) *drainTimeout {
 
 func (d *drainTimeout) flag(c *cobra.Command, usage string) {
 	c.Flags().Var((*duration.Value)(d), "drain-timeout", usage)
-}
-
-func (d *drainTimeout) query() url.Values {
-	if *d == 0 {
-		return nil
-	}
-	return url.Values{"drain_timeout": {time.Duration(*d).String()}}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -24,10 +23,6 @@ and a change of it while everything runs. Values are never shown.`,
 	}, a.secretsList(), a.secretsRotate(), a.secretsRekey())
 }
 
-type secretList struct {
-	Items []apiv1.SecretView `json:"items"`
-}
-
 func (a *app) secretsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
@@ -38,12 +33,12 @@ func (a *app) secretsList() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		return show(ctx, a, "/v1/secrets", *output, a.printSecrets)
+		return show(ctx, a, apiv1.ListSecrets, apiv1.Nothing{}, *output, a.printSecrets)
 	})
 	return c
 }
 
-func (a *app) printSecrets(l secretList) {
+func (a *app) printSecrets(l apiv1.Secrets) {
 	t := newTable("NAME", "GENERATION", "STATE", "ID", "SINCE", "WAITS FOR")
 	for _, s := range l.Items {
 		generation := ""
@@ -84,9 +79,8 @@ and made anew, with their jobs; people get new certificates and may have to run 
 		if err != nil {
 			return err
 		}
-		var list secretList
 		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/secrets/rotate", order), &list)
+		list, raw, err := apiv1.RotateSecrets.Call(ctx, controller, apiv1.RotateSecretsInput{Body: order})
 		if err != nil {
 			return err
 		}
@@ -111,13 +105,12 @@ muster secrets list shows one site-key. Keep the old key as long as backups that
 		if err != nil {
 			return err
 		}
-		var list secretList
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/secrets/rekey", nil), &list)
+		list, raw, err := apiv1.RekeySecrets.Call(ctx, controller, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}
 		return output.print(a.out, raw, func() {
-			a.printSecrets(secretList{only(list.Items, "site-key")})
+			a.printSecrets(apiv1.Secrets{Items: only(list.Items, "site-key")})
 		})
 	})
 	return c

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -40,8 +38,7 @@ func (a *app) sessionsList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		query := url.Values{"ended": {fmt.Sprint(*ended)}}
-		sessions, raw, err := all[apiv1.Session](ctx, controller, "/v1/sessions", cursor, query)
+		sessions, raw, err := apiv1.All(ctx, controller, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended})
 		if err != nil {
 			return err
 		}
@@ -74,7 +71,7 @@ func (a *app) sessionsEnd() *cobra.Command {
 		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			sessions, _, err := all[apiv1.Session](ctx, c, "/v1/sessions", cursor, nil)
+			sessions, _, err := apiv1.All(ctx, c, apiv1.ListSessions, apiv1.ListSessionsInput{})
 			var list []string
 			for _, s := range sessions {
 				list = append(list, s.ID)
@@ -87,7 +84,7 @@ func (a *app) sessionsEnd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/sessions/"+url.PathEscape(args[0]), nil), nil); err != nil {
+		if _, _, err := apiv1.EndSession.Call(ctx, controller, apiv1.EndSessionInput{Session: args[0]}); err != nil {
 			return err
 		}
 		a.say("session %s is ended", args[0])

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +11,6 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/spec"
 )
-
-func snapshotPath(ref string) string { return "/v1/snapshots/" + url.PathEscape(ref) }
 
 func (a *app) snapshot() *cobra.Command {
 	c := &cobra.Command{
@@ -37,14 +33,8 @@ copied. For a state that is one whole, pause the cluster first. ` + "`muster cre
 		if err != nil {
 			return err
 		}
-		body := map[string]string{}
-		if *name != "" {
-			body["name"] = *name
-		}
-		r := change(http.MethodPost, clusterPath(args[0], "snapshots"), body)
-		r.key = "" // a second snapshot is another one
-		var s apiv1.Snapshot
-		raw, err := controller.do(ctx, r, &s)
+		in := apiv1.CreateSnapshotInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Body: apiv1.CreateSnapshotBody{Name: *name}}
+		s, raw, err := apiv1.CreateSnapshot.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
@@ -69,8 +59,7 @@ func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1
 	defer cancel()
 	told := time.Now()
 	for {
-		var now apiv1.Snapshot
-		raw, err := c.do(ctx, get(snapshotPath(s.ID), nil), &now)
+		now, raw, err := apiv1.GetSnapshot.Call(ctx, c, apiv1.SnapshotRef{Snapshot: s.ID})
 		switch {
 		case errors.Is(context.Cause(ctx), errTimeout):
 			return nil, fmt.Errorf("not saved after %s: %s are copied (it goes on; `muster snapshots list` shows it)", w.timeout, bytesSize(s.Copied))
@@ -112,7 +101,7 @@ func (a *app) snapshotsList() *cobra.Command {
 		Example: `  muster snapshots list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/snapshots", func(all []apiv1.Snapshot) {
+	return listing(a, c, apiv1.ListSnapshots, func(all []apiv1.Snapshot) {
 		if len(all) == 0 {
 			a.say("there are no snapshots; `muster snapshot NAME` makes one of a cluster")
 			return
@@ -145,7 +134,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		Example: `  muster snapshots delete before-upgrade`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
-			list, _, err := all[apiv1.Snapshot](ctx, c, "/v1/snapshots", cursor, nil)
+			list, _, err := apiv1.All(ctx, c, apiv1.ListSnapshots, apiv1.Page{})
 			var names []string
 			for _, s := range list {
 				names = append(names, s.Name)
@@ -158,7 +147,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodDelete, snapshotPath(args[0]), nil), nil); err != nil {
+		if _, _, err := apiv1.DeleteSnapshot.Call(ctx, controller, apiv1.SnapshotRef{Snapshot: args[0]}); err != nil {
 			return err
 		}
 		a.say("snapshot %s is being deleted", args[0])
@@ -169,14 +158,13 @@ func (a *app) snapshotsDelete() *cobra.Command {
 
 // fromSnapshot is the file of a snapshot's cluster under a new name, with a lease of its own.
 func (a *app) fromSnapshot(ctx context.Context, c *client, ref, name string, lease *spec.Lease) (clusterFile, error) {
-	var s apiv1.Snapshot
-	if _, err := c.do(ctx, get(snapshotPath(ref), nil), &s); err != nil {
+	s, _, err := apiv1.GetSnapshot.Call(ctx, c, apiv1.SnapshotRef{Snapshot: ref})
+	if err != nil {
 		return clusterFile{}, err
 	}
 	s.Spec.Name = name
 	s.Spec.Lease = lease
 	f := clusterFile{text: spec.Render(s.Spec)}
-	var err error
 	f.doc, err = spec.Parse("", f.text)
 	return f, err
 }

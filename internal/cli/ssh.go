@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,8 +58,8 @@ func (a *app) enter(ctx context.Context, ref, node string, command []string) err
 	if err != nil {
 		return err
 	}
-	var cluster apiv1.Cluster
-	if _, err := controller.do(ctx, get(clusterPath(ref), nil), &cluster); err != nil {
+	cluster, _, err := apiv1.GetCluster.Call(ctx, controller, apiv1.ClusterRef{Cluster: ref})
+	if err != nil {
 		return err
 	}
 	if node != "" && cluster.Phase != apiv1.Paused && !slices.ContainsFunc(cluster.Nodes, func(n apiv1.Node) bool { return n.Name == node }) {
@@ -136,10 +135,8 @@ func credentials(ctx context.Context, c *client, ref, dir string) (apiv1.Certifi
 	if err != nil {
 		return certificate, err
 	}
-	request := change(http.MethodPost, clusterPath(ref, "certificate"), struct {
-		PublicKey string `json:"public_key"`
-	}{string(ssh.MarshalAuthorizedKey(shown))})
-	if _, err := c.do(ctx, request, &certificate); err != nil {
+	in := apiv1.CertifyInput{ClusterRef: apiv1.ClusterRef{Cluster: ref}, Body: apiv1.CertifyBody{PublicKey: string(ssh.MarshalAuthorizedKey(shown))}}
+	if certificate, _, err = apiv1.Certify.Call(ctx, c, in); err != nil {
 		return certificate, err
 	}
 	for name, text := range map[string]string{

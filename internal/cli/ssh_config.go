@@ -35,8 +35,8 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 		if err != nil {
 			return err
 		}
-		var gateway apiv1.Gateway
-		if _, err := controller.do(ctx, get("/v1/gateway", nil), &gateway); err != nil {
+		gateway, _, err := apiv1.GetGateway.Call(ctx, controller, apiv1.Nothing{})
+		if err != nil {
 			return err
 		}
 		if gateway.Address == "" {

@@ -28,8 +28,7 @@ phase, and what a person should look at. It exits with 1 if the controller is no
 		if err != nil {
 			return err
 		}
-		var s apiv1.Status
-		raw, err := controller.do(ctx, get("/v1/status", nil), &s)
+		s, raw, err := apiv1.GetStatus.Call(ctx, controller, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

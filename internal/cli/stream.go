@@ -9,7 +9,6 @@ import (
 	"io"
 	"muster/internal/apiv1"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +19,11 @@ const silence = 45 * time.Second
 
 // stream is a watch of events that outlives lost connections.
 type stream struct {
-	client *client
-	path   string // of the events
-	after  int64  // number of the last event seen
-	lost   func(error)
-	pause  time.Duration // before coming back
+	client  *client
+	cluster string // whose events; "": all
+	after   int64  // number of the last event seen
+	lost    func(error)
+	pause   time.Duration // before coming back
 }
 
 // run calls each for every event until each fails, ctx ends, or the API refuses. lost hears why a connection ended.
@@ -66,9 +65,12 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	defer cancel()
 	quiet := time.AfterFunc(silence, cancel)
 	defer quiet.Stop()
-	r := get(s.path, url.Values{"watch": {"true"}})
-	r.after = strconv.FormatInt(s.after, 10)
-	response, err := s.client.open(ctx, r)
+	in := apiv1.ListEventsInput{Watch: true, LastEventID: strconv.FormatInt(s.after, 10)}
+	ask := apiv1.ListEvents.Ask(in)
+	if s.cluster != "" {
+		ask = apiv1.ListClusterEvents.Ask(apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: s.cluster}, ListEventsInput: in})
+	}
+	response, err := s.client.open(ctx, ask)
 	if err != nil {
 		return err
 	}
@@ -107,9 +109,18 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 	}
 }
 
+// eventsAfter are those with higher numbers, of a cluster or, if that is "", of all.
+func eventsAfter(ctx context.Context, c *client, cluster string, after int64) ([]apiv1.Event, []byte, error) {
+	in := apiv1.ListEventsInput{After: after}
+	if cluster == "" {
+		return apiv1.All(ctx, c, apiv1.ListEvents, in)
+	}
+	return apiv1.All(ctx, c, apiv1.ListClusterEvents, apiv1.ListClusterEventsInput{ClusterRef: apiv1.ClusterRef{Cluster: cluster}, ListEventsInput: in})
+}
+
 // lastEvent is the number of a cluster's newest event.
 func lastEvent(ctx context.Context, c *client, cluster string) (int64, error) {
-	events, _, err := all[apiv1.Event](ctx, c, clusterPath(cluster, "events"), "after", nil)
+	events, _, err := eventsAfter(ctx, c, cluster, 0)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -34,7 +32,7 @@ func (a *app) tokensList() *cobra.Command {
 		Example: `  muster tokens list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/tokens", func(tokens []apiv1.Token) {
+	return listing(a, c, apiv1.ListTokens, func(tokens []apiv1.Token) {
 		t := newTable("ID", "FOR", "KIND", "MAY", "PROJECT", "ENDS IN", "USED", "AGE")
 		for _, k := range tokens {
 			may := "change"
@@ -78,23 +76,17 @@ operator makes one for somebody who cannot log in; it stands in that person's li
 		if err != nil {
 			return err
 		}
-		body := map[string]string{"name": args[0], "scope": string(access.Whole)}
+		body := apiv1.NewToken{Name: args[0], Scope: access.Whole, Project: *project, For: *life}
 		if *read {
-			body["scope"] = string(access.ReadOnly)
+			body.Scope = access.ReadOnly
 		}
-		for field, value := range map[string]string{"project": *project, "for": *life} {
-			if value != "" {
-				body[field] = value
-			}
-		}
-		path := "/v1/tokens"
-		if *person != "" {
-			path = personPath(*person) + "/tokens"
-		}
-		r := change(http.MethodPost, path, body)
-		r.key = "" // if the answer is lost, so is the token: repeating would leave one that nobody knows
 		var made apiv1.Token
-		raw, err := controller.do(ctx, r, &made)
+		var raw []byte
+		if *person != "" {
+			made, raw, err = apiv1.AddPersonToken.Call(ctx, controller, apiv1.AddPersonTokenInput{PersonRef: apiv1.PersonRef{Person: *person}, Body: body})
+		} else {
+			made, raw, err = apiv1.AddToken.Call(ctx, controller, apiv1.AddTokenInput{Body: body})
+		}
 		if err != nil {
 			return err
 		}
@@ -114,7 +106,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Example: `  muster tokens revoke t-k3v9x2`,
 		Args:    cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
-			tokens, _, err := all[apiv1.Token](ctx, c, "/v1/tokens", cursor, nil)
+			tokens, _, err := apiv1.All(ctx, c, apiv1.ListTokens, apiv1.Page{})
 			var list []string
 			for _, t := range tokens {
 				list = append(list, t.ID+"\t"+strings.ReplaceAll(t.Name, "\t", " "))
@@ -128,7 +120,7 @@ func (a *app) tokensRevoke() *cobra.Command {
 			return err
 		}
 		for _, id := range ids {
-			if _, err := controller.do(ctx, change(http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil), nil); err != nil {
+			if _, _, err := apiv1.DeleteToken.Call(ctx, controller, apiv1.DeleteTokenInput{Token: id}); err != nil {
 				return err
 			}
 			a.say("token %s is revoked", id)

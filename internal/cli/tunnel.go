@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,7 @@ func (a *app) tunnel() *cobra.Command {
 		if len(args) > 1 {
 			node = args[1]
 		}
-		conn, buffered, err := controller.upgrade(ctx, clusterPath(args[0], "tunnel"), url.Values{"node": {node}})
+		conn, buffered, err := controller.upgrade(ctx, apiv1.Tunnel.Ask(apiv1.TunnelInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Node: node, Upgrade: apiv1.TunnelProtocol}))
 		if err != nil {
 			return err
 		}
@@ -49,12 +48,12 @@ func (a *app) tunnel() *cobra.Command {
 const dialPatience = 30 * time.Second
 
 // upgrade asks for a tunnel. http.Client could too, but its connection cannot be closed in one direction.
-func (c *client) upgrade(ctx context.Context, path string, query url.Values) (net.Conn, io.Reader, error) {
+func (c *client) upgrade(ctx context.Context, ask apiv1.Ask) (net.Conn, io.Reader, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, nil, c.lost(err)
 	}
-	from, err := c.shake(ctx, conn, path, query)
+	from, err := c.shake(ctx, conn, ask)
 	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
@@ -62,14 +61,12 @@ func (c *client) upgrade(ctx context.Context, path string, query url.Values) (ne
 }
 
 // shake turns an HTTP connection into a tunnel. What it returns may have read ahead of the connection.
-func (c *client) shake(ctx context.Context, conn net.Conn, path string, query url.Values) (io.Reader, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+path+"?"+query.Encode(), nil)
+func (c *client) shake(ctx context.Context, conn net.Conn, ask apiv1.Ask) (io.Reader, error) {
+	request, err := c.request(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
 	request.Header.Set("Connection", "Upgrade")
-	request.Header.Set("Upgrade", apiv1.TunnelProtocol)
 	if err := errors.Join(conn.SetDeadline(time.Now().Add(dialPatience)), request.Write(conn)); err != nil {
 		return nil, c.lost(err)
 	}
@@ -79,7 +76,7 @@ func (c *client) shake(ctx context.Context, conn net.Conn, path string, query ur
 		return nil, c.lost(err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		return nil, c.problem(response, "")
+		return nil, c.problem(response)
 	}
 	return from, conn.SetDeadline(time.Time{})
 }

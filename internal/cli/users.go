@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -12,8 +10,6 @@ import (
 
 	"muster/internal/apiv1"
 )
-
-func personPath(name string) string { return "/v1/people/" + url.PathEscape(name) }
 
 func (a *app) users() *cobra.Command {
 	return group(&cobra.Command{
@@ -37,7 +33,7 @@ func (a *app) usersList() *cobra.Command {
 		Example: `  muster users list`,
 		Args:    cobra.NoArgs,
 	}
-	return listing(a, c, "/v1/people", func(people []apiv1.Person) {
+	return listing(a, c, apiv1.ListPeople, func(people []apiv1.Person) {
 		t := newTable("NAME", "UID", "FULL NAME", "IS", "LOGS IN AS", "AGE")
 		for _, p := range people {
 			is := []shown{}
@@ -75,8 +71,8 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 		if err != nil {
 			return err
 		}
-		var p apiv1.Person
-		raw, err := controller.do(ctx, change(http.MethodPost, "/v1/people", map[string]any{"name": args[0], "full_name": *full, "subject": *subject, "operator": *operator}), &p)
+		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
+		p, raw, err := apiv1.AddPerson.Call(ctx, controller, apiv1.AddPersonInput{Body: body})
 		if err != nil {
 			return err
 		}
@@ -105,29 +101,30 @@ The name itself stays for life.`,
 	operator := c.Flags().Bool("operator", false, "runs the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		body := map[string]any{}
-		for flag, field := range map[string]struct {
-			name  string
-			value any
-		}{"name": {"full_name", *full}, "subject": {"subject", *subject}, "operator": {"operator", *operator}} {
-			if c.Flags().Changed(flag) {
-				body[field.name] = field.value
-			}
-		}
-		if len(body) == 0 {
+		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject), Operator: ifGiven(c, "operator", operator)}
+		if body == (apiv1.ChangePersonBody{}) {
 			return usage("say what to change: --name, --subject or --operator")
 		}
 		controller, err := a.connect()
 		if err != nil {
 			return err
 		}
-		raw, err := controller.do(ctx, change(http.MethodPut, personPath(args[0]), body), nil)
+		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: body}
+		_, raw, err := apiv1.ChangePerson.Call(ctx, controller, in)
 		if err != nil {
 			return err
 		}
 		return output.print(a.out, raw, func() { a.say("%s is changed", args[0]) })
 	})
 	return c
+}
+
+// ifGiven is a flag's value, nil if the flag was not given.
+func ifGiven[T any](c *cobra.Command, flag string, value *T) *T {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	return value
 }
 
 // usersAble makes the verbs that shut somebody out and let them in again.
@@ -151,7 +148,8 @@ within seconds. Their files, their jobs and their clusters stay. ` + "`muster us
 		if err != nil {
 			return err
 		}
-		if _, err := controller.do(ctx, change(http.MethodPut, personPath(args[0]), map[string]bool{"disabled": disabled}), nil); err != nil {
+		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: apiv1.ChangePersonBody{Disabled: &disabled}}
+		if _, _, err := apiv1.ChangePerson.Call(ctx, controller, in); err != nil {
 			return err
 		}
 		a.say("%s", fmt.Sprintf(map[bool]string{true: "%s is let in nowhere any more; their files, jobs and clusters stay", false: "%s is let in again"}[disabled], args[0]))

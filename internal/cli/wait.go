@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +106,7 @@ func (j *journey) left(ctx context.Context, w *waiting) error {
 func (j *journey) run(ctx context.Context) error {
 	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
-	watch := &stream{client: j.client, path: clusterPath(j.op.Cluster, "events"), after: j.op.EventsAfter, pause: j.app.timing.back}
+	watch := &stream{client: j.client, cluster: j.op.Cluster, after: j.op.EventsAfter, pause: j.app.timing.back}
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -174,8 +172,7 @@ func (j *journey) drain(events <-chan apiv1.Event) {
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
 func (j *journey) catchUp(ctx context.Context, watch *stream) {
-	after := url.Values{"after": {strconv.FormatInt(watch.after, 10)}}
-	events, _, err := all[apiv1.Event](ctx, j.client, watch.path, "after", after)
+	events, _, err := eventsAfter(ctx, j.client, watch.cluster, watch.after)
 	if err != nil {
 		return
 	}
@@ -193,7 +190,7 @@ func (j *journey) tell(e apiv1.Event) {
 func (j *journey) look(ctx context.Context) (done bool, err error) {
 	j.looked = time.Now()
 	var now apiv1.Cluster
-	raw, err := j.client.once(ctx, get(clusterPath(j.op.Cluster), nil))
+	raw, err := j.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: j.op.Cluster}))
 	if err == nil {
 		err = decode(raw, &now)
 	}

@@ -29,8 +29,7 @@ This shows at once whether the controller is found and lets you in.`,
 		if err != nil {
 			return err
 		}
-		var site apiv1.Site
-		raw, err := controller.do(ctx, get("/v1/site", nil), &site)
+		site, raw, err := apiv1.GetSite.Call(ctx, controller, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}
