@@ -138,7 +138,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list
 			}
 		}
 		switch {
-		case on.Isolates() && len(n.Ports) == 0:
+		case a.Drivers.Switches.Isolates(on) && len(n.Ports) == 0:
 			bad("ports", fmt.Sprintf("missing; the switch of network %s keeps clusters apart, and has to know where the machine is", n.Network), "name the switch's port of each MAC, in their order")
 		case len(n.Ports) > 0 && len(n.Ports) != len(n.MACs):
 			bad("ports", fmt.Sprintf("%d ports for %d MACs", len(n.Ports), len(n.MACs)), "name one for each MAC, in their order")

@@ -9,16 +9,15 @@ import (
 	"strings"
 
 	"muster/internal/apiv1"
-	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
 
-func networkView(n inventory.Network) apiv1.Network {
+func (a *API) networkView(n inventory.Network) apiv1.Network {
 	return apiv1.Network{
 		Name: n.Name, Namespace: n.Namespace, Interface: n.Interface, Address: text(n.Address), Mode: string(n.Mode),
 		First: text(n.First), Last: text(n.Last), Gateway: text(n.Gateway), Unknown: string(n.Unknown), Relays: n.RelayMACs(),
-		Switch: cmp.Or(n.Switch, inventory.SwitchNone), SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: switches.Warning(n),
+		Switch: a.Drivers.Switches.Named(n.Switch).Name, SwitchBridge: n.SwitchBridge, SwitchDatabase: n.SwitchDatabase, Warning: a.Drivers.Switches.Warning(n),
 	}
 }
 
@@ -39,7 +38,7 @@ func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 		networks, err := tx.Networks(ctx)
 		var all []apiv1.Network
 		for _, n := range networks {
-			all = append(all, networkView(n))
+			all = append(all, a.networkView(n))
 		}
 		out.Body = pageOf(*in, all, func(n apiv1.Network) string { return n.Name })
 		return err
@@ -72,11 +71,11 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 			return nil, bad(fmt.Sprintf("%s: %q is no address", field.name, field.text), "write an IPv4 address")
 		}
 	}
-	if err := n.Validate(); err != nil {
+	if err := cmp.Or(n.Validate(), a.Drivers.Switches.Check(n)); err != nil {
 		return nil, bad(err.Error(), "")
 	}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
-		if without, err := withoutPort(ctx, tx, n); err != nil {
+		if without, err := a.withoutPort(ctx, tx, n); err != nil {
 			return err
 		} else if len(without) > 0 {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("nobody said on which ports of the switch these machines of network %s are: %s", n.Name, strings.Join(without, ", ")),
@@ -85,12 +84,12 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
 		return tx.PutNetwork(ctx, n)
 	})
-	return &output[apiv1.Network]{Body: networkView(n)}, err
+	return &output[apiv1.Network]{Body: a.networkView(n)}, err
 }
 
 // withoutPort names the machines that could not be put into a segment of the network.
-func withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network) ([]string, error) {
-	if !n.Isolates() {
+func (a *API) withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network) ([]string, error) {
+	if !a.Drivers.Switches.Isolates(n) {
 		return nil, nil
 	}
 	machines, err := tx.Machines(ctx)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/inventory"
+	"muster/internal/drivers"
 )
 
 func (a *app) networks() *cobra.Command {
@@ -92,9 +92,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 		if n.Interface == "" || n.Address == "" {
 			return usage("--interface and --address are needed")
 		}
-		if n.Switch == inventory.SwitchOVS {
-			n.SwitchDatabase = cmp.Or(n.SwitchDatabase, "unix:/run/openvswitch/db.sock")
-		}
+		n.SwitchDatabase = cmp.Or(n.SwitchDatabase, drivers.Switches().Named(n.Switch).Database)
 		controller, err := a.connect()
 		if err != nil {
 			return err

@@ -240,7 +240,7 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 }
 
 func (k *controller) run(ctx context.Context) error {
-	ports := &segments{db: k.db, log: k.Log}
+	ports := &segments{db: k.db, log: k.Log, all: drivers.Switches()}
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir, drivers.Power()), Again: switchAgain, Place: ports.place})
 	fabrics := newFabrics(k.dir, k.admission.Catalogue.Fabrics)
 	world := lifecycle.World{
@@ -266,7 +266,7 @@ func (k *controller) run(ctx context.Context) error {
 	about := k.about(engine, yard)
 	about.LocalRoot = localRoot(k.local.OwnUsers())
 	k.registerMetrics(engine, yard, about)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power()},
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches()},
 		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.local.HomeUsage}
 	door, err := k.newWebDoor()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/agent/protocol"
-	switches "muster/internal/drivers/switch"
+	"muster/internal/drivers"
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
 	"muster/internal/environment/netboot"
@@ -114,7 +114,7 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 		if _, runs := running[name]; runs {
 			continue
 		}
-		if text := switches.Warning(n); text != "" {
+		if text := drivers.Switches().Warning(n); text != "" {
 			y.Log.Warn(text, "network", n.Name)
 		}
 		within, stop := context.WithCancel(ctx)

@@ -25,6 +25,7 @@ const portLooks = 10 * time.Second
 type segments struct {
 	db  *store.Store
 	log *slog.Logger
+	all switches.Registry // the drivers
 
 	lock sync.Mutex        // held while a port is put somewhere
 	said map[string]string // by machine and port: what was told of it last
@@ -38,13 +39,13 @@ func (s *segments) place(ctx context.Context, m metal.Machine, to switches.Segme
 }
 
 func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Network, to switches.Segment) error {
-	if !on.Isolates() {
+	if !s.all.Isolates(on) {
 		return nil
 	}
 	if len(m.Ports) == 0 || len(m.Ports) != len(m.MACs) {
 		return fmt.Errorf("nobody said on which ports of the switch of network %s it is; remove it with `muster machines remove %s`, and enrol it again with --port", on.Name, m.Name)
 	}
-	driver, err := switches.New(on)
+	driver, err := s.all.Open(on)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrat
 	var uplinks []substrate.Uplink
 	for _, u := range n.Uplinks {
 		i := slices.IndexFunc(networks, func(on inventory.Network) bool { return on.Namespace == u.Namespace && on.Interface == u.Interface })
-		if i < 0 || !networks[i].Isolates() {
+		if i < 0 || !s.all.Isolates(networks[i]) {
 			uplinks = append(uplinks, u)
 			continue
 		}
@@ -103,7 +104,7 @@ func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrat
 
 // uplinks are to the segments of one network where the cluster has nodes.
 func (s segmented) uplinks(ctx context.Context, on inventory.Network, p store.Presence, segment int) ([]substrate.Uplink, error) {
-	driver, err := switches.New(on)
+	driver, err := s.all.Open(on)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func (s *segments) look(ctx context.Context) error {
 		return err
 	})
 	for _, n := range networks {
-		if n.Isolates() {
+		if s.all.Isolates(n) {
 			if failed := s.lookAt(ctx, n); failed != nil {
 				err = errors.Join(err, fmt.Errorf("the switch of network %s: %w", n.Name, failed))
 			}
@@ -156,7 +157,7 @@ func (s *segments) look(ctx context.Context) error {
 }
 
 func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
-	driver, err := switches.New(n)
+	driver, err := s.all.Open(n)
 	if err != nil {
 		return err
 	}

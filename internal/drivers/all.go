@@ -10,6 +10,10 @@ import (
 	"muster/internal/drivers/power/program"
 	"muster/internal/drivers/power/redfish"
 	"muster/internal/drivers/power/wol"
+	switches "muster/internal/drivers/switch"
+	"muster/internal/drivers/switch/bridge"
+	"muster/internal/drivers/switch/none"
+	"muster/internal/drivers/switch/ovs"
 	"muster/internal/hypervisor"
 	"muster/internal/substrate"
 	"muster/internal/substrate/local"
@@ -32,5 +36,14 @@ func Power() power.Registry {
 		ipmi.Factory(),
 		redfish.Factory(),
 		program.Factory(),
+	}
+}
+
+// Switches are what keeps machines of different clusters apart on a network. The first is that of networks that name none.
+func Switches() switches.Registry {
+	return switches.Registry{
+		none.Factory(),
+		bridge.Factory(),
+		ovs.Factory(),
 	}
 }

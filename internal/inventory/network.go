@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -24,26 +23,13 @@ type Network struct {
 	// Relays are MACs, with commas between, of routers and DHCP relays on the segment. What comes from there is believed of machines
 	// that are behind them, of which nothing else tells who they are.
 	Relays string `json:"relays,omitempty"`
-	// Switch is the driver of the switch that the machines' ports are on; "" is SwitchNone.
+	// Switch is the driver of the switch that the machines' ports are on; "": nobody sets it.
 	Switch string `json:"switch,omitempty"`
-	// SwitchBridge and SwitchDatabase are Open vSwitch's bridge of the machines' ports, and where its database is reached:
-	// "unix:/PATH".
+	// SwitchBridge and SwitchDatabase are the switch's bridge of the machines' ports, and where its database is reached, where the
+	// driver asks for them.
 	SwitchBridge   string `json:"switch_bridge,omitempty"`
 	SwitchDatabase string `json:"switch_database,omitempty"`
 }
-
-// Drivers of switches.
-const (
-	SwitchNone   = "none"   // nobody sets it: all machines are in one segment
-	SwitchBridge = "bridge" // ports are interfaces beside the network's own, which is a bridge
-	SwitchOVS    = "ovs"    // ports are Open vSwitch's, on the controller's host
-)
-
-// Switches names the drivers, for people.
-func Switches() string { return SwitchNone + ", " + SwitchBridge + " or " + SwitchOVS }
-
-// Isolates says that Muster sets the switch, so that no frame passes between clusters.
-func (n Network) Isolates() bool { return n.Switch != "" && n.Switch != SwitchNone }
 
 // RelayMACs lists the relays' MACs as frames have them.
 func (n Network) RelayMACs() []string {
@@ -79,10 +65,7 @@ const (
 	UnknownEnrol  Unknown = "enrol"  // it boots the inspector and is offered for enrolment
 )
 
-// databaseForm is one socket of this host: Open vSwitch's programs take several places, hosts among them, with commas between.
-var databaseForm = regexp.MustCompile(`^unix:(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$`)
-
-// Validate says what is wrong with a network's description.
+// Validate says what is wrong with a network's description. What it says of its switch, the switch's driver judges.
 func (n Network) Validate() error {
 	switch {
 	case n.Name == "":
@@ -97,14 +80,6 @@ func (n Network) Validate() error {
 		return fmt.Errorf("mode: %q; use own, proxy or off", n.Mode)
 	case n.Unknown != UnknownIgnore && n.Unknown != UnknownEnrol:
 		return fmt.Errorf("unknown: %q; use ignore or enrol", n.Unknown)
-	case n.Isolates() && n.Switch != SwitchBridge && n.Switch != SwitchOVS:
-		return fmt.Errorf("switch: %q; use %s", n.Switch, Switches())
-	case n.Switch == SwitchOVS && n.SwitchBridge == "":
-		return fmt.Errorf("switch_bridge: missing; say which bridge of Open vSwitch has the machines' ports")
-	case n.Switch == SwitchOVS && !databaseForm.MatchString(n.SwitchDatabase):
-		return fmt.Errorf("switch_database: %q; use unix:/PATH, as in unix:/run/openvswitch/db.sock", n.SwitchDatabase)
-	case n.Switch != SwitchOVS && n.SwitchBridge+n.SwitchDatabase != "":
-		return fmt.Errorf("switch_bridge, switch_database: only switch ovs has them")
 	case n.validRelays() != nil:
 		return n.validRelays()
 	case n.Mode != ModeOwn:

@@ -151,7 +151,7 @@ func Network(dir, name string) inventory.Network {
 	return inventory.Network{
 		Name: name, Namespace: filepath.Join(dir, netnsFile), Interface: bridgeName, Address: address(), Mode: inventory.ModeOwn,
 		First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
-		Switch: inventory.SwitchBridge,
+		Switch: "bridge",
 	}
 }
 

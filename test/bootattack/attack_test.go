@@ -19,7 +19,7 @@ import (
 // each runs a test in every mode, with a switch that nobody sets and with one that is a bridge.
 func each(t *testing.T, test func(*testing.T, *site)) {
 	for _, mode := range []inventory.Mode{inventory.ModeOwn, inventory.ModeProxy, inventory.ModeOff} {
-		for _, kind := range []string{inventory.SwitchNone, inventory.SwitchBridge, inventory.SwitchOVS} {
+		for _, kind := range []string{"none", "bridge", "ovs"} {
 			t.Run(string(mode)+", switch "+kind, func(t *testing.T) {
 				t.Parallel() // a site of its own, at which most of the time somebody waits for an answer that he is not given
 				test(t, newSite(t, mode, kind, nil))
@@ -125,7 +125,7 @@ func TestATokenThatWasStolenOpensNothingElsewhere(t *testing.T) {
 // TestNobodysPacketsTakeALease sends in the victim's name all that an unprivileged process can, and what root can whose
 // frames have his own MAC.
 func TestNobodysPacketsTakeALease(t *testing.T) {
-	s := newSite(t, inventory.ModeOwn, inventory.SwitchBridge, nil)
+	s := newSite(t, inventory.ModeOwn, "bridge", nil)
 	client := dhcpv4.WithClientIP([]byte{10, 78, 1, 66})
 	packets := map[string][]byte{
 		"decline":                    dhcp(dhcpv4.MessageTypeDecline, victimMAC, wants(victimAt), toUs()),
@@ -204,7 +204,7 @@ func TestQuestionsOfOthersDoNotKeepAMachineFromBooting(t *testing.T) {
 
 // TestAMachineThatMayHaveNoMoreScriptsDoesNotRunWhatIsOnItsDisk: what a tenant left there would run.
 func TestAMachineThatMayHaveNoMoreScriptsDoesNotRunWhatIsOnItsDisk(t *testing.T) {
-	s := newSite(t, inventory.ModeOwn, inventory.SwitchNone, nil)
+	s := newSite(t, inventory.ModeOwn, "none", nil)
 	s.begin(victimName, protocol.Inspect)
 	r := s.powerOn()
 	for i := 0; i < 20 && strings.Contains(r.Text, theToken); i++ {
@@ -220,7 +220,7 @@ func TestAMachineThatMayHaveNoMoreScriptsDoesNotRunWhatIsOnItsDisk(t *testing.T)
 // no other MAC than its machine's, and root with a frame for each gets them for minutes, while enrolled machines have
 // theirs all the same.
 func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
-	s := newSite(t, inventory.ModeOwn, inventory.SwitchNone, func(n *inventory.Network) {
+	s := newSite(t, inventory.ModeOwn, "none", func(n *inventory.Network) {
 		n.First, n.Last = netip.MustParseAddr("10.78.1.60"), netip.MustParseAddr("10.78.1.79")
 	})
 	var datagrams, frames []Act
@@ -278,7 +278,7 @@ func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
 func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 	for _, mode := range []inventory.Mode{inventory.ModeProxy, inventory.ModeOff} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := newSite(t, mode, inventory.SwitchBridge, nil)
+			s := newSite(t, mode, "bridge", nil)
 			number, token := s.begin(victimName, protocol.Inspect)
 			if r := s.powerOn(); r.Status != http.StatusOK {
 				t.Fatalf("%+v", r)
@@ -310,7 +310,7 @@ func TestAnAddressIsNotLearntFromAMachineThatIsInUse(t *testing.T) {
 // TestARPRedirectsNothingThatIsForAMachine: what the controller sends to an enrolled machine's address goes to its NIC,
 // whoever says by ARP to have it, and also after the services were started anew.
 func TestARPRedirectsNothingThatIsForAMachine(t *testing.T) {
-	s := newSite(t, inventory.ModeOwn, inventory.SwitchNone, nil)
+	s := newSite(t, inventory.ModeOwn, "none", nil)
 	entry := func() string { return in(t, s.ns, "ip", "-4", "neigh", "show", victimAt, "dev", "br0") }
 	s.until("the leases that there were are pinned", func() bool { return strings.Contains(entry(), victimMAC+" PERMANENT") })
 	stop := s.spoof(s.thief, victimAt, thiefMAC)
@@ -328,7 +328,7 @@ func TestARPRedirectsNothingThatIsForAMachine(t *testing.T) {
 // silent: the test notes it.
 func TestRootWhoForgesAMAC(t *testing.T) {
 	for _, mode := range []inventory.Mode{inventory.ModeOwn, inventory.ModeProxy} {
-		for _, kind := range []string{inventory.SwitchNone, inventory.SwitchBridge} {
+		for _, kind := range []string{"none", "bridge"} {
 			t.Run(string(mode)+", switch "+kind, func(t *testing.T) {
 				s := newSite(t, mode, kind, nil)
 				s.begin(victimName, protocol.Inspect)
@@ -336,7 +336,7 @@ func TestRootWhoForgesAMAC(t *testing.T) {
 				in(t, s.thief, "ip", "addr", "add", victimAt+"/16", "dev", "eth0")
 				r := s.as(s.thief, 0, script(victimMAC, victimAt))
 				got := strings.Contains(r.Text, theToken)
-				if kind != inventory.SwitchNone && got {
+				if kind != "none" && got {
 					t.Errorf("through the switch the thief got %s", r.Text)
 				}
 				t.Logf("root who forges the MAC gets the token: %v %s", got, r.Error)
@@ -373,7 +373,7 @@ func (s *site) spoof(ns, address, mac string) (stop func()) {
 // is worth nothing, nor is one of an older boot.
 func TestFindingsCountOnlyWithTheKeyOfTheirBoot(t *testing.T) {
 	for _, duty := range []protocol.Duty{protocol.Inspect, protocol.Host} {
-		s := newSite(t, inventory.ModeOwn, inventory.SwitchNone, nil)
+		s := newSite(t, inventory.ModeOwn, "none", nil)
 		number, token := s.begin(victimName, duty)
 		path := "/agent/v1/inspection"
 		if duty == protocol.Host {

@@ -140,11 +140,11 @@ func newSite(t *testing.T, mode inventory.Mode, kind string, change func(*invent
 		change(&s.network)
 	}
 	s.victim, s.thief = s.host("m1n0", victimMAC), s.host("m2n0", thiefMAC)
-	if kind == inventory.SwitchOVS {
+	if kind == "ovs" {
 		s.network.SwitchBridge = ovs.Bridge
 		s.network.SwitchDatabase, _ = ovs.Start(t, s.ns, "m1n0", "m2n0")
 	}
-	driver, err := switches.New(s.network)
+	driver, err := drivers.Switches().Open(s.network)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (s *site) host(port, mac string) string {
 	s.Helper()
 	ns := newNamespace(s.T)
 	in(s.T, s.ns, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", ns)
-	if s.network.Switch == inventory.SwitchOVS {
+	if s.network.Switch == "ovs" {
 		in(s.T, s.ns, "ip", "link", "set", port, "up")
 		in(s.T, ns, "ethtool", "-K", "eth0", "tx", "off") // what passes through a switch in user space is summed by nobody else
 	} else {

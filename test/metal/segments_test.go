@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/drivers"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/netns"
@@ -119,7 +120,7 @@ func (y *yard) namespace() string { return y.Data + "-rack/netns" }
 // segments is where the switch has the machines' ports, read from the kernel.
 func (y *yard) segments() map[string]switches.Segment {
 	y.Helper()
-	driver, err := switches.New(inventory.Network{Switch: inventory.SwitchBridge, Namespace: y.namespace(), Interface: "br0"})
+	driver, err := drivers.Switches().Open(inventory.Network{Switch: "bridge", Namespace: y.namespace(), Interface: "br0"})
 	if err != nil {
 		y.Fatal(err)
 	}

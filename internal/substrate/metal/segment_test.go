@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/drivers/power"
 	switches "muster/internal/drivers/switch"
+	"muster/internal/drivers/switch/fake"
 	"muster/internal/inventory"
 	"muster/internal/substrate"
 	"muster/internal/substrate/metal"
@@ -23,13 +24,13 @@ var errFault = errors.New("a fault")
 // hall is a yard whose machines are on ports of a switch. It looks on, and keeps what it saw that must never be.
 type hall struct {
 	*yard
-	ports *switches.Fake
+	ports *fake.Switch
 	fault func(step string) error
 	wrong []string
 }
 
 func newHall(machines ...string) *hall {
-	h := &hall{yard: newYard(), ports: switches.NewFake(machines...), fault: func(string) error { return nil }}
+	h := &hall{yard: newYard(), ports: fake.New(machines...), fault: func(string) error { return nil }}
 	for _, m := range machines {
 		if err := h.ports.Put(context.Background(), switches.Port{Name: m}, switches.Common); err != nil {
 			panic(err)

@@ -1,6 +1,7 @@
-package switches
+package ovs
 
 import (
+	switches "muster/internal/drivers/switch"
 	"net"
 	"reflect"
 	"testing"
@@ -27,11 +28,11 @@ func TestPortsOfOpenVSwitchAreRead(t *testing.T) {
 }
 
 func TestOnlyAPortThatHoldsIsInASegment(t *testing.T) {
-	for want, ports := range map[Segment][]ovsPort{
-		Common:  {{tag: vlanCommon, protected: true, mode: "access"}, {tag: vlanCommon, protected: true}},
-		Hosts:   {{tag: vlanHosts}},
-		5:       {{tag: 5}, {tag: 5, mode: "access"}},
-		Nowhere: {{}, {tag: vlanCommon}, {tag: 5, protected: true}, {tag: 5, mode: "trunk"}, {tag: 5, mode: "native-untagged"}, {tag: vlanNone}, {tag: 0, mode: "access"}},
+	for want, ports := range map[switches.Segment][]ovsPort{
+		switches.Common:  {{tag: vlanCommon, protected: true, mode: "access"}, {tag: vlanCommon, protected: true}},
+		switches.Hosts:   {{tag: vlanHosts}},
+		5:                {{tag: 5}, {tag: 5, mode: "access"}},
+		switches.Nowhere: {{}, {tag: vlanCommon}, {tag: 5, protected: true}, {tag: 5, mode: "trunk"}, {tag: 5, mode: "native-untagged"}, {tag: vlanNone}, {tag: 0, mode: "access"}},
 	} {
 		for _, p := range ports {
 			if got := segmentOf(p); got != want {
@@ -39,7 +40,7 @@ func TestOnlyAPortThatHoldsIsInASegment(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range []Segment{Nowhere, lastCluster + 1, 1<<16 - 1} {
+	for _, s := range []switches.Segment{switches.Nowhere, lastCluster + 1, 1<<16 - 1} {
 		if n, err := vlan(s); err == nil {
 			t.Errorf("%s is VLAN %d", s, n)
 		}
@@ -56,7 +57,7 @@ func FuzzParsePorts(f *testing.F) {
 			if err != nil || p.name == "" {
 				t.Errorf("%q: %+v, %v", text, p, err)
 			}
-			if s := segmentOf(p); s != Nowhere {
+			if s := segmentOf(p); s != switches.Nowhere {
 				if n, err := vlan(s); err != nil || n != p.tag {
 					t.Errorf("port with tag %d is in %s, whose VLAN is %d (%v)", p.tag, s, n, err)
 				}

@@ -1,8 +1,8 @@
 // Package switches keeps clusters apart on Ethernet: it puts ports of a switch into segments, and reads back where they are.
 //
 // What enters: a port, the MACs behind it, and the segment where it belongs. What leaves: a switch that is set so, as it was
-// seen there afterwards. Drivers are for a Linux bridge (bridge), for Open vSwitch (ovs), for a switch that nobody may touch
-// (none), and in memory (Fake). All pass one contract test. No driver knows clusters, rows or users.
+// seen there afterwards. Each driver is a folder below this one, and declares itself by a Factory; switchtest is the contract that
+// those pass which keep segments apart. No driver knows clusters, rows or users.
 //
 // Each segment also ends on the controller's host, at a bridge of its own that is cabled to the one where the controller
 // answers machines that boot. Those cables are isolated from one another: whoever is in a segment reaches the controller and the
@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-
-	"muster/internal/inventory"
 )
 
 // Segment is a part of a network that no frame leaves, but for the controller. Clusters' are their numbers, from 1.
@@ -86,36 +84,3 @@ var (
 	// ErrInUse is returned for a segment that still has ports.
 	ErrInUse = errors.New("ports are in the segment")
 )
-
-// New makes the driver of a network's switch. It touches nothing.
-func New(n inventory.Network) (Switch, error) {
-	end := landing{namespace: n.Namespace, common: n.Interface}
-	switch n.Switch {
-	case "", inventory.SwitchNone:
-		return none{n.Interface}, nil
-	case inventory.SwitchBridge:
-		return bridge{end}, nil
-	case inventory.SwitchOVS:
-		return ovs{landing: end, bridge: n.SwitchBridge, database: n.SwitchDatabase}, nil
-	}
-	return nil, fmt.Errorf("network %s: there is no driver for a switch %q; use %s", n.Name, n.Switch, inventory.Switches())
-}
-
-// Warning says what is not kept apart on a network; "" where all is. It is for whoever runs the site.
-func Warning(n inventory.Network) string {
-	if n.Isolates() {
-		return ""
-	}
-	return fmt.Sprintf("NOTHING KEEPS MACHINES OF NETWORK %s APART: its switch is %q, so root on a machine can send any frame to every other machine there, "+
-		"and with another's MAC take that one's boot: its node with all keys, or its receipt of erasure; "+
-		"declare it anew by `muster networks add`, with --switch bridge or ovs, or give machines to one tenant only", n.Name, inventory.SwitchNone)
-}
-
-// none is the switch that nobody may touch: all ports are in one segment.
-type none struct{ bridge string }
-
-func (none) Put(context.Context, Port, Segment) error          { return nil }
-func (none) Ports(context.Context) (map[string]Segment, error) { return nil, nil }
-func (n none) Open(context.Context, Segment) (string, error)   { return n.bridge, nil }
-func (none) Close(context.Context, Segment) error              { return nil }
-func (none) Opened(context.Context) ([]Segment, error)         { return nil, nil }

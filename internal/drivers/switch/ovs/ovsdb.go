@@ -1,4 +1,4 @@
-package switches
+package ovs
 
 import (
 	"encoding/json"

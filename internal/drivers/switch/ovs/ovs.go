@@ -1,4 +1,5 @@
-package switches
+// Package ovs tells Open vSwitch on the controller's host.
+package ovs
 
 import (
 	"bytes"
@@ -9,19 +10,49 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+
+	switches "muster/internal/drivers/switch"
+	"muster/internal/drivers/switch/uplink"
+	"muster/internal/inventory"
 )
+
+// database is where Debian's Open vSwitch has its own.
+const database = "unix:/run/openvswitch/db.sock"
+
+// databaseForm is one socket of this host: Open vSwitch's programs take several places, hosts among them, with commas between.
+var databaseForm = regexp.MustCompile(`^unix:(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$`)
+
+// Factory declares the driver.
+func Factory() switches.Factory {
+	return switches.Factory{
+		Name: "ovs", Isolates: true, Database: database,
+		Check: func(n inventory.Network) error {
+			switch {
+			case n.SwitchBridge == "":
+				return errors.New("switch_bridge: missing; say which bridge of Open vSwitch has the machines' ports")
+			case !databaseForm.MatchString(n.SwitchDatabase):
+				return fmt.Errorf("switch_database: %q; use unix:/PATH, as in %s", n.SwitchDatabase, database)
+			}
+			return nil
+		},
+		Open: func(n inventory.Network) switches.Switch {
+			return ovs{Uplink: uplink.Uplink{Namespace: n.Namespace, Common: n.Interface}, bridge: n.SwitchBridge, database: n.SwitchDatabase}
+		},
+	}
+}
 
 // ovs is Open vSwitch on the controller's host, with any of its datapaths. A port is in the segment whose VLAN it is an
 // access port of; those of the common one are protected from each other (ovs-vswitchd.conf.db(5), Port, "tag" and
-// "protected"). Each segment's bridge of the landing has a cable to an access port of the same VLAN.
+// "protected"). Each segment's bridge of the uplink has a cable to an access port of the same VLAN.
 type ovs struct {
-	landing
+	uplink.Uplink
 	bridge   string
 	database string
 }
@@ -35,11 +66,11 @@ const (
 )
 
 // vlan is a segment's VLAN.
-func vlan(s Segment) (int, error) {
+func vlan(s switches.Segment) (int, error) {
 	switch {
-	case s == Common:
+	case s == switches.Common:
 		return vlanCommon, nil
-	case s == Hosts:
+	case s == switches.Hosts:
 		return vlanHosts, nil
 	case s > 0 && s <= lastCluster:
 		return int(s), nil
@@ -48,18 +79,18 @@ func vlan(s Segment) (int, error) {
 }
 
 // segmentOf is the segment of an access port.
-func segmentOf(p ovsPort) Segment {
+func segmentOf(p ovsPort) switches.Segment {
 	switch {
 	case p.mode != "" && p.mode != "access" || p.protected != (p.tag == vlanCommon):
-		return Nowhere
+		return switches.Nowhere
 	case p.tag == vlanCommon:
-		return Common
+		return switches.Common
 	case p.tag == vlanHosts:
-		return Hosts
+		return switches.Hosts
 	case p.tag >= 1 && p.tag <= lastCluster:
-		return Segment(p.tag)
+		return switches.Segment(p.tag)
 	}
-	return Nowhere
+	return switches.Nowhere
 }
 
 // tell runs ovs-vsctl, which does all that it is told in one transaction and returns when the switch has taken it over.
@@ -111,18 +142,18 @@ func (o ovs) run(ctx context.Context, program string, args ...string) ([]byte, e
 }
 
 // ends makes a segment's bridge with its cable to the switch.
-func (o ovs) ends(ctx context.Context, s Segment) error {
+func (o ovs) ends(ctx context.Context, s switches.Segment) error {
 	number, err := vlan(s)
 	if err != nil {
 		return err
 	}
-	inner, outer := o.name(kindInner, s), o.name(kindOuter, s)
-	if err := o.do(func(links *netlink.Handle) error {
-		to, err := o.open(links, s)
+	inner, outer := o.Name(uplink.KindInner, s), o.Name(uplink.KindOuter, s)
+	if err := o.Do(func(links *netlink.Handle) error {
+		to, err := o.Uplink.Open(links, s)
 		if err != nil {
 			return err
 		}
-		return errors.Join(cable(links, end{inner, to, s == Common}, end{name: outer}), checksums(inner))
+		return errors.Join(uplink.Cable(links, uplink.End{Name: inner, Bridge: to, Isolated: s == switches.Common}, uplink.End{Name: outer}), uplink.Checksums(inner))
 	}); err != nil {
 		return err
 	}
@@ -131,7 +162,7 @@ func (o ovs) ends(ctx context.Context, s Segment) error {
 }
 
 // Put takes the port out of its VLAN, has the switch forget how it forwarded for it, and then puts it into the other one.
-func (o ovs) Put(ctx context.Context, p Port, s Segment) error {
+func (o ovs) Put(ctx context.Context, p switches.Port, s switches.Segment) error {
 	err := o.put(ctx, p, s)
 	if err != nil {
 		err = fmt.Errorf("put port %s into %s: %w", p.Name, s, err)
@@ -139,7 +170,7 @@ func (o ovs) Put(ctx context.Context, p Port, s Segment) error {
 	return err
 }
 
-func (o ovs) put(ctx context.Context, p Port, s Segment) error {
+func (o ovs) put(ctx context.Context, p switches.Port, s switches.Segment) error {
 	number, err := vlan(s)
 	if err != nil {
 		return err
@@ -149,18 +180,18 @@ func (o ovs) put(ctx context.Context, p Port, s Segment) error {
 		return err
 	}
 	if _, there := now[p.Name]; !there {
-		return fmt.Errorf("%w; `ovs-vsctl list-ports %s` lists those there are", ErrNoPort, o.bridge)
+		return fmt.Errorf("%w; `ovs-vsctl list-ports %s` lists those there are", switches.ErrNoPort, o.bridge)
 	}
 	if err := o.ends(ctx, s); err != nil {
 		return err
 	}
 	// A datapath in user space listens beside the kernel, which hears what comes to the port as well.
-	if err := o.do(func(links *netlink.Handle) error {
-		link, err := find(links, p.Name)
+	if err := o.Do(func(links *netlink.Handle) error {
+		link, err := uplink.Find(links, p.Name)
 		if err != nil || link == nil { // a port of the datapath's own
 			return err
 		}
-		return mute(links, link)
+		return uplink.Mute(links, link)
 	}); err != nil {
 		return err
 	}
@@ -188,7 +219,7 @@ func (o ovs) put(ctx context.Context, p Port, s Segment) error {
 }
 
 // forget ends what settle did in another segment.
-func (o ovs) forget(ctx context.Context, p Port, was Segment) error {
+func (o ovs) forget(ctx context.Context, p switches.Port, was switches.Segment) error {
 	number, err := vlan(was)
 	if err != nil {
 		return nil // it was in none
@@ -202,27 +233,27 @@ func (o ovs) forget(ctx context.Context, p Port, was Segment) error {
 }
 
 // settle makes the controller's answers go to the machine's port and to no other.
-func (o ovs) settle(ctx context.Context, p Port, s Segment, number int) error {
+func (o ovs) settle(ctx context.Context, p switches.Port, s switches.Segment, number int) error {
 	for _, mac := range p.MACs {
 		if _, err := o.daemon(ctx, "fdb/add", o.bridge, p.Name, strconv.Itoa(number), mac.String()); err != nil {
 			return err
 		}
 	}
-	way := o.name(kindInner, s)
-	if s != Common {
-		way = o.name(kindFar, s)
+	way := o.Name(uplink.KindInner, s)
+	if s != switches.Common {
+		way = o.Name(uplink.KindFar, s)
 	}
-	return o.do(func(links *netlink.Handle) error { return pin(links, way, p.MACs) })
+	return o.Do(func(links *netlink.Handle) error { return uplink.Pin(links, way, p.MACs) })
 }
 
 // Forgotten reads what the daemon has, which it keeps in memory alone.
-func (o ovs) Forgotten(ctx context.Context, placed []Placed) ([]Placed, error) {
+func (o ovs) Forgotten(ctx context.Context, placed []switches.Placed) ([]switches.Placed, error) {
 	text, err := o.daemon(ctx, "fdb/show", o.bridge)
 	if err != nil {
 		return nil, err
 	}
 	known := parsePins(text)
-	var all []Placed
+	var all []switches.Placed
 	for _, p := range placed {
 		number, err := vlan(p.In)
 		if err == nil && slices.ContainsFunc(p.MACs, func(mac net.HardwareAddr) bool { return !known[pinned{number, mac.String()}] }) {
@@ -233,7 +264,7 @@ func (o ovs) Forgotten(ctx context.Context, placed []Placed) ([]Placed, error) {
 }
 
 // Remind does what follows when a port was put.
-func (o ovs) Remind(ctx context.Context, p Placed) error {
+func (o ovs) Remind(ctx context.Context, p switches.Placed) error {
 	number, err := vlan(p.In)
 	if err != nil {
 		return err
@@ -242,12 +273,12 @@ func (o ovs) Remind(ctx context.Context, p Placed) error {
 }
 
 // Ports reads the switch's database, which says what the switch has, and which of it works.
-func (o ovs) Ports(ctx context.Context) (map[string]Segment, error) {
+func (o ovs) Ports(ctx context.Context) (map[string]switches.Segment, error) {
 	list, err := o.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]Segment{}
+	all := map[string]switches.Segment{}
 	for _, p := range list {
 		all[p.name] = segmentOf(p)
 	}
@@ -274,7 +305,7 @@ func (o ovs) list(ctx context.Context) ([]ovsPort, error) {
 	}
 	var all []ovsPort
 	for _, p := range ports {
-		if here[p.name] && !o.own(kindOuter).MatchString(p.name) {
+		if here[p.name] && !o.Own(uplink.KindOuter).MatchString(p.name) {
 			all = append(all, p)
 		}
 	}
@@ -282,30 +313,30 @@ func (o ovs) list(ctx context.Context) ([]ovsPort, error) {
 }
 
 // Open makes the segment's bridge and its cables.
-func (o ovs) Open(ctx context.Context, s Segment) (string, error) {
+func (o ovs) Open(ctx context.Context, s switches.Segment) (string, error) {
 	if err := o.ends(ctx, s); err != nil {
 		return "", fmt.Errorf("open %s: %w", s, err)
 	}
-	return o.bridgeOf(s), nil
+	return o.BridgeOf(s), nil
 }
 
 // Close takes the segment's cables and bridge away.
-func (o ovs) Close(ctx context.Context, s Segment) error {
-	if s == Common {
+func (o ovs) Close(ctx context.Context, s switches.Segment) error {
+	if s == switches.Common {
 		return nil
 	}
 	ports, err := o.Ports(ctx)
 	for name, in := range ports {
 		if in == s && err == nil {
-			err = fmt.Errorf("%w: %s", ErrInUse, name)
+			err = fmt.Errorf("%w: %s", switches.ErrInUse, name)
 		}
 	}
 	if err == nil {
-		_, err = o.tell(ctx, "--if-exists", "del-port", o.bridge, o.name(kindOuter, s))
+		_, err = o.tell(ctx, "--if-exists", "del-port", o.bridge, o.Name(uplink.KindOuter, s))
 	}
 	if err == nil {
-		err = o.do(func(links *netlink.Handle) error {
-			return remove(links, o.name(kindInner, s), o.name(kindNear, s), o.bridgeOf(s))
+		err = o.Do(func(links *netlink.Handle) error {
+			return uplink.Remove(links, o.Name(uplink.KindInner, s), o.Name(uplink.KindNear, s), o.BridgeOf(s))
 		})
 	}
 	if err != nil {
@@ -315,4 +346,4 @@ func (o ovs) Close(ctx context.Context, s Segment) error {
 }
 
 // Opened reads the kernel's list of interfaces.
-func (o ovs) Opened(context.Context) ([]Segment, error) { return o.opened() }
+func (o ovs) Opened(context.Context) ([]switches.Segment, error) { return o.Uplink.Opened() }

@@ -1,4 +1,5 @@
-package switches
+// Package fake is a switch in memory, with faults on demand.
+package fake
 
 import (
 	"context"
@@ -6,31 +7,33 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	switches "muster/internal/drivers/switch"
 )
 
-// Fake is a switch in memory: it keeps ports apart as a real one does, and hands frames on. Its fields may be set before it is
+// Switch is a switch in memory: it keeps ports apart as a real one does, and hands frames on. Its fields may be set before it is
 // used.
-type Fake struct {
+type Switch struct {
 	// Fail is asked before each call; an error of it is the call's, and nothing has happened. Nil: none.
 	Fail func(call string) error
 	// Lose is asked after each change; an error is the call's, and it has happened all the same. Nil: none.
 	Lose func(call string) error
 
 	mu     sync.Mutex
-	ports  map[string]Segment
-	opened map[Segment]bool
+	ports  map[string]switches.Segment
+	opened map[switches.Segment]bool
 }
 
-// NewFake is a switch with these ports, all of them in no segment.
-func NewFake(ports ...string) *Fake {
-	f := &Fake{ports: map[string]Segment{}, opened: map[Segment]bool{}}
+// New is a switch with these ports, all of them in no segment.
+func New(ports ...string) *Switch {
+	f := &Switch{ports: map[string]switches.Segment{}, opened: map[switches.Segment]bool{}}
 	for _, p := range ports {
-		f.ports[p] = Nowhere
+		f.ports[p] = switches.Nowhere
 	}
 	return f
 }
 
-func (f *Fake) change(call string, do func() error) error {
+func (f *Switch) change(call string, do func() error) error {
 	if f.Fail != nil {
 		if err := f.Fail(call); err != nil {
 			return err
@@ -46,13 +49,13 @@ func (f *Fake) change(call string, do func() error) error {
 }
 
 // Put is Switch's.
-func (f *Fake) Put(_ context.Context, p Port, s Segment) error {
+func (f *Switch) Put(_ context.Context, p switches.Port, s switches.Segment) error {
 	return f.change("put", func() error {
 		if _, there := f.ports[p.Name]; !there {
-			return fmt.Errorf("put port %s into %s: %w", p.Name, s, ErrNoPort)
+			return fmt.Errorf("put port %s into %s: %w", p.Name, s, switches.ErrNoPort)
 		}
 		f.ports[p.Name] = s
-		if s != Common {
+		if s != switches.Common {
 			f.opened[s] = true
 		}
 		return nil
@@ -60,8 +63,8 @@ func (f *Fake) Put(_ context.Context, p Port, s Segment) error {
 }
 
 // Ports is Switch's.
-func (f *Fake) Ports(context.Context) (map[string]Segment, error) {
-	all := map[string]Segment{}
+func (f *Switch) Ports(context.Context) (map[string]switches.Segment, error) {
+	all := map[string]switches.Segment{}
 	err := f.change("ports", func() error {
 		maps.Copy(all, f.ports)
 		return nil
@@ -70,9 +73,9 @@ func (f *Fake) Ports(context.Context) (map[string]Segment, error) {
 }
 
 // Open is Switch's.
-func (f *Fake) Open(_ context.Context, s Segment) (string, error) {
+func (f *Switch) Open(_ context.Context, s switches.Segment) (string, error) {
 	return fmt.Sprintf("fake-%d", int(s)), f.change("open", func() error {
-		if s != Common {
+		if s != switches.Common {
 			f.opened[s] = true
 		}
 		return nil
@@ -80,11 +83,11 @@ func (f *Fake) Open(_ context.Context, s Segment) (string, error) {
 }
 
 // Close is Switch's.
-func (f *Fake) Close(_ context.Context, s Segment) error {
+func (f *Switch) Close(_ context.Context, s switches.Segment) error {
 	return f.change("close", func() error {
 		for p, in := range f.ports {
-			if in == s && s != Common {
-				return fmt.Errorf("close %s: %w: %s", s, ErrInUse, p)
+			if in == s && s != switches.Common {
+				return fmt.Errorf("close %s: %w: %s", s, switches.ErrInUse, p)
 			}
 		}
 		delete(f.opened, s)
@@ -93,8 +96,8 @@ func (f *Fake) Close(_ context.Context, s Segment) error {
 }
 
 // Opened is Switch's.
-func (f *Fake) Opened(context.Context) ([]Segment, error) {
-	var all []Segment
+func (f *Switch) Opened(context.Context) ([]switches.Segment, error) {
+	var all []switches.Segment
 	err := f.change("opened", func() error {
 		for s := range f.opened {
 			all = append(all, s)
@@ -106,12 +109,12 @@ func (f *Fake) Opened(context.Context) ([]Segment, error) {
 }
 
 // Hear lists the ports that hear a frame which is sent to everybody from one of them.
-func (f *Fake) Hear(from string) []string {
+func (f *Switch) Hear(from string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []string
 	for p, s := range f.ports {
-		if p != from && s == f.ports[from] && s != Common && s != Nowhere {
+		if p != from && s == f.ports[from] && s != switches.Common && s != switches.Nowhere {
 			all = append(all, p)
 		}
 	}

@@ -1,4 +1,4 @@
-package switches
+package switchtest
 
 import (
 	"bytes"
@@ -18,12 +18,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/drivers/switch/uplink"
 	"muster/internal/netns"
 )
 
-// What is behind a switch's port, and may send any bytes at all.
-
-const commonBridge = "br0"
+// CommonBridge is the one of the common segment, where the controller is.
+const CommonBridge = "br0"
 
 func check(t *testing.T, err error) {
 	t.Helper()
@@ -60,38 +60,38 @@ type station struct {
 
 const mark = "muster-frame:"
 
-// yard is a network namespace with a bridge, and stations cabled to it by ports that are in no segment yet.
-type yard struct {
-	namespace  string
-	controller *station
-	stations   []*station
+// Yard is a network namespace with a bridge, and stations cabled to it by ports that are in no segment yet.
+type Yard struct {
+	Namespace  string
+	Controller *station
+	Stations   []*station
 }
 
-// newYard makes stations with these names. Their ports are called "p-NAME".
-func newYard(t *testing.T, names ...string) *yard {
+// NewYard makes stations with these names. Their ports are called "p-NAME".
+func NewYard(t *testing.T, names ...string) *Yard {
 	t.Helper()
 	needRoot(t)
-	y := &yard{namespace: namespace(t, "switch")}
-	check(t, netns.Do(y.namespace, func() error {
+	y := &Yard{Namespace: namespace(t, "switch")}
+	check(t, netns.Do(y.Namespace, func() error {
 		// A host that forwards is the worst one to be.
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 			return err
 		}
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: commonBridge, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 1, 0}}, MulticastSnooping: new(bool)}
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: CommonBridge, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 1, 0}}, MulticastSnooping: new(bool)}
 		if err := netlink.LinkAdd(bridge); err != nil {
 			return err
 		}
 		address, err := netlink.ParseAddr("10.99.0.1/24")
 		return errors.Join(err, netlink.AddrAdd(bridge, address), netlink.LinkSetUp(bridge))
 	}))
-	y.controller = &station{name: "controller", mac: net.HardwareAddr{2, 0, 0, 0, 1, 0}, address: netip.MustParseAddr("10.99.0.1")}
-	y.controller.listen(t, y.namespace, commonBridge)
+	y.Controller = &station{name: "controller", mac: net.HardwareAddr{2, 0, 0, 0, 1, 0}, address: netip.MustParseAddr("10.99.0.1")}
+	y.Controller.listen(t, y.Namespace, CommonBridge)
 	for i, name := range names {
 		s := &station{name: name, port: "p-" + name, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(10 + i)}, address: netip.AddrFrom4([4]byte{10, 99, 0, byte(10 + i)})}
 		own := namespace(t, name)
 		s.namespace = own
 		check(t, netns.Do(own, func() error {
-			there, err := os.Open(y.namespace)
+			there, err := os.Open(y.Namespace)
 			if err != nil {
 				return err
 			}
@@ -101,9 +101,9 @@ func newYard(t *testing.T, names ...string) *yard {
 				return err
 			}
 			address, err := netlink.ParseAddr(s.address.String() + "/24")
-			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), checksums("eth0")) // a cable is no hardware
+			return errors.Join(err, netlink.AddrAdd(nic, address), netlink.LinkSetUp(nic), uplink.Checksums("eth0")) // a cable is no hardware
 		}))
-		check(t, netns.Do(y.namespace, func() error {
+		check(t, netns.Do(y.Namespace, func() error {
 			link, err := netlink.LinkByName(s.port)
 			if err != nil {
 				return err
@@ -111,9 +111,18 @@ func newYard(t *testing.T, names ...string) *yard {
 			return netlink.LinkSetUp(link)
 		}))
 		s.listen(t, own, "eth0")
-		y.stations = append(y.stations, s)
+		y.Stations = append(y.Stations, s)
 	}
 	return y
+}
+
+// Ports are the stations' ports.
+func (y *Yard) Ports() []string {
+	var all []string
+	for _, s := range y.Stations {
+		all = append(all, s.port)
+	}
+	return all
 }
 
 // namespace makes a network namespace that ends with the test.
@@ -257,10 +266,10 @@ func (s *station) say(victim, controller *station) {
 	send("as everybody, to the victim", victim.mac, everybody, typeOwn)
 	send("LLDP", net.HardwareAddr{1, 0x80, 0xc2, 0, 0, 0xe}, s.mac, typeLLDP)
 	send("a bridge's hello", net.HardwareAddr{1, 0x80, 0xc2, 0, 0, 0}, s.mac, 38, []byte{0x42, 0x42, 3, 0, 0, 0, 0})
-	for _, vlan := range []int{0, 1, 5, 7, vlanHosts, vlanCommon, 4095} {
+	for _, vlan := range []int{0, 1, 5, 7, 4093, 4094, 4095} {
 		send(fmt.Sprintf("in VLAN %d, to the victim", vlan), victim.mac, s.mac, typeVLAN, tag(vlan, typeOwn))
 		send(fmt.Sprintf("in VLAN %d, to everybody", vlan), everybody, s.mac, typeVLAN, tag(vlan, typeOwn))
-		for _, outer := range []int{0, 5, 7, vlanCommon} {
+		for _, outer := range []int{0, 5, 7, 4094} {
 			send(fmt.Sprintf("in VLAN %d within VLAN %d, to everybody", vlan, outer), everybody, s.mac, typeVLAN, tag(outer, typeVLAN), tag(vlan, typeOwn))
 			send(fmt.Sprintf("in VLAN %d within the provider's VLAN %d, to the victim", vlan, outer), victim.mac, s.mac, typeQinQ, tag(outer, typeVLAN), tag(vlan, typeOwn))
 		}

@@ -1,0 +1,343 @@
+// Package switchtest is the contract of switches that keep segments apart, with stations behind a switch's ports that may send any
+// bytes at all. A driver's own test calls Test.
+package switchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	switches "muster/internal/drivers/switch"
+	"muster/internal/netns"
+)
+
+// Subject is a switch under test. Its ports are called "p-NAME" for each of Names().
+type Subject struct {
+	switches.Switch
+	Yard *Yard                      // of real frames; nil: Hear knows
+	Hear func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
+}
+
+// Test has a driver keep segments apart. Each part of it begins with a new subject.
+func Test(t *testing.T, subject func(*testing.T) Subject) {
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, Subject)
+	}{
+		{"no frame passes between segments", noFramePasses},
+		{"every port reaches the controller", everyPortReachesTheController},
+		{"the controller's answers go to whom they are for", answersGoToWhomTheyAreFor},
+		{"no frame passes while ports move", noFramePassesWhilePortsMove},
+		{"ports and segments come and go", portsAndSegmentsComeAndGo},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, subject(t)) })
+	}
+}
+
+// Names are those of the stations.
+func Names() []string { return []string{"a1", "a2", "b1", "b2", "c1", "c2", "mover"} }
+
+// home is where each port is put at first.
+func home() map[string]switches.Segment {
+	return map[string]switches.Segment{"a1": 5, "a2": 5, "b1": 7, "b2": 7, "c1": switches.Common, "c2": switches.Common, "mover": switches.Hosts}
+}
+
+// Port is that of a station.
+func (s Subject) Port(name string) switches.Port {
+	p := switches.Port{Name: "p-" + name}
+	if s.Yard != nil {
+		p.MACs = []net.HardwareAddr{s.Yard.station(name).mac}
+	}
+	return p
+}
+
+func (y *Yard) station(name string) *station {
+	for _, s := range y.Stations {
+		if s.name == name {
+			return s
+		}
+	}
+	panic(name)
+}
+
+func (s Subject) put(t *testing.T, name string, to switches.Segment) {
+	t.Helper()
+	check(t, s.Put(t.Context(), s.Port(name), to))
+	now, err := s.Ports(t.Context())
+	check(t, err)
+	if now["p-"+name] != to {
+		t.Fatalf("port p-%s was put into %s and is in %s", name, to, now["p-"+name])
+	}
+}
+
+// furnish puts every port where it belongs at first.
+func (s Subject) furnish(t *testing.T) {
+	t.Helper()
+	for _, n := range Names() {
+		s.put(t, n, home()[n])
+	}
+}
+
+// crossings are the frames that somebody heard and should not have, and those that should have come and did not.
+func (s Subject) crossings(t *testing.T, where map[string]switches.Segment) []string {
+	t.Helper()
+	var wrong []string
+	together := func(a, b string) bool { return a != b && where[a] == where[b] && where[a] != switches.Common }
+	if s.Yard == nil {
+		for a := range where {
+			for b := range where {
+				if got := slices.Contains(s.Hear("p-"+a), "p-"+b); got != together(a, b) {
+					wrong = append(wrong, fmt.Sprintf("%s hears %s: %v", b, a, got))
+				}
+			}
+		}
+		return wrong
+	}
+	for _, from := range s.Yard.Stations {
+		for _, victim := range s.Yard.Stations {
+			if victim != from {
+				from.say(victim, s.Yard.Controller)
+			}
+		}
+	}
+	said := map[string]map[string]bool{}
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		missing := ""
+		for _, by := range append(slices.Clone(s.Yard.Stations), s.Yard.Controller) {
+			if said[by.name] == nil {
+				said[by.name] = map[string]bool{}
+			}
+			for _, h := range by.take() {
+				said[by.name][h.mark] = true
+			}
+			for _, from := range s.Yard.Stations {
+				if (by == s.Yard.Controller || together(from.name, by.name)) && !said[by.name][from.name+"/"+broadcast] {
+					missing = fmt.Sprintf("%s does not hear %s: %s", by.name, from.name, broadcast)
+				}
+			}
+		}
+		if missing == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			return append(wrong, missing)
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // for what must not come
+	for _, by := range s.Yard.Stations {
+		for _, h := range by.take() {
+			said[by.name][h.mark] = true
+		}
+		for m := range said[by.name] {
+			if from, _, _ := strings.Cut(m, "/"); !together(from, by.name) {
+				wrong = append(wrong, by.name+" hears "+m)
+			}
+		}
+	}
+	return wrong
+}
+
+func noFramePasses(t *testing.T, s Subject) {
+	s.furnish(t)
+	if wrong := s.crossings(t, home()); len(wrong) > 0 {
+		t.Errorf("%d frames went astray: %q", len(wrong), wrong[:min(len(wrong), 20)])
+	}
+}
+
+func everyPortReachesTheController(t *testing.T, s Subject) {
+	if s.Yard == nil {
+		return // there is no controller in the fake
+	}
+	s.furnish(t)
+	// As the boot services do, it listens on the common bridge alone.
+	var listener net.Listener
+	check(t, netns.Do(s.Yard.Namespace, func() (err error) {
+		config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+			outer := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), CommonBridge) })
+			return errors.Join(err, outer)
+		}}
+		listener, err = config.Listen(t.Context(), "tcp", "10.99.0.1:8069")
+		return err
+	}))
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Write([]byte("here"))
+			connection.Close()
+		}
+	}()
+	for _, from := range s.Yard.Stations {
+		for range 3 { // whoever else answered for its address would be asked the next time
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			connection, err := netns.Dial(ctx, from.namespace, "tcp", "10.99.0.1:8069")
+			if err == nil {
+				var text []byte
+				text, err = io.ReadAll(connection)
+				connection.Close()
+				if string(text) != "here" {
+					t.Errorf("%s hears %q of the controller", from.name, text)
+				}
+			}
+			cancel()
+			if err != nil {
+				t.Errorf("%s does not reach the controller: %v", from.name, err)
+			}
+			check(t, netns.Do(from.namespace, func() error { return exec.Command("ip", "neigh", "flush", "all").Run() }))
+		}
+	}
+}
+
+func answersGoToWhomTheyAreFor(t *testing.T, s Subject) {
+	if s.Yard == nil {
+		return // the fake knows no MACs
+	}
+	s.furnish(t)
+	s.crossings(t, home()) // everybody has said that he is everybody else
+	for _, victim := range s.Yard.Stations {
+		text := []byte(mark + "controller/to " + victim.name + "." + strings.Repeat(" ", 40))
+		for range 3 {
+			s.Yard.Controller.send(append(ethernetFrame(victim.mac, s.Yard.Controller.mac, 0x88b5), text...))
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	for _, by := range s.Yard.Stations {
+		own := false
+		for _, h := range by.take() {
+			if h.mark == "controller/to "+by.name {
+				own = true
+			} else if strings.HasPrefix(h.mark, "controller/") {
+				t.Errorf("%s hears %s", by.name, h.mark)
+			}
+		}
+		if !own {
+			t.Errorf("%s does not hear what is for it", by.name)
+		}
+	}
+}
+
+// span is when the mover was in a segment: from when the switch said so until it was to leave.
+type span struct {
+	in       switches.Segment
+	from, to time.Time
+}
+
+func noFramePassesWhilePortsMove(t *testing.T, s Subject) {
+	s.furnish(t)
+	if s.Yard == nil {
+		return // nothing happens in the fake while nobody calls it
+	}
+	stop := make(chan struct{})
+	var chatter sync.WaitGroup
+	mover := s.Yard.station("mover")
+	for _, from := range s.Yard.Stations {
+		if from == mover {
+			continue
+		}
+		chatter.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					from.say(s.Yard.Stations[i%len(s.Yard.Stations)], s.Yard.Controller)
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	var spans []span
+	everybody := net.HardwareAddr{255, 255, 255, 255, 255, 255}
+	for _, to := range []switches.Segment{5, 7, switches.Common, 5, switches.Common, 7, switches.Hosts, switches.Common, 7, 5} {
+		s.put(t, "mover", to)
+		settled := span{in: to, from: time.Now()}
+		s.put(t, "mover", to) // again
+		for range 5 {
+			text := fmt.Sprintf("%smover/%d.%s", mark, int(to), strings.Repeat(" ", 40))
+			mover.send(append(ethernetFrame(everybody, mover.mac, 0x88b5), text...))
+			time.Sleep(5 * time.Millisecond)
+		}
+		settled.to = time.Now()
+		spans = append(spans, settled)
+	}
+	close(stop)
+	chatter.Wait()
+	time.Sleep(300 * time.Millisecond)
+	from := map[string]int{}
+	for _, by := range s.Yard.Stations {
+		for _, h := range by.take() {
+			who, what, _ := strings.Cut(h.mark, "/")
+			switch {
+			case by == mover: // what it heard while it was in a segment comes from there
+				for _, in := range spans {
+					if h.at.After(in.from) && h.at.Before(in.to) {
+						from[fmt.Sprint(in.in)]++
+						if in.in == switches.Common || home()[who] != in.in {
+							t.Errorf("the mover, %s after it came into %s, hears %s", h.at.Sub(in.from), in.in, h.mark)
+						}
+					}
+				}
+			case who == "mover":
+				from["mover to "+by.name]++
+				if what != fmt.Sprint(int(home()[by.name])) || home()[by.name] == switches.Common {
+					t.Errorf("%s hears the mover, which is in segment %s", by.name, what)
+				}
+			case home()[who] != home()[by.name] || home()[who] == switches.Common:
+				t.Errorf("%s hears %s", by.name, h.mark)
+			}
+		}
+	}
+	for _, least := range []string{"segment 5", "segment 7", "mover to a1", "mover to b2"} {
+		if from[least] == 0 {
+			t.Errorf("nothing was heard of %s, so nothing is proved: %v", least, from)
+		}
+	}
+}
+
+func portsAndSegmentsComeAndGo(t *testing.T, s Subject) {
+	if err := s.Put(t.Context(), switches.Port{Name: "p-missing"}, 5); !errors.Is(err, switches.ErrNoPort) {
+		t.Error("a port that is not there:", err)
+	}
+	first, err := s.Ports(t.Context())
+	check(t, err)
+	for _, n := range Names() {
+		if in, there := first["p-"+n]; !there || in != switches.Nowhere {
+			t.Errorf("port p-%s begins in %s (known: %v)", n, in, there)
+		}
+	}
+	s.put(t, "a1", 5)
+	for range 2 {
+		bridge, err := s.Open(t.Context(), 7)
+		if check(t, err); bridge == "" {
+			t.Error("a segment's bridge has no name")
+		}
+	}
+	if err := s.Close(t.Context(), 5); !errors.Is(err, switches.ErrInUse) {
+		t.Error("a segment with a port was closed:", err)
+	}
+	s.put(t, "a1", switches.Common)
+	for range 2 {
+		check(t, s.Close(t.Context(), 5))
+	}
+	if all, err := s.Opened(t.Context()); err != nil || !slices.Equal(all, []switches.Segment{7}) {
+		t.Errorf("%v, %v", all, err)
+	}
+	check(t, s.Close(t.Context(), 7))
+	if all, err := s.Opened(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
