@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/drivers"
 	"muster/internal/fabric"
 )
 
@@ -74,7 +75,8 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf`,
 		Args:    cobra.ExactArgs(1),
 	}
-	driver := c.Flags().String("driver", "opensm", "what tells its subnet manager, the `DRIVER`: opensm or ufm")
+	known := drivers.Fabrics().Names()
+	driver := c.Flags().String("driver", known[0], "what tells its subnet manager, the `DRIVER`: "+strings.Join(known, " or "))
 	managers := c.Flags().StringArray("manager", nil, "the `GUID` of a port of a subnet manager; may be given several times")
 	settings := c.Flags().StringArray("config", nil, "what the driver is told, `NAME=VALUE`; may be given several times")
 	output := formatFlag(c)

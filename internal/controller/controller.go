@@ -242,7 +242,7 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 func (k *controller) run(ctx context.Context) error {
 	ports := &segments{db: k.db, log: k.Log, all: drivers.Switches()}
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir, drivers.Power()), Again: switchAgain, Place: ports.place})
-	fabrics := newFabrics(k.dir, k.admission.Catalogue.Fabrics)
+	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
 	world := lifecycle.World{
 		Fabrics: fabrics,
 		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,

@@ -2,20 +2,18 @@ package controller
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
+	fabrics "muster/internal/drivers/fabric"
 	"muster/internal/fabric"
 	"muster/internal/private"
 	"muster/internal/store"
 )
 
-// fabrics opens the drivers of fabrics from their rows, and keeps each for as long as what it is told stays the same. It is
+// fabricDrivers opens the drivers of fabrics from their rows, and keeps each for as long as what it is told stays the same. It is
 // lifecycle.Fabrics.
-type fabrics struct {
+type fabricDrivers struct {
+	all     fabrics.Registry
 	scratch string // where drivers may keep what nobody misses
 	signals private.Dir
 	secrets private.Dir
@@ -30,20 +28,12 @@ type opened struct {
 	driver fabric.Driver
 }
 
-func newFabrics(d dir, site map[string]map[string]string) *fabrics {
-	return &fabrics{scratch: d.fabrics(), signals: private.Dir(d.signals()), secrets: private.Dir(d.secrets()), site: site, open: map[string]opened{}}
-}
-
-// openers are the drivers that there are.
-func openers() map[string]func(scratch string, t telling) (fabric.Driver, error) {
-	return map[string]func(string, telling) (fabric.Driver, error){
-		"opensm": openOpenSM,
-		"ufm":    openUFM,
-	}
+func newFabrics(all fabrics.Registry, d dir, site map[string]map[string]string) *fabricDrivers {
+	return &fabricDrivers{all: all, scratch: d.fabrics(), signals: private.Dir(d.signals()), secrets: private.Dir(d.secrets()), site: site, open: map[string]opened{}}
 }
 
 // Driver is that of a fabric as it stands in its row.
-func (o *fabrics) Driver(f store.Fabric) (fabric.Driver, error) {
+func (o *fabricDrivers) Driver(f store.Fabric) (fabric.Driver, error) {
 	told, err := json.Marshal([]any{f.Driver, f.Config, f.Managers})
 	if err != nil {
 		return nil, err
@@ -60,20 +50,15 @@ func (o *fabrics) Driver(f store.Fabric) (fabric.Driver, error) {
 	return driver, err
 }
 
-func (o *fabrics) opened(f store.Fabric, fromRows bool) (fabric.Driver, error) {
-	open, known := openers()[f.Driver]
-	if !known {
-		return nil, fmt.Errorf("there is no driver %q; there are %s", f.Driver, strings.Join(slices.Sorted(maps.Keys(openers())), ", "))
-	}
-	driver, err := open(o.scratch, telling{fabric: f, site: o.site[f.Name], given: f.Config, signals: o.signals, secrets: o.secrets, fromRows: fromRows})
-	if err != nil {
-		return nil, fmt.Errorf("driver %s: %w", f.Driver, err)
-	}
-	return driver, nil
+func (o *fabricDrivers) opened(f store.Fabric, fromRows bool) (fabric.Driver, error) {
+	return o.all.Open(f.Driver, fabrics.Told{
+		Fabric: f.Name, Managers: f.Managers, Root: o.site[f.Name], Given: f.Config,
+		Scratch: o.scratch, Signals: o.signals, Secrets: o.secrets, FromRows: fromRows,
+	})
 }
 
 // check says what is wrong with what a fabric's driver is told, before there is a row.
-func (o *fabrics) check(f store.Fabric) error {
+func (o *fabricDrivers) check(f store.Fabric) error {
 	_, err := o.opened(f, false)
 	return err
 }

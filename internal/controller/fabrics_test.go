@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/store"
 )
@@ -53,7 +54,7 @@ func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := row
 			f.Driver, f.Config = c.driver, c.config
-			err := newFabrics(folders(t), nil).check(f)
+			err := newFabrics(drivers.Fabrics(), folders(t), nil).check(f)
 			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v", err)
 			}
@@ -114,7 +115,7 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 		"the administrator's own token": {"ufm", map[string]string{"url": thief.URL, "user": "u", "password_file": "admin.token"}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := newFabrics(d, nil)
+			all := newFabrics(drivers.Fabrics(), d, nil)
 			f := store.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
 			err := all.check(f)
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
@@ -136,28 +137,28 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 	d := folders(t)
 	opensm := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}, Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
-	_, err := newFabrics(d, nil).Driver(opensm)
+	_, err := newFabrics(drivers.Fabrics(), d, nil).Driver(opensm)
 	if err == nil || !strings.Contains(err.Error(), `root says it in the site file: "fabrics: {ib0: {partitions: "/srv/p"}}"`) {
 		t.Error(err)
 	}
-	if _, err := newFabrics(d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
+	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
 		t.Error(err)
 	}
 	ufm := store.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1}, Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
-	_, err = newFabrics(d, nil).Driver(ufm)
+	_, err = newFabrics(drivers.Fabrics(), d, nil).Driver(ufm)
 	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") + `, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(d.secrets(), "token"), []byte("secret\nfor ufm.example.org\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newFabrics(d, nil).Driver(ufm); err != nil {
+	if _, err := newFabrics(drivers.Fabrics(), d, nil).Driver(ufm); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestADriverStaysUntilItsRowChanges(t *testing.T) {
-	all := newFabrics(folders(t), nil)
+	all := newFabrics(drivers.Fabrics(), folders(t), nil)
 	row := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
 	first, err := all.Driver(row)
 	if err != nil {

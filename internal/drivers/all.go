@@ -5,6 +5,9 @@
 package drivers
 
 import (
+	fabrics "muster/internal/drivers/fabric"
+	"muster/internal/drivers/fabric/opensm"
+	"muster/internal/drivers/fabric/ufm"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/power/ipmi"
 	"muster/internal/drivers/power/program"
@@ -45,5 +48,13 @@ func Switches() switches.Registry {
 		none.Factory(),
 		bridge.Factory(),
 		ovs.Factory(),
+	}
+}
+
+// Fabrics are what tells the subnet managers of InfiniBand fabrics. The first is what a fabric gets if nobody says.
+func Fabrics() fabrics.Registry {
+	return fabrics.Registry{
+		opensm.Factory(),
+		ufm.Factory(),
 	}
 }
