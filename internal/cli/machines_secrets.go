@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"muster/internal/apiv1"
+	"muster/internal/drivers"
 	"muster/internal/private"
 )
 
@@ -53,15 +53,11 @@ func (a *app) namedSecrets(machines []apiv1.NewMachine) error {
 
 // powerHost is whom a machine's credentials are for: its BMC, or a program of the site's.
 func powerHost(control string) string {
-	if rest, is := strings.CutPrefix(control, "command:"); is {
-		name, _, _ := strings.Cut(rest, "?")
-		return "command:" + name
-	}
-	u, err := url.Parse(control)
+	parsed, err := drivers.Power().Parse(control)
 	if err != nil {
-		return ""
+		return "" // the controller says what is wrong with it
 	}
-	return u.Hostname()
+	return parsed.To()
 }
 
 // keepSecret copies a secret into the folder, and returns its name there. One that is there already is left with its hosts, and

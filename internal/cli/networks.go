@@ -83,7 +83,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
 	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what becomes of unknown machines, the `WAY`: ignore or enrol")
 	c.Flags().StringSliceVar(&n.Relays, "relay", nil, "the `MAC`, on this network, of a router or DHCP relay that machines are behind; may be repeated")
-	c.Flags().StringVar(&n.Switch, "switch", "none", "what keeps clusters apart, the `DRIVER`: bridge, ovs or none")
+	c.Flags().StringVar(&n.Switch, "switch", drivers.Switches().Names()[0], "what keeps clusters apart, the `DRIVER`: bridge, ovs or none")
 	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")
 	c.Flags().StringVar(&n.SwitchDatabase, "switch-database", "", "the `PLACE` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")
 	c.Flags().StringVar(&n.Namespace, "namespace", "", "the `PATH` of the network namespace that the interface is in")

@@ -88,6 +88,7 @@ var above = map[string][]string{
 	"internal/drivers/power":                    {"internal/inventory", "internal/netns", "internal/private"},
 	"internal/drivers/power/ipmi":               {"internal/drivers/power"},
 	"internal/drivers/power/powertest":          {"internal/drivers/power", "internal/inventory", "internal/netns", "internal/private"},
+	"internal/drivers/power/powertest/toy":      {"internal/drivers/power"},
 	"internal/drivers/power/program":            {"internal/drivers/power", "internal/netns", "internal/private"},
 	"internal/drivers/power/redfish":            {"internal/drivers/power"},
 	"internal/drivers/power/wol":                {"internal/drivers/power", "internal/inventory", "internal/netns"},
