@@ -116,18 +116,24 @@ func (c Caller) Projects() []string {
 	return names
 }
 
+// Named takes a reference apart: PROJECT/NAME, or NAME alone.
+func Named(ref string) (project, name string) {
+	project, name, qualified := strings.Cut(ref, "/")
+	if !qualified {
+		return "", ref
+	}
+	return project, name
+}
+
 // Choose finds what a reference may mean to the caller amongst things of several projects: PROJECT/NAME, or NAME alone. Those
 // of one's own projects go first; operators know the others too. One is an answer, none or several are a question.
 func Choose[T any](c Caller, ref string, all []T, of func(T) (project, name string)) []T {
-	wanted, name, qualified := strings.Cut(ref, "/")
-	if !qualified {
-		name = ref
-	}
+	wanted, name := Named(ref)
 	var own, other []T
 	for _, one := range all {
 		project, called := of(one)
 		switch {
-		case called != name || qualified && project != wanted || !c.May(See, project):
+		case called != name || wanted != "" && project != wanted || !c.May(See, project):
 		case slices.Contains(c.Projects(), project):
 			own = append(own, one)
 		default:

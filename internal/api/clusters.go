@@ -75,11 +75,12 @@ func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 // find is the cluster that a path names: a living one by name, or any by ID. It is one that the caller may do to what they
 // want to.
 func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster, error) {
-	all, err := tx.Clusters(ctx, "")
+	_, name := access.Named(ref)
+	named, err := tx.ClustersNamed(ctx, name)
 	if err != nil {
 		return store.Cluster{}, err
 	}
-	c, err := choose(ctx, "cluster", ref, all, func(c store.Cluster) (string, string) { return c.Project, c.Name })
+	c, err := choose(ctx, "cluster", ref, named, func(c store.Cluster) (string, string) { return c.Project, c.Name })
 	if isNotFound(err) {
 		if byID, other := tx.Cluster(ctx, ref); !isNotFound(other) {
 			c, err = byID, other

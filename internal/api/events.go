@@ -16,9 +16,11 @@ import (
 	"muster/internal/store"
 )
 
-// Timing of a watch. Other replicas' events are seen by polling; a comment keeps idle connections open.
+// Timing of a watch. Other replicas' events are seen by polling, and a busy site's many commits a few at a time; a comment
+// keeps idle connections open.
 const (
 	watchPoll = 500 * time.Millisecond
+	watchRest = 10 * time.Millisecond
 	keepAlive = 15 * time.Second
 	batch     = 500
 )
@@ -138,6 +140,10 @@ func (a *API) watch(hctx huma.Context, of store.EventsOf, still func(access.Call
 		}
 		select {
 		case <-changed:
+			select {
+			case <-time.After(watchRest):
+			case <-ctx.Done():
+			}
 		case <-time.After(watchPoll):
 		case <-ctx.Done():
 		}

@@ -44,18 +44,12 @@ func (k *controller) serveGuests(ctx context.Context, watch *monitor.Monitor) er
 			d.shut()
 		}
 	}()
-	for {
-		changed := k.db.Changed()
+	k.db.Follow(ctx, networkRests, networkLooks, func() {
 		if err := k.followGuests(ctx, watch, doors); err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot look for clusters with guests", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-time.After(networkLooks):
-		}
-	}
+	})
+	return nil
 }
 
 // followGuests makes the doors that are open those that are needed.

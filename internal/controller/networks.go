@@ -45,10 +45,11 @@ func newYard(k *controller, watch *monitor.Monitor) *yard {
 	}
 }
 
-// networkLooks is how often changes of the networks are looked for that another replica made; serviceRetry is how long
-// the services of a network rest after they failed.
+// networkLooks is how often changes of the networks are looked for that another replica made, and networkRests how long at
+// least lies between two looks; serviceRetry is how long the services of a network rest after they failed.
 const (
 	networkLooks = 2 * time.Second
+	networkRests = 100 * time.Millisecond
 	serviceRetry = 2 * time.Second
 )
 
@@ -72,19 +73,12 @@ func (y *yard) serve(ctx context.Context) error {
 			s.end()
 		}
 	}()
-	for {
-		changed := y.db.Changed()
-		err := y.follow(ctx, running)
-		if err != nil && ctx.Err() == nil {
+	y.db.Follow(ctx, networkRests, networkLooks, func() {
+		if err := y.follow(ctx, running); err != nil && ctx.Err() == nil {
 			y.Log.Error("cannot look for networks", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-time.After(networkLooks):
-		}
-	}
+	})
+	return nil
 }
 
 // follow makes what runs be what the store has.

@@ -10,6 +10,7 @@ package lifecycle
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ const (
 	lease   = 3 * time.Second
 	renewal = lease / 4
 	poll    = 250 * time.Millisecond // wake-ups of this process come at once, those of other replicas by polling
+	quiet   = 2 * time.Second        // between two looks at most, where there are no other replicas
 	workers = 128                    // handlers at a time; they mostly wait, and drivers bound what they do at once
 )
 
@@ -95,20 +97,23 @@ type Engine struct {
 	log    *slog.Logger
 	tell   *telemetry.Telemetry
 	tables []table
+	kinds  []store.Kind  // of the tables
 	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
 	busy   chan struct{} // one token a running handler
-	soon   chan struct{} // something that this controller put off for less than a poll is due
 }
 
 // New makes the engine of one controller; owner names the controller among its replicas.
 func New(owner string, w World, log *slog.Logger) *Engine {
 	w = w.watched()
 	e := &Engine{
-		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers), soon: make(chan struct{}, 1),
+		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers),
 		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots()},
 	}
 	if w.Fabrics != nil {
 		e.tables = append(e.tables, w.fabrics())
+	}
+	for _, t := range e.tables {
+		e.kinds = append(e.kinds, t.kind())
 	}
 	return e
 }
@@ -125,13 +130,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	handlers.Go(func() { e.keepLeases(ctx) })
 	for ctx.Err() == nil {
 		changed := e.db.Changed()
-		if e.dispatch(ctx, &handlers) {
+		pause := e.dispatch(ctx, &handlers)
+		if pause == 0 {
 			continue
 		}
 		select {
 		case <-changed:
-		case <-e.soon:
-		case <-time.After(poll):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
@@ -141,23 +146,35 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.db.Forsake(last, e.owner)
 }
 
-// dispatch claims what is due and starts its handlers. It reports whether there may be more.
-func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) bool {
-	more := false
+// dispatch claims what is due and starts its handlers. It returns how long there is nothing to do unless something is
+// committed; zero: there may be more now.
+func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Duration {
 	defer func() { e.looked.Store(time.Now().UnixNano()) }()
+	if len(e.busy) == cap(e.busy) {
+		return quiet // the end of a handler is a commit, which wakes Run
+	}
+	due, next, err := e.db.Due(ctx, e.kinds)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.log.Error("cannot look for work", "error", err)
+		}
+		return poll
+	}
 	for _, t := range e.tables {
+		if !slices.Contains(due, t.kind()) {
+			continue
+		}
 		room := cap(e.busy) - len(e.busy)
 		if room == 0 {
-			return false // the end of a handler is a commit, which wakes Run
+			return quiet
 		}
 		claims, err := e.db.Claim(ctx, t.kind(), e.owner, lease, room)
 		if err != nil {
 			if ctx.Err() == nil {
 				e.log.Error("cannot look for work", "kind", t.kind(), "error", err)
 			}
-			return false
+			return poll
 		}
-		more = more || len(claims) == room
 		for _, claim := range claims {
 			e.busy <- struct{}{}
 			handlers.Go(func() {
@@ -166,7 +183,23 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) bool {
 			})
 		}
 	}
-	return more
+	return e.pause(len(due) > 0, next)
+}
+
+// pause is how long Run waits for commits: until the next row is due, and no longer than what it cannot hear of may wait,
+// which is what other replicas commit, and rows whose lease ends.
+func (e *Engine) pause(claimed bool, next time.Duration) time.Duration {
+	longest := quiet
+	if e.db.Shared() {
+		longest = poll
+	}
+	switch {
+	case claimed:
+		return 0 // what is claimed is no longer due, and what comes next is not known yet
+	case next < 0:
+		return longest
+	}
+	return min(next+time.Millisecond, longest)
 }
 
 // work runs one handler and writes its outcome.
@@ -200,14 +233,6 @@ func settle(s subject, o Outcome) store.Settlement {
 }
 
 func (e *Engine) commit(ctx context.Context, claim store.Claim, s subject, o Outcome, settlement store.Settlement) error {
-	if settlement.After > 0 && settlement.After < poll {
-		time.AfterFunc(settlement.After+time.Millisecond, func() {
-			select {
-			case e.soon <- struct{}{}:
-			default:
-			}
-		})
-	}
 	return e.db.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Hold(ctx, claim); err != nil {
 			return err

@@ -10,8 +10,11 @@ import (
 	"muster/internal/store"
 )
 
-// look is how often the board looks for what other replicas have changed.
-const look = 300 * time.Millisecond
+// How often the board looks: for what other replicas have changed, and at most.
+const (
+	look      = 300 * time.Millisecond
+	lookLeast = 5 * time.Millisecond
+)
 
 // board shows the newest revision of every cluster, so that a thousand waiting agents cost one query and not a thousand.
 type board struct {
@@ -29,17 +32,11 @@ func newBoard(db *store.Store) *board {
 }
 
 func (b *board) run(ctx context.Context, log *slog.Logger) error {
-	for ctx.Err() == nil {
-		changed := b.db.Changed()
+	b.db.Follow(ctx, lookLeast, look, func() {
 		if err := b.refresh(ctx); err != nil && ctx.Err() == nil {
 			log.Error("cannot look for news", "error", err)
 		}
-		select {
-		case <-changed:
-		case <-time.After(look):
-		case <-ctx.Done():
-		}
-	}
+	})
 	return nil
 }
 

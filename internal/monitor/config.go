@@ -58,17 +58,13 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		if err != nil {
 			return err
 		}
-		machines, err := tx.Machines(ctx)
+		sizes, err := tx.MachinesUnder(ctx, self.Cluster)
 		if err != nil {
 			return err
 		}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
-		}
-		sizes := map[string]store.Machine{}
-		for _, machine := range machines {
-			sizes[machine.ID] = machine
 		}
 		c = protocol.Config{
 			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),

@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/internal/printable"
@@ -53,11 +55,7 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 		c := Claim{Kind: kind, Owner: owner}
 		return c, r.Scan(&c.ID, &c.Fence, &c.wakes)
 	}
-	due, err := s.due(ctx, kind)
-	if err != nil || !due {
-		return nil, err
-	}
-	err = s.Quietly(ctx, func(tx *Tx) (err error) {
+	err := s.Quietly(ctx, func(tx *Tx) (err error) {
 		claims, err = list(ctx, tx, scan, `
 			UPDATE `+string(kind)+` SET owner = $1, fence = fence + 1, lease_until = now_ms() + $2
 			WHERE id IN (SELECT id FROM `+string(kind)+`
@@ -72,12 +70,44 @@ func (s *Store) Claim(ctx context.Context, kind Kind, owner string, ttl time.Dur
 	return claims, nil
 }
 
-// due is a cheap look without a write lock, since most looks find nothing.
-func (s *Store) due(ctx context.Context, kind Kind) (found bool, err error) {
+// Due says which of these kinds have a row whose time has come and that nobody holds, and how long it is until the next
+// one's has; a negative time: there is none. It is one cheap query without a write lock, since most looks find nothing.
+func (s *Store) Due(ctx context.Context, of []Kind) (due []Kind, next time.Duration, err error) {
+	next = -1
+	if len(of) == 0 {
+		return nil, next, nil
+	}
+	var parts []string
+	for _, kind := range of {
+		parts = append(parts, "("+nextWake(kind)+")")
+	}
+	var now int64
+	wakes := make([]sql.NullInt64, len(of))
+	into := []any{&now}
+	for i := range wakes {
+		into = append(into, &wakes[i])
+	}
 	err = s.View(ctx, func(tx *Tx) error {
-		return tx.row(ctx, `SELECT EXISTS (SELECT 1 FROM `+string(kind)+` WHERE wake_at <= now_ms() AND lease_until < now_ms())`).Scan(&found)
+		return tx.row(ctx, `SELECT now_ms(), `+strings.Join(parts, ", ")).Scan(into...)
 	})
-	return found, err
+	if err != nil {
+		return nil, next, fmt.Errorf("look for work: %w", err)
+	}
+	for i, at := range wakes {
+		switch left := at.Int64 - now; {
+		case !at.Valid || left > never/4:
+		case left <= 0:
+			due = append(due, of[i])
+		case next < 0 || left < next.Milliseconds():
+			next = time.Duration(left) * time.Millisecond
+		}
+	}
+	return due, next, nil
+}
+
+// nextWake selects when the next row of a kind is due that nobody holds.
+func nextWake(kind Kind) string {
+	return `SELECT wake_at FROM ` + string(kind) + ` WHERE lease_until < now_ms() ORDER BY wake_at LIMIT 1`
 }
 
 // Renew prolongs every claim that owner still holds. It returns how many those are.
@@ -161,8 +191,8 @@ func (tx *Tx) Hold(ctx context.Context, c Claim) error {
 // woken is written into an UPDATE that changes a row's intent: its handler runs soon, also when it is running now.
 const woken = `wake_at = now_ms(), wakes = wakes + 1`
 
-// Wake makes a row's handler run soon after the commit. It is a hint: it is given in a transaction of its own, so that
-// rows of two kinds are never locked together, and a crash in between loses it. Handlers that wait for others
+// Wake makes a row's handler run soon after the commit. It is a hint: with PostgreSQL it is given in a transaction of its
+// own, so that rows of two kinds are never locked together, and a crash in between loses it. Handlers that wait for others
 // therefore also look again by themselves.
 func (tx *Tx) Wake(kind Kind, id string) { tx.wakes = append(tx.wakes, wake{kind, id}) }
 
@@ -176,15 +206,18 @@ func (s *Store) giveWakes(ctx context.Context, wakes []wake) error {
 	if len(wakes) == 0 {
 		return nil
 	}
+	return s.Quietly(ctx, func(tx *Tx) error { return tx.giveWakes(ctx, wakes) })
+}
+
+// giveWakes always goes through rows in the same order.
+func (tx *Tx) giveWakes(ctx context.Context, wakes []wake) error {
 	slices.SortFunc(wakes, func(a, b wake) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
-	return s.Quietly(ctx, func(tx *Tx) error {
-		for _, w := range slices.Compact(wakes) {
-			if _, err := tx.exec(ctx, `UPDATE `+string(w.kind)+` SET `+woken+` WHERE id = $1`, w.id); err != nil {
-				return fmt.Errorf("wake %s %s: %w", w.kind, w.id, err)
-			}
+	for _, w := range slices.Compact(wakes) {
+		if _, err := tx.exec(ctx, `UPDATE `+string(w.kind)+` SET `+woken+` WHERE id = $1`, w.id); err != nil {
+			return fmt.Errorf("wake %s %s: %w", w.kind, w.id, err)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Now is the database's clock.

@@ -183,6 +183,17 @@ func (tx *Tx) ClusterNamed(ctx context.Context, project, name string) (Cluster, 
 	return c, nil
 }
 
+// ClustersNamed lists the living clusters of this name, of all projects.
+func (tx *Tx) ClustersNamed(ctx context.Context, name string) ([]Cluster, error) {
+	clusters, err := list(ctx, tx, scanCluster, clustersNamed, name)
+	if err != nil {
+		return nil, fmt.Errorf("clusters named %s: %w", name, err)
+	}
+	return clusters, nil
+}
+
+const clustersNamed = `SELECT ` + clusterColumns + ` FROM cluster WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
+
 // Admits says whether the cluster's file lets a member of its project in: all of them, unless it names some. Who made it
 // may always come.
 func (c Cluster) Admits(person string) bool {

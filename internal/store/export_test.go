@@ -35,3 +35,32 @@ func Migrations() (names []string) {
 	}
 	return names
 }
+
+// Explain is how the database goes about a query. PostgreSQL is told that tables are large: it reads small ones as a whole.
+func (tx *Tx) Explain(ctx context.Context, query string, args ...any) (string, error) {
+	explain, line := "EXPLAIN QUERY PLAN ", func(r scanner) (text string, err error) {
+		var id, parent, unused int
+		err = r.Scan(&id, &parent, &unused, &text)
+		return text, err
+	}
+	if tx.d == postgres {
+		if _, err := tx.exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+			return "", err
+		}
+		explain, line = "EXPLAIN ", func(r scanner) (text string, err error) {
+			err = r.Scan(&text)
+			return text, err
+		}
+	}
+	lines, err := list(ctx, tx, line, explain+query, args...)
+	return strings.Join(lines, "\n"), err
+}
+
+// NextWake is Due's query for one kind.
+func NextWake(kind Kind) string { return nextWake(kind) }
+
+// Queries whose plans are held by tests.
+const (
+	ClustersNamedQuery = clustersNamed
+	MachinesUnderQuery = machinesUnder
+)

@@ -216,6 +216,23 @@ func (tx *Tx) Machine(ctx context.Context, ref string) (Machine, error) {
 	return m, nil
 }
 
+// MachinesUnder lists the machines that a cluster's nodes have now, and the hosts of those that are guests, by ID.
+func (tx *Tx) MachinesUnder(ctx context.Context, cluster string) (map[string]Machine, error) {
+	machines, err := list(ctx, tx, scanMachine, machinesUnder, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list machines under cluster %s: %w", cluster, err)
+	}
+	byID := map[string]Machine{}
+	for _, m := range machines {
+		byID[m.ID] = m
+	}
+	return byID, nil
+}
+
+const machinesUnder = `SELECT ` + machineColumns + machineTables + `WHERE m.id IN (
+	SELECT machine_id FROM node WHERE cluster_id = $1 AND phase <> 'gone'
+	UNION SELECT host_id FROM node WHERE cluster_id = $1 AND phase <> 'gone' AND host_id <> '')`
+
 // WantMachine changes what is wanted of a machine and wakes it. Guests that it has may stay.
 func (tx *Tx) WantMachine(ctx context.Context, id string, d Desired) error {
 	if _, err := tx.exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+woken+` WHERE id = $2`, string(d), id); err != nil {

@@ -159,18 +159,28 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(" + s.synchronous + ")" +
 		"&_pragma=secure_delete(1)&_pragma=temp_store(MEMORY)&_time_format=sqlite"
-	if s.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
+	if s.write, err = pool(dsn+"&_txlock=immediate", 1); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	s.write.SetMaxOpenConns(1)
 	if _, err := s.write.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
 		return fmt.Errorf("open the database %s: %w", path, err)
 	}
-	if s.read, err = sql.Open("sqlite", dsn); err != nil {
+	if s.read, err = pool(dsn, 4); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
-	s.read.SetMaxOpenConns(4)
 	return nil
+}
+
+// pool keeps up to so many connections to an SQLite file open: each reads the whole schema when it is opened.
+func pool(dsn string, size int) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(keeping{connector})
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	return db, nil
 }
 
 // Close waits for running statements and lets go of the database.
@@ -199,6 +209,31 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.change
 }
 
+// alone is how often Follow repeats a look where nobody else writes: for one that failed.
+const alone = 5 * time.Second
+
+// Follow calls look at once and then after commits, until ctx ends: at most once in least, however many commits there are,
+// and for those of other replicas once in most. A commit of this process is never missed. look says by itself what went wrong;
+// it is called again.
+func (s *Store) Follow(ctx context.Context, least, most time.Duration, look func()) {
+	if !s.Shared() {
+		most = max(most, alone)
+	}
+	for ctx.Err() == nil {
+		changed, began := s.Changed(), time.Now()
+		look()
+		select {
+		case <-changed:
+			select { // not at all, if least has passed
+			case <-time.After(least - time.Since(began)):
+			case <-ctx.Done():
+			}
+		case <-time.After(most):
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (s *Store) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,6 +247,7 @@ type Tx struct {
 	d      dialect
 	ahead  int64 // milliseconds by which now is ahead of the database's clock
 	keys   *sealing.Ring
+	rows   *int    // that it has read
 	events []Event // written last, so that the event counter's lock is held only for the commit
 	wakes  []wake
 	frozen bool // a View
@@ -219,13 +255,13 @@ type Tx struct {
 
 // View runs f on a consistent snapshot. f must not write.
 func (s *Store) View(ctx context.Context, f func(*Tx) error) error {
-	began := time.Now()
-	err := s.view(ctx, f)
-	s.Telemetry.Transaction("read", began, 0, broken(ctx, err))
+	began, rows := time.Now(), 0
+	err := s.view(ctx, &rows, f)
+	s.Telemetry.Transaction("read", began, rows, 0, broken(ctx, err))
 	return err
 }
 
-func (s *Store) view(ctx context.Context, f func(*Tx) error) error {
+func (s *Store) view(ctx context.Context, rows *int, f func(*Tx) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if s.dialect == postgres {
 		options.Isolation = sql.LevelRepeatableRead
@@ -235,7 +271,7 @@ func (s *Store) view(ctx context.Context, f func(*Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	return f(&Tx{tx: tx, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys, frozen: true})
+	return f(&Tx{tx: tx, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys, rows: rows, frozen: true})
 }
 
 // tries is how often Update repeats a transaction that lost against a concurrent one.
@@ -253,36 +289,43 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = s.giveWakes(limited, done.wakes) // only hints, and the transaction stands
+	if s.Shared() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.giveWakes(limited, done.wakes) // only hints, and the transaction stands
+	}
 	s.announce()
 	return nil
 }
 
 // Quietly is Update without telling anyone: claims and leases are nobody's news.
 func (s *Store) Quietly(ctx context.Context, f func(*Tx) error) error {
-	began, again := time.Now(), 0
-	err := s.once(ctx, f)
+	began, rows, again := time.Now(), 0, 0
+	err := s.once(ctx, &rows, f)
 	for ; again < tries-1 && lostRace(err); again++ {
-		err = s.once(ctx, f)
+		err = s.once(ctx, &rows, f)
 	}
-	s.Telemetry.Transaction("write", began, again, broken(ctx, err))
+	s.Telemetry.Transaction("write", began, rows, again, broken(ctx, err))
 	return err
 }
 
-func (s *Store) once(ctx context.Context, f func(*Tx) error) error {
+func (s *Store) once(ctx context.Context, rows *int, f func(*Tx) error) error {
 	raw, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = raw.Rollback() }()
-	tx := &Tx{tx: raw, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys}
+	tx := &Tx{tx: raw, d: s.dialect, ahead: s.clock.ahead.Load(), keys: s.keys, rows: rows}
 	if err := f(tx); err != nil {
 		return err
 	}
 	if err := tx.writeEvents(ctx); err != nil {
 		return err
+	}
+	if !s.Shared() { // there is one writer at a time: no two can wait for each other's rows
+		if err := tx.giveWakes(ctx, tx.wakes); err != nil {
+			return err
+		}
 	}
 	return raw.Commit()
 }
@@ -336,6 +379,7 @@ func (tx *Tx) exec(ctx context.Context, query string, args ...any) (int64, error
 }
 
 func (tx *Tx) row(ctx context.Context, query string, args ...any) *sql.Row {
+	*tx.rows++
 	return tx.tx.QueryRowContext(ctx, tx.text(query), args...)
 }
 
@@ -351,6 +395,7 @@ func list[T any](ctx context.Context, tx *Tx, scan func(scanner) (T, error), que
 	defer func() { _ = rows.Close() }()
 	var all []T
 	for rows.Next() {
+		*tx.rows++
 		one, err := scan(rows)
 		if err != nil {
 			return nil, err

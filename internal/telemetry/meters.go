@@ -26,6 +26,7 @@ type meters struct {
 	agentSeconds *prometheus.HistogramVec // call
 
 	transactions *prometheus.HistogramVec // mode
+	rows         *prometheus.CounterVec   // mode
 	retries      *prometheus.CounterVec   // mode
 	dbFailures   *prometheus.CounterVec   // mode
 
@@ -70,6 +71,7 @@ func newMeters() meters {
 		agentSeconds: histogram("agent_request_seconds", "How long it took to answer an agent; for config this is a long poll.", callBounds, "call"),
 
 		transactions: histogram("store_transaction_seconds", "How long transactions took, from their begin to the end of their commit.", dbBounds, "mode"),
+		rows:         counter("store_rows_total", "Rows that transactions have read.", "mode"),
 		retries:      counter("store_retries_total", "Transactions that lost against a concurrent one and were run again.", "mode"),
 		dbFailures:   counter("store_failures_total", "Transactions that the database failed.", "mode"),
 
@@ -82,16 +84,17 @@ func newMeters() meters {
 func (m meters) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.stays, m.failures, m.steps, m.stepSeconds, m.callSeconds, m.callFailures, m.boots, m.requests, m.requestSeconds, m.streams,
-		m.agents, m.agentSeconds, m.transactions, m.retries, m.dbFailures, m.leases, m.sent, m.transfers,
+		m.agents, m.agentSeconds, m.transactions, m.rows, m.retries, m.dbFailures, m.leases, m.sent, m.transfers,
 	}
 }
 
-// Transaction tells of one that has ended: mode is read or write, again how often it was repeated.
-func (t *Telemetry) Transaction(mode string, began time.Time, again int, failed bool) {
+// Transaction tells of one that has ended: mode is read or write, rows how many it read, again how often it was repeated.
+func (t *Telemetry) Transaction(mode string, began time.Time, rows, again int, failed bool) {
 	if t == nil {
 		return
 	}
 	t.meters.transactions.WithLabelValues(mode).Observe(time.Since(began).Seconds())
+	t.meters.rows.WithLabelValues(mode).Add(float64(rows))
 	if again > 0 {
 		t.meters.retries.WithLabelValues(mode).Add(float64(again))
 	}

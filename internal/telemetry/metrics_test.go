@@ -30,7 +30,7 @@ func told() *telemetry.Telemetry {
 	t.Call(ctx, "local", "ensure")(errors.New("no"))
 	t.Call(ctx, "local", "ensure")(context.Canceled)
 	t.Part(ctx, "admission")(nil)
-	t.Transaction("write", began, 2, true)
+	t.Transaction("write", began, 7, 2, true)
 	t.Agent("report", 200, began)
 	t.BootStep("metal", "kernel", time.Second)
 	t.Lease("lab", "granted")
@@ -67,6 +67,7 @@ func TestWhatIsToldIsCounted(t *testing.T) {
 		`muster_driver_call_seconds_count{call="ensure",driver="local"} 3`,
 		`muster_driver_failures_total{call="ensure",driver="local"} 1`,
 		`muster_store_retries_total{mode="write"} 2`,
+		`muster_store_rows_total{mode="write"} 7`,
 		`muster_agent_requests_total{call="report",status="200"} 1`,
 		`muster_boot_step_seconds_sum{step="kernel",substrate="metal"} 1`,
 		`muster_netboot_leases_total{network="lab",result="granted"} 1`,
@@ -94,7 +95,7 @@ func TestNobodyNeedsTelemetry(t *testing.T) {
 	none.Stream("x")()
 	none.Call(ctx, "x", "y")(nil)
 	none.Part(ctx, "x")(nil)
-	none.Transaction("read", time.Now(), 0, false)
+	none.Transaction("read", time.Now(), 0, 0, false)
 	none.Agent("x", 200, time.Now())
 	none.BootStep("x", "y", 0)
 	none.Lease("x", "y")
