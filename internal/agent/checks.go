@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 )
 
 const (
+	sshPort    = 22
 	probeFirst = 20 * time.Millisecond // pause after a failed probe; doubles
 	probeMost  = time.Second
 	probeLimit = 3 * time.Second // a probe that takes longer has failed
@@ -30,16 +32,21 @@ type check struct {
 	every   time.Duration // after a pass
 	within  time.Duration // that a probe may take; 0: probeLimit
 	probe   func(context.Context) error
+	first   func(context.Context) error // instead of probe after a start of the service, without a process; nil: probe
 	due     chan struct{}
 }
 
 // run probes until ctx ends: often until the first pass, then now and then.
 func (c check) run(ctx context.Context, r *reporter) {
-	pause := probeFirst
+	first := c.probe
+	if c.first != nil {
+		first = c.first
+	}
+	pause, probe := probeFirst, first
 	for {
 		within := cmp.Or(c.within, probeLimit)
 		limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no result after %v", within))
-		err := c.probe(limited)
+		err := probe(limited)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -49,14 +56,16 @@ func (c check) run(ctx context.Context, r *reporter) {
 		if err != nil {
 			wait, pause = pause, min(2*pause, probeMost)
 		} else {
-			pause = probeFirst
+			pause, probe = probeFirst, c.probe
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-c.due:
-			pause = probeFirst
+			pause, probe = probeFirst, first
 		case <-ctx.Done():
+			timer.Stop()
+			return
 		}
 		timer.Stop()
 	}
@@ -78,12 +87,17 @@ func checkNames(role protocol.Role, plain bool) []string {
 // probes are the health checks of a role.
 func (n *node) probes(config *protocol.Config) []check {
 	self := config.Self
+	shell := check{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))}
+	credentials := check{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge}
+	if config.SharedCPUs { // many nodes may start at once on the same cores: what their daemons answer is tried later
+		shell.first, credentials.first = n.listens(sshd, sshPort), n.accepts(munged, mungeSocket)
+	}
 	checks := []check{
-		{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))},
+		shell,
 		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
 	}
 	if !n.plain {
-		checks = append(checks, check{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge})
+		checks = append(checks, credentials)
 	}
 	if len(self.GPUs) > 0 {
 		n.reporter.expect(gpusCheck)
@@ -136,12 +150,33 @@ func (n *node) reaches(who, address string) func(context.Context) error {
 	}
 }
 
+// accepts sees whether a daemon accepts connections at its socket.
+func (n *node) accepts(daemon, socket string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !n.supervisor.running(daemon) {
+			return errors.New(daemon + " does not run")
+		}
+		return n.world.dial(ctx, "unix", socket)
+	}
+}
+
+// listens sees whether a daemon listens on its port, which it does once it has read its settings and keys. Nothing connects:
+// sshd starts a process for each connection.
+func (n *node) listens(daemon string, port int) func(context.Context) error {
+	return func(context.Context) error {
+		if !n.supervisor.running(daemon) {
+			return errors.New(daemon + " does not run")
+		}
+		if !n.world.listening(port) {
+			return fmt.Errorf("%s does not listen on port %d", daemon, port)
+		}
+		return nil
+	}
+}
+
 // probeMunge sends a credential through the daemon and back. The programs are spared while that cannot work.
 func (n *node) probeMunge(ctx context.Context) error {
-	if !n.supervisor.running(munged) {
-		return errors.New("munged does not run")
-	}
-	if err := n.world.dial(ctx, "unix", mungeSocket); err != nil {
+	if err := n.accepts(munged, mungeSocket)(ctx); err != nil {
 		return err
 	}
 	_, err := n.world.processes.Run(ctx, "/bin/sh", "-c", "munge -n | unmunge -o /dev/null")
@@ -153,7 +188,7 @@ func (n *node) probeSSH(address string) func(context.Context) error {
 		if !n.supervisor.running(sshd) {
 			return errors.New("sshd does not run")
 		}
-		return n.world.banner(ctx, net.JoinHostPort(address, "22"))
+		return n.world.banner(ctx, net.JoinHostPort(address, strconv.Itoa(sshPort)))
 	}
 }
 
@@ -170,15 +205,7 @@ func (n *node) listenOn(self protocol.Peer) string {
 }
 
 // probeSlurmd does not connect, which slurmd would log as an error: the head sees by Slurm itself whether it answers.
-func (n *node) probeSlurmd(context.Context) error {
-	if !n.supervisor.running(slurmd) {
-		return errors.New("slurmd does not run")
-	}
-	if !n.world.listening(slurm.NodePort) {
-		return fmt.Errorf("slurmd does not listen on port %d", slurm.NodePort)
-	}
-	return nil
-}
+func (n *node) probeSlurmd(ctx context.Context) error { return n.listens(slurmd, slurm.NodePort)(ctx) }
 
 // dial opens a connection and closes it again.
 func dial(ctx context.Context, network, address string) error {

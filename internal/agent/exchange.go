@@ -150,16 +150,16 @@ func openExchange(ctx context.Context, address string) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{conn: conn, block: make([]byte, exchangeBlock)}
 	_ = conn.SetDeadline(time.Now().Add(exchangeLimit)) // fails on a closed connection only
-	if _, err = io.ReadFull(conn, x.block[:1]); err == nil && x.block[0] != atYourService {
+	var answer [1]byte
+	if _, err = io.ReadFull(conn, answer[:]); err == nil && answer[0] != atYourService {
 		err = errBusy
 	}
 	if err != nil {
-		x.close()
+		_ = conn.Close()
 		return nil, err
 	}
-	return x, nil
+	return &exchange{conn: conn, block: make([]byte, exchangeBlock)}, nil
 }
 
 // dialAsRoot calls from a port that only root can have.

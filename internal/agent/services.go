@@ -51,7 +51,10 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 	if whole(n.boot) {
 		self.CPUs = 0 // slurmd finds all that there is by itself: sockets, cores and their threads
 	}
-	gpus := slurmGPUs(n.gpus(config.Self), hardware.Read(n.tree()).Layout)
+	var gpus []slurm.GPU
+	if found := n.gpus(config.Self); len(found) > 0 {
+		gpus = slurmGPUs(found, hardware.Read(n.tree()).Layout)
+	}
 	head := net.JoinHostPort(headOf(config).Address, strconv.Itoa(slurm.Port))
 	return append(list, service{
 		name:    slurmd,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 type fakeProcesses struct {
 	mu      sync.Mutex
 	log     []string
+	ran     []string // programs that ended at once
 	starts  []time.Time
 	running map[string]*fakeProcess
 	deaf    bool // processes ignore SIGTERM
@@ -45,7 +47,12 @@ func (f *fakeProcesses) Start(c Command) (Process, error) {
 	return p, nil
 }
 
-func (f *fakeProcesses) Run(context.Context, ...string) ([]byte, error) { return nil, nil }
+func (f *fakeProcesses) Run(_ context.Context, argv ...string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ran = append(f.ran, strings.Join(argv, " "))
+	return nil, nil
+}
 
 func (f *fakeProcesses) has(line string) bool {
 	f.mu.Lock()
