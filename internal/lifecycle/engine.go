@@ -160,6 +160,7 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 		}
 		return poll
 	}
+	claimed := 0
 	for _, t := range e.tables {
 		if !slices.Contains(due, t.kind()) {
 			continue
@@ -175,6 +176,7 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 			}
 			return poll
 		}
+		claimed += len(claims)
 		for _, claim := range claims {
 			e.busy <- struct{}{}
 			handlers.Go(func() {
@@ -183,20 +185,23 @@ func (e *Engine) dispatch(ctx context.Context, handlers *sync.WaitGroup) time.Du
 			})
 		}
 	}
-	return e.pause(len(due) > 0, next)
+	switch {
+	case claimed > 0:
+		return 0 // when the next one is due is not known yet
+	case len(due) > 0:
+		return poll // another replica was faster
+	}
+	return e.pause(next)
 }
 
 // pause is how long Run waits for commits: until the next row is due, and no longer than what it cannot hear of may wait,
 // which is what other replicas commit, and rows whose lease ends.
-func (e *Engine) pause(claimed bool, next time.Duration) time.Duration {
+func (e *Engine) pause(next time.Duration) time.Duration {
 	longest := quiet
 	if e.db.Shared() {
 		longest = poll
 	}
-	switch {
-	case claimed:
-		return 0 // what is claimed is no longer due, and what comes next is not known yet
-	case next < 0:
+	if next < 0 {
 		return longest
 	}
 	return min(next+time.Millisecond, longest)

@@ -35,7 +35,7 @@ var above = map[string][]string{
 	"internal/store":                   {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/printable", "internal/sealing", "internal/spec", "internal/telemetry", "internal/usage"},
 	"internal/sealing":                 {},
 	"internal/telemetry":               {},
-	"internal/store/storetest":         {"internal/sealing", "internal/store", "internal/usage"},
+	"internal/store/storetest":         {"internal/sealing", "internal/store", "internal/telemetry", "internal/usage"},
 	"internal/drivers":                 {"internal/hypervisor", "internal/substrate", "internal/substrate/local", "internal/substrate/metal"},
 	"internal/substrate/local":         {"internal/agent/protocol", "internal/netns", "internal/substrate", "internal/substrate/onhost", "internal/tree"},
 	"internal/substrate/onhost":        {"internal/substrate"},
