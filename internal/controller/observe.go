@@ -88,7 +88,7 @@ func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
 	return protocol.Check{Name: "database", OK: true, Text: fmt.Sprintf("answered in %s", time.Since(began).Round(10*time.Microsecond))}
 }
 
-// engineHangs is how long ago an engine that works may have looked for work last; it looks every 2 s at least.
+// engineHangs is how long ago an engine that works may have looked for work last; it looks twice a second at least.
 const engineHangs = 5 * time.Second
 
 func engineCheck(e *lifecycle.Engine) protocol.Check {

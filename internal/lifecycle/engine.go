@@ -24,7 +24,7 @@ const (
 	lease   = 3 * time.Second
 	renewal = lease / 4
 	poll    = 250 * time.Millisecond // wake-ups of this process come at once, those of other replicas by polling
-	quiet   = 2 * time.Second        // between two looks at most, where there are no other replicas
+	quiet   = 500 * time.Millisecond // between two looks at most, where there are no other replicas
 	workers = 128                    // handlers at a time; they mostly wait, and drivers bound what they do at once
 )
 
