@@ -17,6 +17,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/substrate"
@@ -490,33 +491,25 @@ func (p *Plan) words() string {
 		}
 	}
 	if p.current == nil && p.FitsAt != nil {
-		return fmt.Sprintf("reserve 1 head + %s with image %s from %s", count(p.compute(), "node"), p.image.Name, spec.When(*p.FitsAt))
+		return fmt.Sprintf("reserve 1 head + %s with image %s from %s", words.Count(p.compute(), "node"), p.image.Name, spec.When(*p.FitsAt))
 	}
 	if p.current == nil {
-		return fmt.Sprintf("create 1 head + %s with image %s", count(compute, "node"), p.image.Name)
+		return fmt.Sprintf("create 1 head + %s with image %s", words.Count(compute, "node"), p.image.Name)
 	}
 	parts := []string{}
 	if compute > 0 {
-		parts = append(parts, "add "+count(compute, "node"))
+		parts = append(parts, "add "+words.Count(compute, "node"))
 	}
 	if len(p.Release) > 0 {
-		parts = append(parts, "release "+count(len(p.Release), "node"))
+		parts = append(parts, "release "+words.Count(len(p.Release), "node"))
 	}
 	if words := p.rolloutWords(); words != "" {
 		parts = append(parts, words)
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "change "+count(len(p.Changes), "field"))
+		parts = append(parts, "change "+words.Count(len(p.Changes), "field"))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// count is "1 node" or "2 nodes".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // seat stores the nodes, each in the seat of its name.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/store"
 )
 
@@ -31,7 +32,7 @@ func disconnected(refusal *Refusal, why []string) {
 	d := &refusal.Diagnostics[len(refusal.Diagnostics)-1]
 	d.Text += "; " + why[0]
 	if len(why) > 1 {
-		d.Text += ", and " + count(len(why)-1, "other machine") + " like it"
+		d.Text += ", and " + words.Count(len(why)-1, "other machine") + " like it"
 	}
 }
 

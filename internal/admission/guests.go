@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/placement"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -209,11 +210,11 @@ func coresOf(h placement.Holding) int {
 // partWords says what a guest is: "part of box-hv: 2 CPUs, 2048 MiB, 0000:41:00.0".
 func (p Placed) partWords() string {
 	f := p.Machine.Facts
-	words := fmt.Sprintf("a guest with %s, %d MiB", count(f.CPUs, "CPU"), f.MemoryMiB)
+	text := fmt.Sprintf("a guest with %s, %d MiB", words.Count(f.CPUs, "CPU"), f.MemoryMiB)
 	for _, d := range f.Devices {
-		words += fmt.Sprintf(", %s %s", d.Kind, d.PCI)
+		text += fmt.Sprintf(", %s %s", d.Kind, d.PCI)
 	}
-	return words
+	return text
 }
 
 // chooseAway is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
@@ -275,7 +276,7 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 		text = fmt.Sprintf("class %s: %d asked, %d fit", short.class, short.Asked, short.Fit)
 	}
 	for _, state := range slices.Sorted(maps.Keys(aside)) {
-		text += fmt.Sprintf(", %s %s", count(aside[state], "host"), state)
+		text += fmt.Sprintf(", %s %s", words.Count(aside[state], "host"), state)
 	}
 	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows what hosts hold")
 }

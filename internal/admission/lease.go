@@ -11,6 +11,7 @@ import (
 	"muster/internal/calendar"
 	"muster/internal/inventory"
 	"muster/internal/kit/duration"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -92,7 +93,7 @@ func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now t
 // hurt says to a project whose booking a request of it would harm. What others own it is told without their names.
 func hurt(ctx context.Context, tx *store.Tx, project string, conflict *calendar.Conflict) (string, error) {
 	if conflict.Own > 0 {
-		return count(conflict.Own, "node") + " would be missing", nil
+		return words.Count(conflict.Own, "node") + " would be missing", nil
 	}
 	other, err := tx.Cluster(ctx, conflict.Hurts.By)
 	if err != nil {
@@ -102,7 +103,7 @@ func hurt(ctx context.Context, tx *store.Tx, project string, conflict *calendar.
 	if other.Project != project {
 		whose = "another project's cluster"
 	}
-	return fmt.Sprintf("%s would lack %s, which it has reserved from %s", whose, count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
+	return fmt.Sprintf("%s would lack %s, which it has reserved from %s", whose, words.Count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
 }
 
 // find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
@@ -219,7 +220,7 @@ func (a *Admission) whenElse(r *Refusal, plan *Plan, c calendar.Calendar, b cale
 		fit = " fits"
 	}
 	r.FitsAt = &start
-	hint("%s%s from %s: lease: {start: %s}", count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))
+	hint("%s%s from %s: lease: {start: %s}", words.Count(nodes, "node"), fit, spec.When(start), start.Format(time.RFC3339))
 }
 
 // roundDown makes a length that fits now one that people write, and that fits in a minute, too.
@@ -286,7 +287,7 @@ func (a *Admission) Foresee(ctx context.Context, tx *store.Tx, c store.Cluster) 
 	}
 	for i, lacks := range cal.Lacking() {
 		if cal.Bookings[i].By == c.ID && lacks > 0 {
-			return fmt.Sprintf("as things stand, %s will be missing at its start", count(lacks, "machine")), nil
+			return fmt.Sprintf("as things stand, %s will be missing at its start", words.Count(lacks, "machine")), nil
 		}
 	}
 	return "", nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 	"muster/internal/placement"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -115,7 +116,7 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *store.Tx, p *Plan, b
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
 		return store.Cluster{}, err
 	}
-	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", count(len(p.Add), "machine"), by)})
+	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
 	return tx.Cluster(ctx, id)
 }
 

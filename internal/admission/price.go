@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/usage"
@@ -68,7 +69,7 @@ func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines 
 		most += *q.Max
 	}
 	if quota := a.Catalogue.Projects[plan.Spec.Project].Quota.Nodes; quota != nil && most > *quota {
-		plan.Messages = append(plan.Messages, fmt.Sprintf("it may grow to %s, which is more than the project's quota of %d", count(most, "node"), *quota))
+		plan.Messages = append(plan.Messages, fmt.Sprintf("it may grow to %s, which is more than the project's quota of %d", words.Count(most, "node"), *quota))
 	}
 	return a.foresee(ctx, tx, plan)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -108,7 +109,7 @@ func (a *Admission) room(ctx context.Context, tx *store.Tx, id string, c spec.Cl
 		use, asked int
 	}{{"node", quota.Nodes, use.Nodes, asked.Nodes}, {"core", quota.Cores, use.Cores, asked.Cores}, {"GPU", quota.GPUs, use.GPUs, asked.GPUs}} {
 		if above(q.limit, q.use+q.asked, q.asked) {
-			parts = append(parts, fmt.Sprintf("%d of %s in use, %d more asked", q.use, count(*q.limit, q.noun), q.asked))
+			parts = append(parts, fmt.Sprintf("%d of %s in use, %d more asked", q.use, words.Count(*q.limit, q.noun), q.asked))
 		}
 	}
 	return fit, refuse(OverQuota, "over-quota", pathOf(add), fmt.Sprintf("project %s: %s", c.Project, strings.Join(parts, "; ")),
@@ -133,7 +134,7 @@ func (a *Admission) promisable(ctx context.Context, tx *store.Tx, plan *Plan) er
 	if err != nil || !above(quota, use.Nodes+asked, asked-before) {
 		return err
 	}
-	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project, use.Nodes, count(*quota, "node"), asked),
+	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project, use.Nodes, words.Count(*quota, "node"), asked),
 		"nodes that are reserved count from now on; `muster quota` shows what is left")
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -282,9 +283,9 @@ func when(n store.Node, wave int) string {
 // have is "1 job has" or "2 jobs have".
 func have(n int, noun string) string {
 	if n == 1 {
-		return count(n, noun) + " has"
+		return words.Count(n, noun) + " has"
 	}
-	return count(n, noun) + " have"
+	return words.Count(n, noun) + " have"
 }
 
 // departures are the steps of nodes that go.
@@ -359,5 +360,5 @@ func (p *Plan) rolloutWords() string {
 	case len(booting) == 0:
 		return ""
 	}
-	return fmt.Sprintf("boot %s anew with %s", count(len(booting), "node"), p.Steps[len(p.Steps)-1].Why)
+	return fmt.Sprintf("boot %s anew with %s", words.Count(len(booting), "node"), p.Steps[len(p.Steps)-1].Why)
 }

@@ -12,6 +12,7 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/placement"
 	"muster/internal/store"
 )
@@ -32,17 +33,17 @@ func (l Lay) String() string {
 		nodes += p.Nodes
 		parts = append(parts, fmt.Sprintf("%s %d", p.Place, p.Nodes))
 		if p.Up > 0 && p.Up < p.Nodes {
-			narrow = append(narrow, fmt.Sprintf("the %d on %s share %s to the others", p.Nodes, p.Place, count(p.Up, "cable")))
+			narrow = append(narrow, fmt.Sprintf("the %d on %s share %s to the others", p.Nodes, p.Place, words.Count(p.Up, "cable")))
 		}
 	}
-	text := fmt.Sprintf("%s: %s on ", l.Queue, count(nodes, "node"))
+	text := fmt.Sprintf("%s: %s on ", l.Queue, words.Count(nodes, "node"))
 	switch {
 	case len(parts) == 1:
 		return text + "1 leaf (" + l.Places[0].Place + ")" + l.strangers()
 	case l.Hops == topology.Unreachable:
 		text += fmt.Sprintf("%d leaves (%s), with no way known between some of them", len(parts), strings.Join(parts, ", "))
 	default:
-		text += fmt.Sprintf("%d leaves (%s), at most %s apart", len(parts), strings.Join(parts, ", "), count(l.Hops, "hop"))
+		text += fmt.Sprintf("%d leaves (%s), at most %s apart", len(parts), strings.Join(parts, ", "), words.Count(l.Hops, "hop"))
 	}
 	if len(narrow) > 0 {
 		text += "; " + strings.Join(narrow, ", ")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/files"
 )
 
 // maxText bounds what a source says, in bytes.
@@ -63,32 +65,6 @@ func (f file) read(context.Context) (string, error) {
 	return string(text), nil
 }
 
-// replace puts a new text in the file's place, whole and on the disk; only if there is none yet, where first.
-func (f file) replace(text string, first bool) error {
-	dir := filepath.Dir(f.path)
-	temporary, err := os.CreateTemp(dir, "."+filepath.Base(f.path)+"-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("key file: %w", err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }()
-	_, err = temporary.WriteString(text)
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return fmt.Errorf("key file: %w", err)
-	}
-	publish := os.Rename
-	if first {
-		publish = os.Link
-	}
-	if err := publish(temporary.Name(), f.path); err != nil && (!first || !errors.Is(err, fs.ErrExist)) {
-		return fmt.Errorf("key file: %w", err)
-	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("key file: %w", err)
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
 const about = "# The key that the secrets in this site's database are sealed with. Without it they are lost: keep a copy, but not\n" +
 	"# where the backups of the database are. See muster secrets list, and docs/secrets.md.\n"
 
@@ -99,8 +75,9 @@ func (r *Ring) Create(ctx context.Context) error {
 	if !ok || !f.own {
 		return fmt.Errorf("%s has no key; make one by: head -c 32 /dev/urandom | base64", r.source)
 	}
-	if err := f.replace(about+newLine()+"\n", true); err != nil {
-		return err
+	err := files.Create(f.path, []byte(about+newLine()+"\n"), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("key file: %w", err)
 	}
 	return r.Load(ctx)
 }
@@ -114,8 +91,8 @@ func (r *Ring) Add(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.replace(about+newLine()+"\n"+text, false); err != nil {
-		return err
+	if err := files.Write(f.path, []byte(about+newLine()+"\n"+text), 0o600); err != nil {
+		return fmt.Errorf("key file: %w", err)
 	}
 	return r.Load(ctx)
 }
@@ -128,8 +105,8 @@ func (r *Ring) Keep(ctx context.Context, id string) error {
 	}
 	for _, line := range strings.Split(text, "\n") {
 		if keys, err := parse(line); err == nil && len(keys) == 1 && keys[0].id == id {
-			if err := f.replace(about+line+"\n", false); err != nil {
-				return err
+			if err := files.Write(f.path, []byte(about+line+"\n"), 0o600); err != nil {
+				return fmt.Errorf("key file: %w", err)
 			}
 			return r.Load(ctx)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 )
 
 // Name gives the GPUs that a node found the addresses of those that it is to have. Both are in the order of their PCI
@@ -30,7 +31,7 @@ func Name(found []protocol.GPUFacts, expected []protocol.GPU) {
 func Missing(found []protocol.GPUFacts, expected []protocol.GPU) error {
 	var wrong []string
 	if len(found) < len(expected) {
-		wrong = append(wrong, fmt.Sprintf("the machine has %s and %s on the PCI bus", count(len(expected)), isAre(len(found))))
+		wrong = append(wrong, fmt.Sprintf("the machine has %s and %s on the PCI bus", words.Count(len(expected), "GPU"), isAre(len(found))))
 	}
 	for i, g := range found {
 		switch {
@@ -62,13 +63,6 @@ func name(g protocol.GPUFacts, index int) string {
 		text += ", " + g.Model
 	}
 	return fmt.Sprintf("gpu%d (%s)", index, text)
-}
-
-func count(n int) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", n)
 }
 
 func isAre(n int) string {

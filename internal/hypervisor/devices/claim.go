@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/locks"
 )
 
 // check refuses a want that no device could fulfil, and spells its addresses as they are read back.
@@ -61,7 +63,7 @@ func guidBytes(text string) (string, error) {
 // already.
 func (d *Driver) claim(ctx context.Context, f function, w Want) (given bool, err error) {
 	// Whoever judges others of its IOMMU group does so before or after, and not meanwhile.
-	release, err := lock(ctx, filepath.Join(d.Dir, "claims.lock"))
+	release, err := locks.Wait(ctx, filepath.Join(d.Dir, "claims.lock"))
 	if err != nil {
 		return false, err
 	}

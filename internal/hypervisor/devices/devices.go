@@ -25,9 +25,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"muster/internal/fabric"
+	"muster/internal/kit/locks"
 )
 
 // State is where a device is on its way from the host to a guest and back.
@@ -112,35 +111,11 @@ func New(o Options) (*Driver, error) {
 // family waits until nobody else moves a device of one physical function: its virtual functions come and go with it, and
 // are configured through it.
 func (d *Driver) family(ctx context.Context, physical string) (release func(), err error) {
-	release, err = lock(ctx, filepath.Join(d.Dir, physical+".lock"))
+	release, err = locks.Wait(ctx, filepath.Join(d.Dir, physical+".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("another change of %s or of its virtual functions: %w", physical, err)
 	}
 	return release, nil
-}
-
-// lock waits until it has a file's flock or ctx ends. The kernel gives the lock back when its holder dies; one that is
-// stopped keeps it, since it goes on where it was. The file stays.
-func lock(ctx context.Context, path string) (release func(), err error) {
-	const pause = 5 * time.Millisecond
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, context.Cause(ctx)), f.Close())
-		}
-	}
 }
 
 // List tells of every device that is not free: those with a record, and those that a process has open without one.

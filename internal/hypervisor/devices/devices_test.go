@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"muster/internal/fabric"
 	"muster/internal/hypervisor/devices"
 	"muster/internal/hypervisor/devices/devicestest"
@@ -406,13 +408,21 @@ func TestOneProcessAtATimeMovesADevice(t *testing.T) {
 
 func TestARecordThatCannotBeWrittenStopsBeforeTheFirstStep(t *testing.T) {
 	f := newFixture(t)
-	var path string
 	f.kernel.Fault = func(step string) error { t.Errorf("the kernel was asked to %s", step); return nil }
-	path = filepath.Join(f.Options.Dir, gpu+".json.new")
-	if err := os.Mkdir(path, 0o700); err != nil {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
-	f.fails(f.Prepare(t.Context(), devices.Want{Guest: "g1", PCI: gpu}), "record of device "+gpu)
+	full := before
+	full.Cur = 0 // as on a full disk, files can be made and nothing be written into them
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	err := f.Prepare(t.Context(), devices.Want{Guest: "g1", PCI: gpu})
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	f.fails(err, "record of device "+gpu)
 	if _, err := os.Stat(filepath.Join(f.Options.Dir, gpu+".json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a record is there: %v", err)
 	}

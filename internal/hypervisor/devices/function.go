@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // function is what sysfs says of one PCI function now.
@@ -123,10 +125,8 @@ func (d *Driver) until(ctx context.Context, try func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		if ended := clock.Sleep(ctx, pause); ended != nil {
+			return fmt.Errorf("%w: %w", err, ended)
 		}
 	}
 }

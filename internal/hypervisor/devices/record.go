@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/files"
 )
 
 // record is what sysfs cannot tell of a device that is not free.
@@ -105,20 +107,7 @@ func (d *Driver) save(r record) error {
 	if err != nil {
 		return fmt.Errorf("record of device %s: %w", r.PCI, err)
 	}
-	path := d.recordPath(r.PCI)
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("record of device %s: %w", r.PCI, err)
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err == nil {
-		err = d.sync()
-	}
-	if err != nil {
+	if err := files.Write(d.recordPath(r.PCI), text, 0o600); err != nil {
 		return fmt.Errorf("record of device %s: %w", r.PCI, err)
 	}
 	return nil
@@ -128,19 +117,10 @@ func (d *Driver) save(r record) error {
 func (d *Driver) forget(address string) error {
 	err := os.Remove(d.recordPath(address))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = d.sync()
+		err = files.Sync(d.Dir) // that it is gone
 	}
 	if err != nil {
 		return fmt.Errorf("record of device %s: %w", address, err)
 	}
 	return nil
-}
-
-// sync waits until names that came and went are on the disk.
-func (d *Driver) sync() error {
-	dir, err := os.Open(d.Dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/kit/clock"
 	"muster/internal/substrate"
 )
 
@@ -140,14 +141,7 @@ func (s *Substrate) wait(ctx context.Context, n substrate.Node) error {
 	if s.options.Delay == nil {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(s.options.Delay(n))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return clock.Sleep(ctx, s.options.Delay(n))
 }
 
 // check records what must never be when n starts. The caller holds mu.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/locks"
 )
 
 // takeForfeited removes the lock file at path if all who hold it are stopped (SIGSTOP, a debugger): then the file that
@@ -22,8 +24,8 @@ func takeForfeited(path string) error {
 		return err
 	}
 	defer guard.Close()
-	if err := unix.Flock(int(guard.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil // somebody looks already
+	if held, err := locks.Flock(int(guard.Fd()), unix.LOCK_EX|unix.LOCK_NB); !held {
+		return err // somebody looks already
 	}
 	var file unix.Stat_t
 	if err := unix.Stat(path, &file); err != nil {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
+	"muster/internal/kit/locks"
 )
 
 // Hold is an exclusive lock that is held.
@@ -96,7 +99,7 @@ func lock(ctx context.Context, path string, how int) (*os.File, error) {
 				return nil, fmt.Errorf("lock: %w", err)
 			}
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return nil, fmt.Errorf("waiting for the lock %s: %w", path, err)
 		}
 	}
@@ -108,14 +111,11 @@ func tryLock(path string, how int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
-	if err == nil && isAt(file, path) {
+	held, err := locks.Flock(int(file.Fd()), how|unix.LOCK_NB)
+	if held && isAt(file, path) {
 		return file, nil
 	}
 	file.Close()
-	if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-		return nil, nil
-	}
 	return nil, err
 }
 
@@ -129,18 +129,6 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// sleep returns ctx's error if it ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
 // Until asks done again and again until it says yes, fails, or ctx or the time within ends.
 func Until(ctx context.Context, within time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -151,7 +139,7 @@ func Until(ctx context.Context, within time.Duration, done func() (bool, error))
 		if ok || err != nil && !errors.Is(err, unix.EBUSY) {
 			return err
 		}
-		if ended := sleep(ctx, wait); ended != nil {
+		if ended := clock.Sleep(ctx, wait); ended != nil {
 			return errors.Join(ended, err)
 		}
 	}

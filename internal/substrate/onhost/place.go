@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/internal/kit/files"
 	"muster/internal/substrate"
 )
 
@@ -66,11 +67,7 @@ func Raise(dir string, number int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	next := filepath.Join(dir, "boot.next")
-	if err := os.WriteFile(next, []byte(strconv.FormatInt(number, 10)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, filepath.Join(dir, "boot"))
+	return files.Replace(filepath.Join(dir, "boot"), []byte(strconv.FormatInt(number, 10)+"\n"), 0o600)
 }
 
 // List names every boot of every node below a directory of nodes.

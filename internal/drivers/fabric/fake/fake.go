@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/clock"
 )
 
 // Capacity is how many entries a port's table has, the default one included, as in ConnectX adapters.
@@ -216,12 +217,5 @@ func (f *Fabric) wait(ctx context.Context) error {
 	if d == 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return clock.Sleep(ctx, d)
 }

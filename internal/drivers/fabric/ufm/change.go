@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/clock"
 )
 
 // members of one partition.
@@ -147,7 +148,7 @@ func (c *change) round(ctx context.Context, steps []step) error {
 				c.left[s.key] = append(c.left[s.key], s.ports...)
 			}
 		case errors.Is(err, errTransient) && ctx.Err() == nil:
-			if err := wait(ctx, c.config.Pause); err != nil {
+			if err := clock.Sleep(ctx, c.config.Pause); err != nil {
 				return err
 			}
 			return nil
@@ -202,7 +203,7 @@ func (c *change) letGo(ctx context.Context) {
 				delete(c.left, key)
 			}
 		}
-		if len(c.left) > 0 && wait(ctx, min(look, c.config.Patience)) != nil {
+		if len(c.left) > 0 && clock.Sleep(ctx, min(look, c.config.Patience)) != nil {
 			break
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/clock"
 )
 
 // Config says how a UFM is reached.
@@ -177,7 +178,7 @@ func (d *Driver) settle(ctx context.Context, i fabric.Intent) error {
 		if !slices.ContainsFunc(differ, answers) || time.Now().After(end) {
 			return &fabric.Resisted{Ports: differ}
 		}
-		if err := wait(ctx, min(look, d.config.Patience)); err != nil {
+		if err := clock.Sleep(ctx, min(look, d.config.Patience)); err != nil {
 			return err
 		}
 	}
@@ -192,20 +193,9 @@ func (d *Driver) again(ctx context.Context, do func() error) error {
 		if err == nil || !errors.Is(err, errTransient) || try >= d.config.Tries || ctx.Err() != nil {
 			return err
 		}
-		if wait(ctx, pause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			return err
 		}
 		pause *= 2
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
