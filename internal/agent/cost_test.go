@@ -17,7 +17,7 @@ func TestWhatANodeOfAHostOfManyRunsToStart(t *testing.T) {
 	stop := l.run(t)
 	l.untilReady(t)
 	const most = 1 + 1 + 5 // the first, the revision that it has applied, and each check that passes
-	l.controller.until(t, 0, "", func() bool {
+	l.controller.until(t, "it has reported", func() bool {
 		if l.controller.joins["n1"] != 1 || l.controller.count["n1"] > most {
 			t.Errorf("it joined %d times and reported %d times", l.controller.joins["n1"], l.controller.count["n1"])
 		}
