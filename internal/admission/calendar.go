@@ -46,7 +46,7 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		}
 	}
 	for _, m := range machines {
-		if m.Hosts || m.Host != "" {
+		if m.Hosts || m.IsGuest() {
 			continue // nothing is promised of guests: see find
 		}
 		if m.Desired != store.ForService || m.Phase == store.Quarantined || m.Phase == store.Maintenance {

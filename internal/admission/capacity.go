@@ -210,7 +210,7 @@ func availability(m store.Machine) string {
 		return "quarantined"
 	case m.Phase == store.Maintenance || m.Desired != store.ForService:
 		return "in maintenance"
-	case m.Holder != "", m.Turned() && (m.Phase == store.Reserved || m.Phase == store.InUse): // by its guests
+	case m.Holder != "", m.HostsOnDemand() && (m.Phase == store.Reserved || m.Phase == store.InUse): // by its guests
 		return "in use"
 	}
 	return "being prepared"

@@ -30,7 +30,7 @@ func (a *Admission) drives(image Image, role protocol.Role, class string, m inve
 	var reason string
 	for _, d := range m.Facts.Devices {
 		driver := inventory.DriverOf(d)
-		if driver == "" || m.Host == "" && (d.Parent != "" || !asked.AsksFor(d.Kind)) {
+		if driver == "" || !m.IsGuest() && (d.Parent != "" || !asked.AsksFor(d.Kind)) {
 			continue
 		}
 		needed = append(needed, driver)

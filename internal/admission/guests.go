@@ -40,7 +40,7 @@ func (a *Admission) rooms(machines []store.Machine, arch string) []room {
 	}
 	var all []room
 	for _, m := range machines {
-		holds := m.Hosts && m.Well() || m.Turnable() && missing == nil
+		holds := m.Hosts && m.Well() || m.CanHost() && missing == nil
 		if holds && (arch == "" || m.Facts.Arch == arch) {
 			cores, memory := m.Facts.Kept()
 			all = append(all, room{m, placement.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID], Lost: m.Facts.Lost()}})
@@ -250,13 +250,13 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 		}
 	}
 	for _, m := range machines {
-		if !class.Has(m.Machine) || m.Host != "" {
+		if !class.Has(m.Machine) || m.IsGuest() {
 			continue
 		}
-		if !m.Hosts && m.Network != "" {
+		if !m.Hosts && m.BootsFromNetwork() {
 			whole++
 		}
-		if m.Hosts || m.Network != "" {
+		if m.Hosts || m.BootsFromNetwork() {
 			there++
 			if !m.Well() || m.Holder != "" {
 				aside[availability(m)]++
@@ -288,7 +288,7 @@ func wouldTurn(err error, placed []Placed, members []member, machines []store.Ma
 		return err
 	}
 	for i, p := range placed {
-		if p.guest != nil && slices.ContainsFunc(machines, func(m store.Machine) bool { return m.ID == p.guest.Host && m.Turnable() }) {
+		if p.guest != nil && slices.ContainsFunc(machines, func(m store.Machine) bool { return m.ID == p.guest.Host && m.CanHost() }) {
 			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: no free machine becomes a hypervisor while machines are reserved for a time to come, and those that are one have no room", p.Class),
 				"`muster calendar` shows who has reserved machines")
 		}

@@ -52,7 +52,7 @@ func TestAFreeMachineHoldsGuestsAndIsNoLongerFree(t *testing.T) {
 	turned := map[string]bool{}
 	for _, m := range d.machines() {
 		turned[m.Name] = m.Hosts
-		if m.Name == "r1" && (m.Free() || !m.Turned()) {
+		if m.Name == "r1" && (m.Free() || !m.HostsOnDemand()) {
 			t.Errorf("it is %+v", m)
 		}
 	}

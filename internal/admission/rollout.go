@@ -220,9 +220,9 @@ func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes [
 		case p.image.Arch != "" && m.Facts.Arch != "" && m.Facts.Arch != p.image.Arch:
 			return refuse(Invalid, "image-arch", "image", fmt.Sprintf("image %s is for %s, and node %s is on machine %s, which is %s", p.image.Name, p.image.Arch, n.Name, m.Name, m.Facts.Arch),
 				"choose an image for "+m.Facts.Arch)
-		case (n.Whole || n.HostID != "") && !p.image.Boots:
+		case a.caps(m.Machine).Kernel && !p.image.Boots:
 			return noKernel(p.image, m.Name)
-		case n.Whole && n.Role == protocol.Head:
+		case n.Role == protocol.Head && !a.caps(m.Machine).KeepsHead:
 			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and Slurm's state in its memory, which a new boot would lose", m.Name),
 				"create a new cluster for it, with head.class on a service host, which keeps both")
 		}

@@ -87,7 +87,7 @@ func chart(cablings []store.Cabling, machines []store.Machine, ports []store.Fab
 	}
 	var stands []topology.Stand
 	for _, m := range machines {
-		if m.Host != "" {
+		if m.IsGuest() {
 			l.of[m.ID] = m.Host
 			continue
 		}

@@ -187,7 +187,7 @@ func run(ctx context.Context, o Options, w world) error {
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
 	defer func() {
-		if err := w.end(whole(n.boot)); err != nil {
+		if err := w.end(n.boot.OwnKernel()); err != nil {
 			n.console.printf("%v", err)
 		}
 	}()
@@ -220,7 +220,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 		return err
 	}
 	n.lives.Store(&life{token: n.boot.Token, authority: n.boot.Authority})
-	if whole(n.boot) && n.world.cut != nil {
+	if n.boot.OwnKernel() && n.world.cut != nil {
 		limit := sync.OnceFunc(func() { time.AfterFunc(endLimit, n.world.cut) })
 		context.AfterFunc(ctx, limit)
 		defer limit() // before the services are stopped, which may hang
@@ -243,7 +243,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	n.console.printf("joined")
 	n.tasks.Go(func() { n.renew(ctx, renewAt, cancel) })
 	n.tasks.Go(func() { n.leavers.follow(ctx) })
-	if guest(n.boot) {
+	if n.boot.InGuest() {
 		n.tasks.Go(func() { n.keepTime(ctx) })
 	}
 	if n.boot.Duty == protocol.Inspect {

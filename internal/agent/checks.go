@@ -103,7 +103,7 @@ func (n *node) probes(config *protocol.Config) []check {
 		n.reporter.expect(gpusCheck)
 		checks = append(checks, check{name: gpusCheck, every: gpusEvery, within: gpusLimit, probe: n.probeGPUs(self)})
 	}
-	if len(config.Partitions) > 0 && whole(n.boot) {
+	if len(config.Partitions) > 0 && n.boot.OwnKernel() {
 		n.reporter.expect(partitionsCheck)
 		checks = append(checks, check{name: partitionsCheck, every: partitionsEvery, probe: inTime(func() error {
 			return accelerators.Partitions(accelerators.Ports(n.tree()), config.Partitions)
@@ -117,7 +117,7 @@ func (n *node) probes(config *protocol.Config) []check {
 		if !n.plain {
 			checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
 		}
-	case !whole(n.boot): // a head on a machine of its own reaches the controller by the same NIC
+	case !n.boot.OwnKernel(): // a head on a machine of its own reaches the controller by the same NIC
 		n.reporter.expect(network.name)
 		network.probe = n.reaches("the cluster's gateway", config.Gateway.Address)
 		checks = append(checks, network)
@@ -198,7 +198,7 @@ func (n *node) sshAddress(self protocol.Peer) string { return cmp.Or(n.listenOn(
 // listenOn is the one address for sshd on a machine, which has another on a network that is not the cluster's; "" means
 // all there are.
 func (n *node) listenOn(self protocol.Peer) string {
-	if whole(n.boot) {
+	if n.boot.OwnKernel() {
 		return self.Address
 	}
 	return ""

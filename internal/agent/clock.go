@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"muster/internal/agent/protocol"
 )
 
 // A guest that slept does not know it: all its clocks stood still, but for its machine's own, which runs by its host's.
@@ -16,11 +14,6 @@ const (
 	clockLooks = time.Second     // between two looks at that clock, which has seconds
 	clockSlack = 5 * time.Second // what is less is for others to correct
 )
-
-// guest says whether the node's machine is one.
-func guest(b protocol.Boot) bool {
-	return b.Attachment != nil && b.Attachment.NIC != "" && b.Attachment.NIC == b.Attachment.MAC
-}
 
 // keepTime sets the clock of a guest that slept until ctx ends, and has its certificates renewed: they have grown old without
 // it.

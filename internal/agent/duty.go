@@ -12,7 +12,7 @@ import (
 
 // wake makes a machine of the node's own ready for it; elsewhere somebody else has.
 func (n *node) wake(ctx context.Context) error {
-	if !whole(n.boot) {
+	if !n.boot.OwnKernel() {
 		close(n.driven)
 		return nil
 	}

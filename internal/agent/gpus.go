@@ -26,7 +26,7 @@ func (n *node) tree() hardware.Tree { return hardware.Tree(n.world.disk.root) }
 
 // gpus are those that the node sees. A node in namespaces sees its host's, and has those only that it is said to have.
 func (n *node) gpus(self protocol.Peer) []protocol.GPUFacts {
-	if !whole(n.boot) && len(self.GPUs) == 0 {
+	if !n.boot.OwnKernel() && len(self.GPUs) == 0 {
 		return nil
 	}
 	found := accelerators.GPUs(n.tree())
@@ -37,7 +37,7 @@ func (n *node) gpus(self protocol.Peer) []protocol.GPUFacts {
 // accelerators adds them, and the ports of InfiniBand adapters, to the node's facts.
 func (n *node) accelerators(f protocol.NodeFacts, self protocol.Peer) protocol.NodeFacts {
 	f.GPUs = n.gpus(self)
-	if whole(n.boot) {
+	if n.boot.OwnKernel() {
 		f.Ports = accelerators.Ports(n.tree())
 	}
 	return f

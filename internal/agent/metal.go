@@ -42,9 +42,6 @@ type ownMachine interface {
 	mountHome(source string) error
 }
 
-// whole says whether the node has a machine of its own.
-func whole(b protocol.Boot) bool { return b.Attachment != nil || b.Duty != protocol.ServeNode }
-
 // kernelMachine is the real one.
 type kernelMachine struct{ processes processes }
 

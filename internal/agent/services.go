@@ -48,7 +48,7 @@ func (n *node) services(config *protocol.Config, accounts daemonAccounts) []serv
 		})
 	}
 	self := config.Self
-	if whole(n.boot) {
+	if n.boot.OwnKernel() {
 		self.CPUs = 0 // slurmd finds all that there is by itself: sockets, cores and their threads
 	}
 	var gpus []slurm.GPU

@@ -40,7 +40,7 @@ func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 				roomy = a.Admission.Roomy(class, machines)
 			}
 			for _, m := range machines {
-				if class.Has(m.Machine) && m.Host == "" && (m.Hosts == class.Hypervisor || m.Network != "") { // what boots by itself may be either
+				if class.Has(m.Machine) && !m.IsGuest() && (m.Hosts == class.Hypervisor || m.BootsFromNetwork()) { // what boots by itself may be either
 					view.Machines++
 					if !class.Hypervisor && m.Free() || roomy[m.ID] {
 						view.Free++

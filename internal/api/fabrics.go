@@ -244,7 +244,7 @@ func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (
 			if err != nil {
 				return err
 			}
-			if m.Host != "" {
+			if m.IsGuest() {
 				return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machine %s is a guest of %s, which has the port", m.Name, m.HostName), "name "+m.HostName)
 			}
 			if m.Holder != "" {

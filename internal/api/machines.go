@@ -106,7 +106,7 @@ func (a *API) onMachine(ctx context.Context, name, verb string, act func(context
 		if err != nil {
 			return err
 		}
-		if m.Host != "" && verb != "quarantine" {
+		if m.IsGuest() && verb != "quarantine" {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s is a guest of %s and is there for its node alone", m.Name, m.HostName), "do it to "+m.HostName+", or to the cluster")
 		}
 		if err := act(ctx, tx, m); err != nil {

@@ -95,7 +95,7 @@ func (a *API) withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network
 	machines, err := tx.Machines(ctx)
 	var without []string
 	for _, m := range machines {
-		if m.Network == n.Name && m.Host == "" && len(m.Ports) == 0 {
+		if m.Network == n.Name && !m.IsGuest() && len(m.Ports) == 0 {
 			without = append(without, m.Name)
 		}
 	}

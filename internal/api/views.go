@@ -57,7 +57,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (a
 		return view, err
 	}
 	guests := map[string]store.Machine{}
-	if slices.ContainsFunc(nodes, func(n store.Node) bool { return n.HostID != "" }) {
+	if slices.ContainsFunc(nodes, func(n store.Node) bool { return n.IsGuest() }) {
 		if guests, err = tx.GuestsIn(ctx, c.ID); err != nil {
 			return view, err
 		}
@@ -100,7 +100,7 @@ func receiptView(r *store.Receipt) *apiv1.Receipt {
 
 // partView is what a guest holds of its host; nil if the machine is none.
 func partView(m store.Machine) *apiv1.Part {
-	if m.Host == "" {
+	if !m.IsGuest() {
 		return nil
 	}
 	p := &apiv1.Part{Host: m.HostName, Cells: []placement.Cell{}, Share: 1}
@@ -132,7 +132,7 @@ func shareView(m store.Machine, guests []store.Machine) *apiv1.Hosting {
 func byHost(machines []store.Machine) map[string][]store.Machine {
 	guests := map[string][]store.Machine{}
 	for _, m := range machines {
-		if m.Host != "" {
+		if m.IsGuest() {
 			guests[m.Host] = append(guests[m.Host], m)
 		}
 		if m.Moves != nil {

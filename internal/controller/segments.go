@@ -194,7 +194,7 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 	}
 	var placed []switches.Placed
 	for _, m := range machines {
-		if m.Network == n.Name && m.Host == "" {
+		if m.Network == n.Name && !m.IsGuest() {
 			right, failed := s.compare(ctx, m.Machine, n, ports)
 			placed, err = append(placed, right...), errors.Join(err, failed)
 		}

@@ -18,6 +18,12 @@ type Machine struct {
 	Facts     Facts    `json:"facts"`
 }
 
+// IsGuest says that the machine is a part of a hypervisor.
+func (m Machine) IsGuest() bool { return m.Host != "" }
+
+// BootsFromNetwork says that the machine stands by itself on a network, boots from there, and calls from its address there.
+func (m Machine) BootsFromNetwork() bool { return m.Network != "" }
+
 // Power says how a machine is switched; drivers/power reads it.
 type Power struct {
 	// Control begins with a driver's scheme, which says how it goes on. It holds no secret.

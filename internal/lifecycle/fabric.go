@@ -101,7 +101,7 @@ func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home,
 	owners := map[fabric.GUID]string{}
 	for _, m := range machines {
 		for _, d := range m.Facts.Devices {
-			if adapter, err := fabric.ParseGUID(d.GUID); m.Host == "" && d.Kind == "hca" && err == nil {
+			if adapter, err := fabric.ParseGUID(d.GUID); !m.IsGuest() && d.Kind == "hca" && err == nil {
 				owners[adapter] = m.ID
 			}
 		}

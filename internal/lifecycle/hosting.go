@@ -268,7 +268,7 @@ func (m machineView) turnBack() Outcome {
 func (n nodeView) awaitsHost() (waits, fails string) {
 	h := n.host
 	switch {
-	case !h.Turned() || h.Phase == store.InUse:
+	case !h.HostsOnDemand() || h.Phase == store.InUse:
 		return "", ""
 	case h.Phase == store.Quarantined || h.Phase == store.Maintenance || h.Desired != store.ForService:
 		return "", fmt.Sprintf("machine %s is %s", h.Name, h.Phase)

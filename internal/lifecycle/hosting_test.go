@@ -205,7 +205,7 @@ func newRackStage(t *testing.T, url string, heads, machines int, change func(met
 func (s *stage) untilWhole(names ...string) {
 	s.Helper()
 	for _, name := range names {
-		s.awaitMachine(name, "a free whole machine", store.Machine.Turnable)
+		s.awaitMachine(name, "a free whole machine", store.Machine.CanHost)
 	}
 }
 
@@ -234,7 +234,7 @@ func (s *stage) createOn(isolation, name string, nodes int) (id string) {
 	return id
 }
 
-func working(m store.Machine) bool { return m.Turned() && m.Phase == store.InUse }
+func working(m store.Machine) bool { return m.HostsOnDemand() && m.Phase == store.InUse }
 
 func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
@@ -329,11 +329,11 @@ func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 				stop()
 			}
 		}
-		turns("inspected", func() bool { return s.machine("r1").Turnable() && s.freeNow() == 1 })
+		turns("inspected", func() bool { return s.machine("r1").CanHost() && s.freeNow() == 1 })
 		id := s.createGuests("parts", 1)
 		turns("a hypervisor", func() bool { return working(s.machine("r1")) && s.phaseOf(id) == store.Ready })
 		s.remove(id)
-		turns("a whole machine again", func() bool { return s.machine("r1").Turnable() })
+		turns("a whole machine again", func() bool { return s.machine("r1").CanHost() })
 		if v := r.Violations(); len(v) > 0 {
 			t.Error(v)
 		}

@@ -63,7 +63,7 @@ func (w World) loadMachine(ctx context.Context, tx *store.Tx, id string) (machin
 	if m.Machine, err = tx.Machine(ctx, id); err != nil {
 		return m, subject{}, err
 	}
-	if m.Network != "" {
+	if m.BootsFromNetwork() {
 		boot, err := tx.BootOf(ctx, id)
 		if err == nil && boot.Number == m.Boot {
 			m.boot = &boot
@@ -81,7 +81,7 @@ func (w World) loadMachine(ctx context.Context, tx *store.Tx, id string) (machin
 		}
 		m.guests = len(guests)
 	}
-	if m.Turned() {
+	if m.HostsOnDemand() {
 		if m.host, err = w.loadHost(ctx, tx, m.Machine); err != nil {
 			return m, subject{}, err
 		}
@@ -146,7 +146,7 @@ func (m machineView) judge(seen Inspected, can power.Capabilities) Outcome {
 			bad = append(bad, fmt.Sprintf("disk %s was not erased: %s", disk.Disk, disk.Error))
 		}
 	}
-	if m.Dirty && m.Network != "" {
+	if m.Dirty && m.BootsFromNetwork() {
 		bad = append(bad, m.unproved(seen)...)
 	}
 	clean := len(bad) == 0
@@ -323,9 +323,9 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 		return advance(store.Maintenance, "taken out of service")
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
-	case m.Turned() && m.guests > 0:
+	case m.HostsOnDemand() && m.guests > 0:
 		return m.becomeHost()
-	case m.Turned():
+	case m.HostsOnDemand():
 		return m.turnBack()
 	}
 	ground := w.Grounds[m.Substrate]
@@ -345,7 +345,7 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 
 func (w World) machineReserved(ctx context.Context, m machineView) Outcome {
 	switch {
-	case m.Turned():
+	case m.HostsOnDemand():
 		return w.hostStarts(ctx, m)
 	case m.Holder == "":
 		return advance(store.Releasing, "given back before its node began")
@@ -356,7 +356,7 @@ func (w World) machineReserved(ctx context.Context, m machineView) Outcome {
 }
 
 func (w World) machineInUse(ctx context.Context, m machineView) Outcome {
-	if m.Turned() {
+	if m.HostsOnDemand() {
 		return w.hostWorks(ctx, m)
 	}
 	if m.Holder == "" {
@@ -369,9 +369,9 @@ func (w World) machineInUse(ctx context.Context, m machineView) Outcome {
 // prove is that the machine is healthy.
 func (w World) machineReleasing(ctx context.Context, m machineView) Outcome {
 	switch {
-	case m.Turned():
+	case m.HostsOnDemand():
 		return w.hostEnds(ctx, m)
-	case m.Host != "":
+	case m.IsGuest():
 		return guestGone(m)
 	case m.Suspect != "":
 		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)

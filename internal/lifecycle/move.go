@@ -26,7 +26,7 @@ const roomLooks = 30 * time.Second
 func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 	mover := w.moverAt(n)
 	reaches := func(to store.Machine) bool { // from one kind of host to the other nothing leads
-		return to.Turned() == n.host.Turned() && (!to.Turned() || to.Phase == store.InUse) && mover.Reaches(to.Name)
+		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == store.InUse) && mover.Reaches(to.Name)
 	}
 	var cannot, none string // why it cannot move, and why nothing else can take its place either
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
@@ -72,7 +72,7 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 
 // moverAt is what moves guests from where a node is; nil if nothing does.
 func (w World) moverAt(n nodeView) substrate.Mover {
-	if n.host.Turned() {
+	if n.host.HostsOnDemand() {
 		return w.ground(n).Away
 	}
 	return w.ground(n).Mover

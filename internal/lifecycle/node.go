@@ -109,12 +109,12 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 			return n, subject{}, err
 		}
 	}
-	if n.machine.Host != "" {
+	if n.machine.IsGuest() {
 		if n.host, err = tx.Machine(ctx, n.machine.Host); err != nil {
 			return n, subject{}, err
 		}
 	}
-	if n.host.Turned() {
+	if n.host.HostsOnDemand() {
 		seen, err := tx.HostSeen(ctx, n.host.ID)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return n, subject{}, err
@@ -127,7 +127,7 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	if n.beyond, err = tx.Beyond(ctx); err != nil {
 		return n, subject{}, err
 	}
-	if n.machine.Network != "" {
+	if n.machine.BootsFromNetwork() {
 		boot, err := tx.BootOf(ctx, id)
 		if err == nil && boot.Number == n.Boot {
 			n.onItsWay = &boot
@@ -286,7 +286,7 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {
 		return waitFor(nodeLooks, "machine %s %s", n.machine.Name, n.onItsWay.Detail)
 	}
-	if n.machine.Host == "" {
+	if !n.machine.IsGuest() {
 		return waitFor(nodeLooks, "waits for its agent")
 	}
 	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
@@ -311,7 +311,7 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 			}
 		}
 	}
-	if n.machine.Host != "" {
+	if n.machine.IsGuest() {
 		n.attachGuest(&file)
 	}
 	text, err := json.Marshal(file)
@@ -412,7 +412,7 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case err != nil:
 		return retry(err)
-	case !seen.Running && seen.Boot == n.Boot && n.machine.Network != "":
+	case !seen.Running && seen.Boot == n.Boot && w.ground(n).Caps.Power:
 		return n.bootAnew("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
 		return n.fail("it stopped by itself: %s", brief(seen.Detail)).because(CauseStopped)
@@ -513,7 +513,7 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
 	}
 	return w.leave(n, "removed after its failure: "+why).with(func(ctx context.Context, tx *store.Tx) error {
-		if n.machine.Host != "" {
+		if n.machine.IsGuest() {
 			return n.blameHost(ctx, tx)
 		}
 		return n.suspect(ctx, tx)
@@ -523,7 +523,7 @@ func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
 // suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the
 // node's end is waited for, its row says for what. Of a guest that is its host's to be told of.
 func (n nodeView) suspect(ctx context.Context, tx *store.Tx) error {
-	if n.machine.Host != "" || n.machine.Suspect != "" {
+	if n.machine.IsGuest() || n.machine.Suspect != "" {
 		return nil
 	}
 	return tx.SuspectMachine(ctx, n.MachineID, n.words()+": "+n.Reason)

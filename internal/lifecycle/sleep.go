@@ -34,7 +34,7 @@ func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (ne
 		if err != nil {
 			return "", "", err
 		}
-		if m.Host == "" {
+		if !w.Grounds[m.Substrate].Caps.Sleeps {
 			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
 		}
 		host, err := tx.Machine(ctx, m.Host)
@@ -100,7 +100,7 @@ func (w World) orSleeps(handle func(context.Context, nodeView) Outcome) func(con
 
 // sleeperAt is what puts the guests of a host to sleep; nil if nothing does.
 func sleeperAt(ground Ground, host store.Machine) substrate.Sleeper {
-	if host.Turned() {
+	if host.HostsOnDemand() {
 		return ground.AwaySleeper
 	}
 	return ground.Sleeper
@@ -173,7 +173,7 @@ func (n nodeView) nodeAsleep() Outcome {
 // hypervisor any more, is switched off, and its disk erased.
 func (n nodeView) memoryLost() string {
 	switch h := n.host; {
-	case !h.Turned():
+	case !h.HostsOnDemand():
 		return ""
 	case h.Suspect != "":
 		return fmt.Sprintf("its host %s is set apart: %s", h.Name, h.Suspect)

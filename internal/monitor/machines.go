@@ -53,7 +53,7 @@ func on(r *http.Request) string {
 // fromNode checks that a call for a node comes from its machine: a guest's over its cluster's network, from its own
 // address there.
 func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) error {
-	if n.HostID == "" {
+	if !n.IsGuest() {
 		return from(ctx, tx, n.MachineID, r)
 	}
 	at, remote := place(r)
@@ -71,7 +71,7 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 		return err
 	}
 	at, remote := place(r)
-	if remote != (m.Network != "") || within(r) != "" || remote && on(r) != m.Network {
+	if remote != m.BootsFromNetwork() || within(r) != "" || remote && on(r) != m.Network {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}
 	if !remote {

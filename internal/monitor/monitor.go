@@ -199,7 +199,7 @@ func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Age
 		return boot, errRefused
 	}
 	machine, err := tx.Machine(ctx, node.MachineID)
-	if err != nil || machine.Network == "" {
+	if err != nil || !machine.BootsFromNetwork() {
 		return boot, err
 	}
 	boot, err = tx.BootOf(ctx, node.ID)

@@ -54,7 +54,7 @@ func TestNoMachineHasANodeAndGuests(t *testing.T) {
 		})
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			m, err := tx.Machine(ctx, "r2")
-			if !m.Turned() || m.Free() {
+			if !m.HostsOnDemand() || m.Free() {
 				t.Errorf("a machine with a guest turned back: %+v", m)
 			}
 			return err

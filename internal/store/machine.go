@@ -51,20 +51,20 @@ type Release struct {
 }
 
 // Free says that the machine can be given away whole now.
-func (m Machine) Free() bool { return m.Well() && m.Holder == "" && !m.Hosts && m.Host == "" }
+func (m Machine) Free() bool { return m.Well() && m.Holder == "" && !m.Hosts && !m.IsGuest() }
 
 // Well says that nothing speaks against giving the machine, or of a hypervisor a part of it. One that is a machine of its own
 // is in use, or about to be, while it has guests.
 func (m Machine) Well() bool {
-	fit := m.Phase == Available || m.Turned() && (m.Phase == Reserved || m.Phase == InUse)
+	fit := m.Phase == Available || m.HostsOnDemand() && (m.Phase == Reserved || m.Phase == InUse)
 	return fit && m.Desired == ForService && m.Suspect == ""
 }
 
-// Turnable says that the machine becomes a hypervisor if guests are placed on it.
-func (m Machine) Turnable() bool { return m.Free() && m.Network != "" }
+// CanHost says that the machine becomes a hypervisor if guests are placed on it.
+func (m Machine) CanHost() bool { return m.Free() && m.BootsFromNetwork() }
 
-// Turned says that the machine is a hypervisor, and a whole machine at other times.
-func (m Machine) Turned() bool { return m.Hosts && m.Network != "" }
+// HostsOnDemand says that the machine is a hypervisor now, and a whole machine at other times.
+func (m Machine) HostsOnDemand() bool { return m.Hosts && m.BootsFromNetwork() }
 
 const machineColumns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
 	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,

@@ -47,6 +47,9 @@ type Node struct {
 	Terms      usage.Terms // only written, by AddNode; the meter keeps them
 }
 
+// IsGuest says that the node lives, or lived, on a part of a hypervisor.
+func (n Node) IsGuest() bool { return n.HostID != "" }
+
 // Observed is what agents said of a node. The zero value: nothing yet.
 type Observed struct {
 	Boot   int64
@@ -273,7 +276,7 @@ func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
 	if err := tx.meter(ctx, NodeKind, n.ID); err != nil {
 		return err
 	}
-	if n.HostID != "" { // whose parts nobody needs from here on: its substrate has shown that nothing of it is left
+	if n.IsGuest() { // whose parts nobody needs from here on: its substrate has shown that nothing of it is left
 		if err := tx.leavePart(ctx, n.MachineID); err != nil {
 			return err
 		}

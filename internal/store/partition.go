@@ -104,7 +104,7 @@ type joint struct {
 // joints are the ports by which a node is on fabrics: those of its machine, or of the devices that it holds of its host.
 func (tx *Tx) joints(ctx context.Context, node string, m inventory.Machine, held []string) ([]joint, error) {
 	var found []joint
-	if m.Host == "" {
+	if !m.IsGuest() {
 		ports, err := tx.MachinePorts(ctx, m.ID)
 		for _, p := range ports {
 			found = append(found, joint{p, WholePort})

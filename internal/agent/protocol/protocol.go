@@ -43,6 +43,15 @@ type Boot struct {
 	Attachment *Attachment `json:"attachment,omitempty"`
 }
 
+// OwnKernel says that the agent is the first process of a machine, real or virtual, and looks after its kernel, its clock, its
+// devices and its mounts. Elsewhere it is the first process of a namespace, and a host does that.
+func (b Boot) OwnKernel() bool { return b.Attachment != nil || b.Duty != ServeNode }
+
+// InGuest says that the node's machine is a guest: its NIC is cabled to the cluster's network itself.
+func (b Boot) InGuest() bool {
+	return b.Attachment != nil && b.Attachment.NIC != "" && b.Attachment.NIC == b.Attachment.MAC
+}
+
 // Duty is what a boot is for.
 type Duty string
 
