@@ -35,6 +35,7 @@ import (
 	"muster/internal/rotation"
 	"muster/internal/sealing"
 	"muster/internal/store"
+	"muster/internal/substrate"
 	"muster/internal/substrate/local"
 	"muster/internal/substrate/metal"
 	"muster/internal/telemetry"
@@ -192,7 +193,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	}
 	k.local, err = local.New(local.Config{
 		Home: catalogue.HomeBytes, Layers: catalogue.Layers, Reserve: catalogue.Reserve,
-		Dir: k.dir.local(), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
+		Dir: k.dir.path(local.Factory().Name), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
 		Opened: local.Opened(catalogue.Nodes),
 	})
 	if err != nil {
@@ -249,11 +250,11 @@ func (k *controller) run(ctx context.Context) error {
 		Telemetry: k.telemetry, Power: drivers.Power(),
 		Grounds: k.grounds(map[string]lifecycle.Ground{
 			local.Factory().Name: {
-				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir}, Limits: k.limits(lifecycle.LocalLimits()),
+				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir},
 			},
 			k.admission.Substrates.Guests(): k.guests,
 			metal.Factory().Name: {
-				Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images}, Limits: k.metalLimits(),
+				Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images},
 				Keeper: hypervisorKeeper{machines, k.db, k.authority, k.images},
 			},
 		}),
@@ -345,27 +346,27 @@ func (k *controller) run(ctx context.Context) error {
 	return err
 }
 
-// grounds says what each can.
+// grounds says what each can, and how long it may take.
 func (k *controller) grounds(all map[string]lifecycle.Ground) map[string]lifecycle.Ground {
 	for name, ground := range all {
-		ground.Caps = k.admission.Substrates.Of(name)
+		f, _ := k.admission.Substrates.Find(name)
+		ground.Caps, ground.Emulated = f.Caps, k.limits(f, f.Emulated)
+		if ground.Limits == (substrate.Deadlines{}) {
+			ground.Limits = k.limits(f, f.Deadlines)
+		}
 		all[name] = ground
 	}
 	return all
 }
 
-// metalLimits are the limits of whole machines, as the site file sets them.
-func (k *controller) metalLimits() lifecycle.Limits {
-	limits := k.limits(lifecycle.MetalLimits())
-	if boot := k.admission.Catalogue.BootWithin; boot > 0 {
-		limits.Boot, limits.Inspection = boot, boot
+// limits are deadlines of a substrate as the site file sets them.
+func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substrate.Deadlines {
+	if boot := k.admission.Catalogue.BootWithin; boot > 0 && of.Caps.WholeMachine {
+		l.Boot, l.Inspection = boot, boot
 	}
-	limits.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, limits.Idle)
-	return limits
-}
-
-// limits are those of any node, as the site file sets them.
-func (k *controller) limits(l lifecycle.Limits) lifecycle.Limits {
+	if l.Idle > 0 {
+		l.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, l.Idle)
+	}
 	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
 	l.Together = cmp.Or(k.admission.Catalogue.Together, l.Together)
 	return l

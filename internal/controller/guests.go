@@ -116,7 +116,6 @@ func (k *controller) listenWithin(ctx context.Context, watch *monitor.Monitor, c
 // openGuests makes the ground of guests: on machines of their own, and on this host, if it holds any, or did before.
 func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Ground, error) {
 	ground, err := k.openHere(firstStage)
-	ground.Emulated = k.limits(lifecycle.GuestLimits(true))
 	elsewhere := remote.New(remote.Config{Ledger: hostingLedger{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience})
 	ground.Away = remote.NewMover(remote.MoverConfig{
 		Journeys: journeys{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience, Limit: ground.Limits.Move,
@@ -128,7 +127,8 @@ func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Gr
 
 // openHere makes the ground of guests on this host.
 func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Ground, error) {
-	ground := lifecycle.Ground{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(lifecycle.GuestLimits(false))}
+	guest := hypervisor.Factory()
+	ground := lifecycle.Ground{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(guest, guest.Deadlines)}
 	if _, err := os.Stat(k.dir.guests()); err != nil && !k.LocalHypervisor {
 		return ground, nil
 	}
@@ -152,7 +152,10 @@ func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Grou
 		return driver, nil
 	})
 	ground.Mover, ground.Sleeper = fleet, fleet
-	ground.Substrate, ground.Limits = driver, k.limits(lifecycle.GuestLimits(driver.Emulates()))
+	ground.Substrate = driver
+	if driver.Emulates() {
+		ground.Limits = k.limits(guest, guest.Emulated)
+	}
 	return ground, nil
 }
 

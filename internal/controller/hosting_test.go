@@ -180,7 +180,7 @@ func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
 		world := fake.New(fake.Options{})
 		s.start(world)
 		return substratetest.Harness{
-			Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00", BootFile: []byte(`{}`),
+			Caps: drivers.Substrates().Of("vm"), Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00", BootFile: []byte(`{}`),
 			Crash: func(_ *testing.T, r substrate.Ref) {
 				world.Die(r, "crashed")
 				s.await("seen dead", func() bool { return !s.sees(r).Running })

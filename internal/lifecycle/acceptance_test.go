@@ -8,9 +8,9 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // judging makes the stage's site refuse slow nodes, after three passes.
@@ -99,7 +99,7 @@ func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 5)
 	s.judging()
-	s.limit(func(l *lifecycle.Limits) { l.Quarantine = time.Hour })
+	s.limit(func(l *substrate.Deadlines) { l.Quarantine = time.Hour })
 	s.measure = func(n store.Node) float64 {
 		if n.Name == "n4" {
 			return 5.1
@@ -207,7 +207,7 @@ func TestASlowHeadIsNotRefused(t *testing.T) {
 func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 3)
 	s.judging()
-	s.limit(func(l *lifecycle.Limits) { l.Test = 0 }) // nobody measures, and nobody waits
+	s.limit(func(l *substrate.Deadlines) { l.Test = 0 }) // nobody measures, and nobody waits
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 1)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
 	"muster/internal/substrate"
@@ -61,7 +60,7 @@ func (a *awaySleepers) Wake(ctx context.Context, n substrate.Node, host string) 
 }
 
 // newAwaySleepingStage has a place for a head, and two machines with room for three guests each.
-func newAwaySleepingStage(t *testing.T, url string, change func(*lifecycle.Limits)) (*stage, *awaySleepers) {
+func newAwaySleepingStage(t *testing.T, url string, change func(*substrate.Deadlines)) (*stage, *awaySleepers) {
 	s, r := newRackStage(t, url, 1, 2, change)
 	a := &awaySleepers{rack: r, asked: map[string]int{}}
 	ground := s.world.Grounds["vm"]
@@ -167,7 +166,7 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 }
 
 func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *testing.T) {
-	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *lifecycle.Limits) { l.Silence = 500 * time.Millisecond })
+	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	id, before := s.spread()
 	s.pauseKeeping(id)
@@ -194,7 +193,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 
 // Its guests may be awake or not: nobody knows, and nobody ever will.
 func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.T) {
-	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *lifecycle.Limits) { l.Silence = 500 * time.Millisecond })
+	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 2)
@@ -224,7 +223,7 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 
 func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
 	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", nil)
-	s.limitGuests(func(l *lifecycle.Limits) { l.Move, l.KillGrace = 2*time.Second, 100*time.Millisecond })
+	s.limitGuests(func(l *substrate.Deadlines) { l.Move, l.KillGrace = 2*time.Second, 100*time.Millisecond })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"muster/internal/inventory"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
 	"muster/internal/substrate"
@@ -86,7 +85,7 @@ func (m *awayMovers) Forget(_ context.Context, r substrate.Ref, host string) err
 
 // newAwayStage has two hypervisors that are machines of the rack: r1 with a cluster of two guests, and r2 with none.
 func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string) {
-	s, r := newRackStage(t, url, 2, 2, func(l *lifecycle.Limits) { l.Idle = time.Hour })
+	s, r := newRackStage(t, url, 2, 2, func(l *substrate.Deadlines) { l.Idle = time.Hour })
 	r.lives = map[string]string{}
 	m = &awayMovers{rack: r, asked: map[string]int{}}
 	ground := s.world.Grounds["vm"]

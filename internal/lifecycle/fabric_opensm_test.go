@@ -15,6 +15,7 @@ import (
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // subnet is a simulated fabric with a real opensm on its first host; the others are machines'.
@@ -68,7 +69,7 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	net := newSubnet(t, hosts)
 	s := newStage(t, t.TempDir()+"/db", hosts-1)
 	s.world.Fabrics, s.world.Pace = net, lifecycle.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
-	s.limit(func(l *lifecycle.Limits) { l.Join = time.Minute })
+	s.limit(func(l *substrate.Deadlines) { l.Join = time.Minute })
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
 			return err

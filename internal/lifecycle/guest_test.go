@@ -71,7 +71,7 @@ func newGuestStage(t *testing.T, url string, heads, hosts int) (*stage, *guestGr
 	s := newStage(t, url, heads)
 	s.admission.Images = bootable{}
 	g := &guestGround{Substrate: s.substrate, asked: map[string]substrate.Node{}}
-	limits := lifecycle.GuestLimits(false)
+	limits := deadlines("vm")
 	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
 	s.world.Grounds["vm"] = lifecycle.Ground{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
 	s.update(func(ctx context.Context, tx *store.Tx) error {

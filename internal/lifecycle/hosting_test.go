@@ -160,7 +160,7 @@ func (r *rack) play(ctx context.Context) error {
 }
 
 // newRackStage has places for heads on this host, and machines r1, r2 … that may carry a node each, or guests.
-func newRackStage(t *testing.T, url string, heads, machines int, change func(metal *lifecycle.Limits)) (*stage, *rack) {
+func newRackStage(t *testing.T, url string, heads, machines int, change func(metal *substrate.Deadlines)) (*stage, *rack) {
 	s, g := newGuestStage(t, url, heads, 0)
 	site := filepath.Join(t.TempDir(), "site.yaml")
 	if err := os.WriteFile(site, []byte(onePool), 0o600); err != nil {
@@ -175,7 +175,7 @@ func newRackStage(t *testing.T, url string, heads, machines int, change func(met
 	guests := s.world.Grounds["vm"]
 	guests.Substrate, guests.Emulated = r, guests.Limits
 	s.world.Grounds["vm"] = guests
-	limits := lifecycle.MetalLimits()
+	limits := deadlines("metal")
 	limits.Idle, limits.Quarantine, limits.Forget = 200*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&limits)
@@ -269,7 +269,7 @@ func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 }
 
 func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *lifecycle.Limits) { l.Silence = 2 * time.Second })
+	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Silence = 2 * time.Second })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
@@ -290,7 +290,7 @@ func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
 }
 
 func TestAMachineThatDoesNotBecomeAHypervisorIsPassedBy(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *lifecycle.Limits) { l.Inspection = 300 * time.Millisecond })
+	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Inspection = 300 * time.Millisecond })
 	r.dead["r1"] = true
 	s.run(1)
 	s.settled(1, "r1", "r2")

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // ask is create with a lease, which may be refused.
@@ -186,7 +186,7 @@ func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
 		s := newStage(t, url, 4)
-		s.limit(func(l *lifecycle.Limits) { l.Quarantine = time.Hour })
+		s.limit(func(l *substrate.Deadlines) { l.Quarantine = time.Hour })
 		s.run(1)
 		s.untilFree(4)
 		running := s.lease("running", 1, spec.Lease{})

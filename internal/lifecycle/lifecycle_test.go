@@ -16,6 +16,7 @@ import (
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 	"muster/internal/substrate/fake"
 )
 
@@ -66,7 +67,7 @@ func newStage(t *testing.T, url string, machines int) *stage {
 		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Substrates: drivers.Substrates()},
 	}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
-	s.limit(func(l *lifecycle.Limits) {
+	s.limit(func(l *substrate.Deadlines) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
 	})
 	s.update(func(ctx context.Context, tx *store.Tx) error {
@@ -81,11 +82,17 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	return s
 }
 
+// deadlines are those of a substrate.
+func deadlines(of string) substrate.Deadlines {
+	f, _ := drivers.Substrates().Find(of)
+	return f.Deadlines
+}
+
 // limit changes the limits of the phases; before run.
-func (s *stage) limit(change func(*lifecycle.Limits)) {
+func (s *stage) limit(change func(*substrate.Deadlines)) {
 	limits := s.world.Grounds["local"].Limits
-	if limits == (lifecycle.Limits{}) {
-		limits = lifecycle.LocalLimits()
+	if limits == (substrate.Deadlines{}) {
+		limits = deadlines("local")
 	}
 	change(&limits)
 	s.world.Grounds = map[string]lifecycle.Ground{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
@@ -409,7 +416,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 
 func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 4)
-	s.limit(func(l *lifecycle.Limits) { l.Boot = 500 * time.Millisecond })
+	s.limit(func(l *substrate.Deadlines) { l.Boot = 500 * time.Millisecond })
 	bad := ""
 	s.mute = func(n store.Node) bool {
 		if bad == "" && n.Name == "n1" {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"muster/internal/inventory"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
 	"muster/internal/substrate"
@@ -202,7 +201,7 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	s, m := newMovingStage(t, t.TempDir()+"/db")
-	s.limitGuests(func(l *lifecycle.Limits) { l.Silence = hush })
+	s.limitGuests(func(l *substrate.Deadlines) { l.Silence = hush })
 	h := &heart{stage: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.run(1)
 	h.beat()

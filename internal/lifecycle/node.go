@@ -52,7 +52,7 @@ func (w World) ground(n nodeView) Ground {
 }
 
 // within is a phase's deadline, of the limits of the node's ground.
-func (w World) within(limit func(Limits) time.Duration) func(nodeView) time.Time {
+func (w World) within(limit func(substrate.Deadlines) time.Duration) func(nodeView) time.Time {
 	return func(n nodeView) time.Time { return n.PhaseAt.Add(limit(w.ground(n).Limits)) }
 }
 
@@ -85,8 +85,8 @@ func (w World) nodes() chart[nodeView] {
 			store.Pending:   {handle: w.nodePending},
 			store.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
 			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
-			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l Limits) time.Duration { return l.Join }), late: w.nodeJoinLate},
-			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l Limits) time.Duration { return l.Test }), late: w.nodeTestLate},
+			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), late: w.nodeJoinLate},
+			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), late: w.nodeTestLate},
 			store.Ready:     {handle: w.orSleeps(w.alive(w.nodeReady))},
 			store.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
 			store.Failed:    {handle: w.nodeFailed},

@@ -10,9 +10,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.
@@ -202,7 +202,7 @@ func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
 
 func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 4)
-	s.limit(func(l *lifecycle.Limits) { l.Halt, l.KillGrace = 500*time.Millisecond, 500*time.Millisecond })
+	s.limit(func(l *substrate.Deadlines) { l.Halt, l.KillGrace = 500*time.Millisecond, 500*time.Millisecond })
 	s.run(1)
 	s.untilFree(4)
 	id := s.create("hello", 2)

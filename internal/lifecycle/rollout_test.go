@@ -12,10 +12,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
-	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // shelf has images by name, and their digests: "old" is "sha256:old".
@@ -205,7 +205,7 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutStage(t, url, 6)
-		s.limit(func(l *lifecycle.Limits) { l.Boot = time.Second }) // a boot of the broken image takes that long
+		s.limit(func(l *substrate.Deadlines) { l.Boot = time.Second }) // a boot of the broken image takes that long
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 4)

@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/store"
+	"muster/internal/substrate"
 )
 
 // believed is how many nodes of a place may always be lost at once and be believed of each.
@@ -170,7 +171,7 @@ func at(place string) string {
 
 // crowd counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
 // same moment.
-func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits Limits) (crowd, error) {
+func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits substrate.Deadlines) (crowd, error) {
 	c := crowd{place: place}
 	pulses, err := tx.Pulses(ctx, place, limits.Calm)
 	if err != nil {
@@ -297,11 +298,11 @@ func (w World) clearAlarms(ctx context.Context) error {
 }
 
 // limitsAt are those of the machines at a place: on a network, or on this host.
-func (w World) limitsAt(place string) Limits {
+func (w World) limitsAt(place string) substrate.Deadlines {
 	for _, name := range slices.Sorted(maps.Keys(w.Grounds)) {
 		if caps := w.Grounds[name].Caps; !caps.Guest && caps.OnHost == (place == "") {
 			return w.Grounds[name].Limits
 		}
 	}
-	return Limits{}
+	return substrate.Deadlines{}
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // speech is what a node's agent says in a moment of a test.
@@ -90,7 +90,7 @@ const hush = time.Second
 
 func newHeart(t *testing.T, url string, machines int) *heart {
 	s := newStage(t, url, machines)
-	s.limit(func(l *lifecycle.Limits) { l.Silence = hush })
+	s.limit(func(l *substrate.Deadlines) { l.Silence = hush })
 	h := &heart{stage: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.jobs = func(store.Node) int {
 		if h.busy.Load() {
@@ -361,7 +361,7 @@ func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 
 func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 	s := newStage(t, t.TempDir()+"/db", 12)
-	s.limit(func(l *lifecycle.Limits) { l.Calm = 2 * time.Second })
+	s.limit(func(l *substrate.Deadlines) { l.Calm = 2 * time.Second })
 	s.run(1)
 	s.untilFree(12)
 	id := s.create("hello", 5)

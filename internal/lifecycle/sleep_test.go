@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
 	"muster/internal/substrate"
@@ -255,7 +254,7 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 }
 
 // limitGuests changes the limits of guests; before run.
-func (s *stage) limitGuests(change func(*lifecycle.Limits)) {
+func (s *stage) limitGuests(change func(*substrate.Deadlines)) {
 	ground := s.world.Grounds["vm"]
 	change(&ground.Limits)
 	s.world.Grounds["vm"] = ground
@@ -264,7 +263,7 @@ func (s *stage) limitGuests(change func(*lifecycle.Limits)) {
 func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
 	t.Parallel()
 	s, bed := newSleepingStage(t, t.TempDir()+"/db")
-	s.limitGuests(func(l *lifecycle.Limits) { l.KillGrace = 100 * time.Millisecond })
+	s.limitGuests(func(l *substrate.Deadlines) { l.KillGrace = 100 * time.Millisecond })
 	s.run(1)
 	id, before := s.onHV1()
 	bed.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"muster/internal/store"
 	"muster/internal/store/storetest"
+	"muster/internal/substrate"
 )
 
 // An alarm may end between the moments at which a node was read and at which it is judged.
@@ -24,7 +25,7 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := World{DB: db, Grounds: map[string]Ground{"local": {Limits: Limits{Silence: time.Second}}}}
+		w := World{DB: db, Grounds: map[string]Ground{"local": {Limits: substrate.Deadlines{Silence: time.Second}}}}
 		n := nodeView{listened: now.Add(-time.Hour), now: now}
 		n.machine.Substrate = "local"
 		n.Phase, n.PhaseAt = store.Ready, now.Add(-time.Hour)

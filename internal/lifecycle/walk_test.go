@@ -94,7 +94,7 @@ func newWalk(t *testing.T, url string, seed uint64) *walk {
 	s.admission.Catalogue.Projects = map[string]inventory.Project{"default": {Quota: inventory.Quota{Nodes: new(walkQuota)}}}
 	s.charge(1)
 	s.judging()
-	s.limit(func(l *lifecycle.Limits) {
+	s.limit(func(l *substrate.Deadlines) {
 		l.Silence, l.Boot, l.Halt, l.KillGrace = 3*time.Second, 3*time.Second, 2*time.Second, time.Second
 	})
 	a := &api.API{DB: s.db, Admission: s.admission, Authority: s.world.Authority, Log: slog.New(slog.DiscardHandler)}

@@ -53,12 +53,12 @@ type Ground struct {
 	Inspector Inspector
 	Keeper    Keeper   // makes its machines hypervisors; nil: they are none
 	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
-	Limits    Limits
+	Limits    substrate.Deadlines
 	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil:
 	// they cannot; and their limits where their host can only emulate them.
 	Away        substrate.Mover
 	AwaySleeper substrate.Sleeper
-	Emulated    Limits
+	Emulated    substrate.Deadlines
 }
 
 // World is what handlers act on.
@@ -75,55 +75,6 @@ type World struct {
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Pace       FabricPace           // of fabrics; zero values are the usual ones
-}
-
-// Limits are how long phases may last. They are generous: a busy host is slow, and to give up costs more than to wait.
-type Limits struct {
-	Attach     time.Duration // a node's network
-	Boot       time.Duration // between two signs of life of a boot, until its agent answers
-	Join       time.Duration // until its services run
-	Test       time.Duration // until it has passed its test and Slurm has it
-	Silence    time.Duration // of the agent of a node that runs
-	Together   float64       // share of a place's nodes that may be lost at once and be believed of each
-	Calm       time.Duration // how long a failure counts as one of those that came at once
-	Forget     time.Duration // how long a released node may stand in Slurm's list
-	Halt       time.Duration // for slurmctld to stop before a pause
-	KillGrace  time.Duration // for jobs that are ended at the drain's limit
-	Move       time.Duration // of a guest to another host, while it runs, or of its memory to disk and back
-	Inspection time.Duration // between two signs of life of an inspection
-	Quarantine time.Duration // then a machine is inspected again by itself; doubles with every failure in a row
-	Rest       time.Duration // between two looks at a free machine
-	Idle       time.Duration // a hypervisor without guests, before it is a whole machine again
-}
-
-// LocalLimits are those of nodes on this host.
-func LocalLimits() Limits {
-	return Limits{
-		Attach: time.Minute, Boot: 90 * time.Second, Join: 90 * time.Second, Test: 90 * time.Second, Forget: 10 * time.Second,
-		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
-		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 2 * time.Minute, Quarantine: 30 * time.Second, Rest: time.Hour,
-	}
-}
-
-// MetalLimits are those of whole machines, whose firmware may think for minutes before it asks for anything.
-func MetalLimits() Limits {
-	return Limits{
-		Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
-		Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
-		Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
-		Idle: 10 * time.Minute,
-	}
-}
-
-// GuestLimits are those of virtual machines, which boot a kernel as whole ones do, without firmware that thinks. Where the
-// host can only emulate them they are many times slower, and may say nothing for a while because they compute.
-func GuestLimits(emulated bool) Limits {
-	l := MetalLimits()
-	l.Boot, l.Inspection, l.Quarantine, l.Move = 3*time.Minute, 2*time.Minute, 30*time.Second, 30*time.Minute
-	if emulated {
-		l.Boot, l.Join, l.Test, l.Silence = 10*time.Minute, 10*time.Minute, 10*time.Minute, 3*time.Minute
-	}
-	return l
 }
 
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,

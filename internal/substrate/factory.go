@@ -8,6 +8,8 @@ type Factory struct {
 	Name string // in rows of machines, selectors of classes and metrics: it never changes
 	Doc  string // what its nodes are, in one sentence for people
 	Caps Capabilities
+	// Deadlines are the usual ones, and Emulated those of guests whose host can only emulate them. A site may set some of them.
+	Deadlines, Emulated Deadlines
 }
 
 // Capabilities are the questions that the house asks of a substrate, whatever its name is. Its driver keeps what it says here:

@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
 		return substratetest.Harness{
-			Substrate: w.Driver, Commons: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
+			Caps: Factory().Caps, Substrate: w.Driver, Commons: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(*testing.T) substratetest.Harness {
 		y := newYard()
 		return substratetest.Harness{
-			Substrate: y.driver(), Image: "sha256:00", BootFile: []byte("{}"),
+			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00", BootFile: []byte("{}"),
 			Crash: func(t *testing.T, r substrate.Ref) {
 				b, err := y.BootOf(t.Context(), r.Node)
 				if err != nil {

@@ -18,10 +18,12 @@ import (
 
 // Harness is one driver, fresh for each test, with what the contract cannot do through the interfaces.
 type Harness struct {
+	Caps      substrate.Capabilities // that the driver says it has
 	Substrate substrate.Substrate
 	Commons   substrate.Commons // nil: the driver's nodes have no commons of its own
 	Keep      substrate.Keep    // nil: nothing outlives the driver's nodes
 	Sleeper   substrate.Sleeper // nil: the driver's nodes do not sleep
+	Mover     substrate.Mover   // nil: the driver's nodes do not move
 	Image     string            // a digest that nodes can boot
 	BootFile  []byte            // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
@@ -76,7 +78,8 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 	} {
 		run(part.name, part.run)
 	}
-	if harness(t).Sleeper != nil {
+	run("it can what it says and no more", capable)
+	if harness(t).Caps.Sleeps {
 		run("a node sleeps and wakes", sleepsAndWakes)
 		run("what is not there neither sleeps nor wakes", whatIsNotThere)
 	}
