@@ -41,293 +41,380 @@ const longestSnapshot = 64 << 20
 var (
 	ListClusters = Op[Page, List[Cluster]]{Endpoint{ID: "list-clusters", Method: http.MethodGet, Path: "/v1/clusters",
 		Summary: "List clusters",
-		Tag:     "clusters", Action: access.Browse}}
+		Tag:     "clusters", Action: access.Browse,
+		Commands: []string{"list"}}}
 	CreateCluster = Op[CreateClusterInput, Answer]{Endpoint{ID: "create-cluster", Method: http.MethodPost, Path: "/v1/clusters",
 		Summary: "Create a cluster from a cluster file",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true,
+		Commands: []string{"create"}}}
 	GetCluster = Op[ClusterRef, Cluster]{Endpoint{ID: "get-cluster", Method: http.MethodGet, Path: "/v1/clusters/{cluster}",
 		Summary: "Show a cluster and its nodes",
-		Tag:     "clusters", Action: access.See, Errors: []int{404}}}
+		Tag:     "clusters", Action: access.See, Errors: []int{404},
+		Commands: []string{"get", "describe", "ssh", "events", "open"}}}
 	ApplyCluster = Op[ApplyClusterInput, Answer]{Endpoint{ID: "apply-cluster", Method: http.MethodPut, Path: "/v1/clusters/{cluster}",
 		Summary: "Make a cluster be as its file says, new or not",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, File: true, Unchanged: true,
+		Commands: []string{"apply", "plan"}}}
 	ScaleCluster = Op[ScaleClusterInput, Answer]{Endpoint{ID: "scale-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/scale",
 		Summary: "Change the number of nodes of a queue",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
+		Commands: []string{"scale"}}}
 	ChangeRollout = Op[ChangeRolloutInput, Answer]{Endpoint{ID: "change-rollout", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/rollout",
 		Summary: "Go on with a rollout that has stopped, or go back",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
+		Commands: []string{"rollout resume", "rollout back"}}}
 	PauseCluster = Op[PauseClusterInput, Answer]{Endpoint{ID: "pause-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/pause",
 		Summary: "Give a cluster's machines back and keep its state",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
+		Commands: []string{"pause"}}}
 	ResumeCluster = Op[ResumeClusterInput, Answer]{Endpoint{ID: "resume-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/resume",
 		Summary: "Bring a paused cluster back, on machines that are free now",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
+		Commands: []string{"resume"}}}
 	ExtendCluster = Op[ExtendClusterInput, Answer]{Endpoint{ID: "extend-cluster", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/extend",
 		Summary: "Move the end of a cluster's lease",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Unchanged: true,
+		Commands: []string{"extend"}}}
 	DeleteCluster = Op[DeleteClusterInput, Answer]{Endpoint{ID: "delete-cluster", Method: http.MethodDelete, Path: "/v1/clusters/{cluster}",
 		Summary: "Delete a cluster with its /home",
-		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404}}}
+		Tag:     "clusters", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404},
+		Commands: []string{"delete"}}}
 	GetClusterCost = Op[GetClusterCostInput, Cost]{Endpoint{ID: "get-cluster-cost", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/cost",
 		Summary: "Show what a cluster has cost, living or deleted",
-		Tag:     "usage", Action: access.See, Errors: []int{404}}}
+		Tag:     "usage", Action: access.See, Errors: []int{404},
+		Commands: []string{"cost"}}}
 	ListEvents = Op[ListEventsInput, List[Event]]{Endpoint{ID: "list-events", Method: http.MethodGet, Path: "/v1/events",
 		Summary: "List or watch all events",
-		Tag:     "events", Action: access.Browse, Errors: []int{404, 422}}}
+		Tag:     "events", Action: access.Browse, Errors: []int{404, 422},
+		Commands: []string{"events"}}}
 	ListClusterEvents = Op[ListClusterEventsInput, List[Event]]{Endpoint{ID: "list-cluster-events", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/events",
 		Summary: "List or watch the events of a cluster",
-		Tag:     "events", Action: access.See, Errors: []int{404, 422}}}
+		Tag:     "events", Action: access.See, Errors: []int{404, 422},
+		Commands: []string{"events", "describe"}}}
 )
 
 // Operations on ways into clusters.
 var (
 	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate",
 		Summary: "Enter a cluster: have an SSH key signed for a few minutes",
-		Tag:     "access", Action: access.Enter, Errors: []int{404, 409, 422}}}
+		Tag:     "access", Action: access.Enter, Errors: []int{404, 409, 422},
+		Commands: []string{"ssh"}}}
 	Tunnel = Op[TunnelInput, Nothing]{Endpoint{ID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel",
 		Summary:     "Enter a cluster: open a connection to the SSH port of one of its nodes",
 		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.",
-		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426}}}
+		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426},
+		Commands: []string{"tunnel"}}}
 	OpenApp = Op[OpenAppInput, Opened]{Endpoint{ID: "open-app", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/apps/{app}/open",
 		Summary: "Get an address that signs a browser in to a web app, once",
-		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}, Once: true}}
+		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}, Once: true,
+		Commands: []string{"open"}}}
 	GetGateway = Op[Nothing, Gateway]{Endpoint{ID: "get-gateway", Method: http.MethodGet, Path: "/v1/gateway",
 		Summary: "Show where the SSH gateway is and what it proves itself with",
-		Tag:     "access", Action: access.Browse, Errors: []int{403}}}
+		Tag:     "access", Action: access.Browse, Errors: []int{403},
+		Commands: []string{"gateway", "ssh-config"}}}
 	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost, Path: "/v1/gateway/rotate",
 		Summary: "Make the gateways' next host key, which clients learn before it takes over",
-		Tag:     "access", Action: access.Run, Errors: []int{403, 409, 422}}}
+		Tag:     "access", Action: access.Run, Errors: []int{403, 409, 422},
+		Commands: []string{"gateway rotate"}}}
 	ListSessions = Op[ListSessionsInput, List[Session]]{Endpoint{ID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions",
 		Summary: "List sessions through the SSH gateway, newest first: all as an operator, those of your projects as their owner, and your own",
-		Tag:     "access", Action: access.Browse, Errors: []int{403, 422}}}
+		Tag:     "access", Action: access.Browse, Errors: []int{403, 422},
+		Commands: []string{"sessions list"}}}
 	EndSession = Op[EndSessionInput, Nothing]{Endpoint{ID: "end-session", Method: http.MethodDelete, Path: "/v1/sessions/{session}",
 		Summary: "End a session of yours, or in a project of yours",
-		Tag:     "access", Action: access.Govern, Errors: []int{403, 404}}}
+		Tag:     "access", Action: access.Govern, Errors: []int{403, 404},
+		Commands: []string{"sessions end"}}}
 )
 
 // Operations on snapshots.
 var (
 	CreateSnapshot = Op[CreateSnapshotInput, Snapshot]{Endpoint{ID: "create-snapshot", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/snapshots",
 		Summary: "Save what a cluster holds: /home, its queue of jobs, its file",
-		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Once: true}}
+		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409, 422}, Once: true,
+		Commands: []string{"snapshot"}}}
 	ListSnapshots = Op[Page, List[Snapshot]]{Endpoint{ID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots",
 		Summary: "List snapshots",
-		Tag:     "snapshots", Action: access.Browse}}
+		Tag:     "snapshots", Action: access.Browse,
+		Commands: []string{"snapshots list"}}}
 	GetSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "get-snapshot", Method: http.MethodGet, Path: "/v1/snapshots/{snapshot}",
 		Summary: "Show a snapshot",
-		Tag:     "snapshots", Action: access.See, Errors: []int{404}}}
+		Tag:     "snapshots", Action: access.See, Errors: []int{404},
+		Commands: []string{"create", "snapshot"}}}
 	DeleteSnapshot = Op[SnapshotRef, Snapshot]{Endpoint{ID: "delete-snapshot", Method: http.MethodDelete, Path: "/v1/snapshots/{snapshot}",
 		Summary: "Delete a snapshot",
-		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409}}}
+		Tag:     "snapshots", Action: access.Own, Status: http.StatusAccepted, Errors: []int{404, 409},
+		Commands: []string{"snapshots delete"}}}
 )
 
 // Operations on clusters that Muster did not build.
 var (
 	ListCentres = Op[Page, List[Centre]]{Endpoint{ID: "list-centres", Method: http.MethodGet, Path: "/v1/centres",
 		Summary: "List the registered centres that your projects may use, or all as an operator",
-		Tag:     "centres", Action: access.Browse, Errors: []int{403}}}
+		Tag:     "centres", Action: access.Browse, Errors: []int{403},
+		Commands: []string{"clusters list", "list"}}}
 	AddCentre = Op[AddCentreInput, Centre]{Endpoint{ID: "add-centre", Method: http.MethodPost, Path: "/v1/centres",
 		Summary: "Register a cluster that Muster did not build",
-		Tag:     "centres", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}}}
+		Tag:     "centres", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422},
+		Commands: []string{"clusters register"}}}
 	GetCentre = Op[CentreRef, Centre]{Endpoint{ID: "get-centre", Method: http.MethodGet, Path: "/v1/centres/{centre}",
 		Summary: "Show a centre and its queues",
-		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404}}}
+		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404},
+		Commands: []string{"clusters show"}}}
 	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut, Path: "/v1/centres/{centre}",
 		Summary: "Change what is said of a centre, and look at it anew",
-		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422}}}
+		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422},
+		Commands: []string{"clusters set"}}}
 	RemoveCentre = Op[CentreRef, Nothing]{Endpoint{ID: "remove-centre", Method: http.MethodDelete, Path: "/v1/centres/{centre}",
 		Summary: "Forget a centre",
-		Tag:     "centres", Action: access.Run, Errors: []int{403, 404}}}
+		Tag:     "centres", Action: access.Run, Errors: []int{403, 404},
+		Commands: []string{"clusters unregister"}}}
 	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet, Path: "/v1/centre-authority",
 		Summary: "Show what the sshd of a centre has to trust",
-		Tag:     "centres", Action: access.Survey, Errors: []int{403}}}
+		Tag:     "centres", Action: access.Survey, Errors: []int{403},
+		Commands: []string{"clusters ca"}}}
 )
 
 // Operations on people, projects and what they may.
 var (
 	GetLogin = Op[Nothing, Ways]{Endpoint{ID: "get-login", Method: http.MethodGet, Path: "/v1/login",
 		Summary: "Show how one logs in; needs no token",
-		Tag:     "access", Open: true, Errors: []int{404, 429, 503}}}
+		Tag:     "access", Open: true, Errors: []int{404, 429, 503},
+		Commands: []string{"login"}}}
 	LogIn = Op[LogInInput, LoggedIn]{Endpoint{ID: "log-in", Method: http.MethodPost, Path: "/v1/login",
 		Summary:     "Log in with what the provider gave; needs no token",
 		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
-		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10, Once: true}}
+		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10, Once: true,
+		Commands: []string{"login"}}}
 	ListKeys = Op[Page, List[Key]]{Endpoint{ID: "list-keys", Method: http.MethodGet, Path: "/v1/keys",
 		Summary: "List your SSH keys",
-		Tag:     "access", Action: access.Be}}
+		Tag:     "access", Action: access.Be,
+		Commands: []string{"keys list"}}}
 	AddKey = Op[AddKeyInput, Key]{Endpoint{ID: "add-key", Method: http.MethodPost, Path: "/v1/keys",
 		Summary: "Register an SSH public key; it opens all your clusters",
-		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{409, 422}}}
+		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{409, 422},
+		Commands: []string{"keys add"}}}
 	DeleteKey = Op[DeleteKeyInput, Nothing]{Endpoint{ID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}",
 		Summary: "Forget an SSH key",
-		Tag:     "access", Action: access.Keep, Errors: []int{404}}}
+		Tag:     "access", Action: access.Keep, Errors: []int{404},
+		Commands: []string{"keys delete"}}}
 	ListTokens = Op[Page, List[Token]]{Endpoint{ID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens",
 		Summary: "List your tokens",
-		Tag:     "access", Action: access.Be}}
+		Tag:     "access", Action: access.Be,
+		Commands: []string{"tokens list"}}}
 	AddToken = Op[AddTokenInput, Token]{Endpoint{ID: "add-token", Method: http.MethodPost, Path: "/v1/tokens",
 		Summary: "Make a token that may do what you may, or less",
-		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true}}
+		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
+		Commands: []string{"tokens add"}}}
 	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens",
 		Summary: "Make a token for somebody who cannot log in",
-		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true}}
+		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
+		Commands: []string{"tokens add"}}}
 	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
 		Summary: "Revoke a token",
-		Tag:     "access", Action: access.Keep, Errors: []int{403, 404}}}
+		Tag:     "access", Action: access.Keep, Errors: []int{403, 404},
+		Commands: []string{"tokens revoke", "logout"}}}
 	ListPeople = Op[Page, List[Person]]{Endpoint{ID: "list-people", Method: http.MethodGet, Path: "/v1/people",
 		Summary: "List everybody who may come",
-		Tag:     "people", Action: access.Survey, Errors: []int{403}}}
+		Tag:     "people", Action: access.Survey, Errors: []int{403},
+		Commands: []string{"users list"}}}
 	AddPerson = Op[AddPersonInput, Person]{Endpoint{ID: "add-person", Method: http.MethodPost, Path: "/v1/people",
 		Summary: "Let somebody in",
-		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 409}}}
+		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 409},
+		Commands: []string{"users add"}}}
 	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut, Path: "/v1/people/{person}",
 		Summary: "Change what a person is to the site",
-		Tag:     "people", Action: access.Run, Errors: []int{403, 404, 409}}}
+		Tag:     "people", Action: access.Run, Errors: []int{403, 404, 409},
+		Commands: []string{"users set", "users enable", "users disable"}}}
 	ListProjects = Op[Page, List[Project]]{Endpoint{ID: "list-projects", Method: http.MethodGet, Path: "/v1/projects",
 		Summary: "List your projects, or all as an operator",
-		Tag:     "projects", Action: access.Browse, Errors: []int{403}}}
+		Tag:     "projects", Action: access.Browse, Errors: []int{403},
+		Commands: []string{"projects list"}}}
 	AddProject = Op[AddProjectInput, Project]{Endpoint{ID: "add-project", Method: http.MethodPost, Path: "/v1/projects",
 		Summary: "Make a project",
-		Tag:     "projects", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409}}}
+		Tag:     "projects", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409},
+		Commands: []string{"projects add"}}}
 	ChangeProject = Op[ChangeProjectInput, Project]{Endpoint{ID: "change-project", Method: http.MethodPut, Path: "/v1/projects/{project}",
 		Summary: "Change a project",
-		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404}}}
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404},
+		Commands: []string{"projects set"}}}
 	GetQuota = Op[GetQuotaInput, Quota]{Endpoint{ID: "get-quota", Method: http.MethodGet, Path: "/v1/projects/{project}/quota",
 		Summary: "Show what a project may hold and holds",
-		Tag:     "usage", Action: access.See, Errors: []int{404}}}
+		Tag:     "usage", Action: access.See, Errors: []int{404},
+		Commands: []string{"quota"}}}
 	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet, Path: "/v1/projects/{project}/members",
 		Summary: "List who is in a project",
-		Tag:     "projects", Action: access.See, Errors: []int{403, 404}}}
+		Tag:     "projects", Action: access.See, Errors: []int{403, 404},
+		Commands: []string{"projects members"}}}
 	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut, Path: "/v1/projects/{project}/members/{person}",
 		Summary: "Give a person a role in a project",
-		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409}}}
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
+		Commands: []string{"projects grant"}}}
 	RemoveMember = Op[RemoveMemberInput, Nothing]{Endpoint{ID: "remove-member", Method: http.MethodDelete, Path: "/v1/projects/{project}/members/{person}",
 		Summary: "Remove a person from a project",
-		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409}}}
+		Tag:     "projects", Action: access.Govern, Errors: []int{403, 404, 409},
+		Commands: []string{"projects revoke"}}}
 	ListAudit = Op[ListAuditInput, List[Entry]]{Endpoint{ID: "list-audit", Method: http.MethodGet, Path: "/v1/audit",
 		Summary: "List who did what, newest first: all as an operator, those of your projects as their owner, and what you did yourself",
-		Tag:     "access", Action: access.Browse, Errors: []int{422}}}
+		Tag:     "access", Action: access.Browse, Errors: []int{422},
+		Commands: []string{"audit"}}}
 )
 
 // Operations on the site.
 var (
 	GetSite = Op[Nothing, Site]{Endpoint{ID: "get-site", Method: http.MethodGet, Path: "/v1/site",
 		Summary: "Show the site and who you are",
-		Tag:     "catalogue", Action: access.Be}}
+		Tag:     "catalogue", Action: access.Be,
+		Commands: []string{"whoami", "open"}}}
 	GetStatus = Op[Nothing, Status]{Endpoint{ID: "get-status", Method: http.MethodGet, Path: "/v1/status",
 		Summary: "Show how the site is",
-		Tag:     "catalogue", Action: access.Survey}}
+		Tag:     "catalogue", Action: access.Survey,
+		Commands: []string{"status"}}}
 	ListClasses = Op[Page, List[Class]]{Endpoint{ID: "list-classes", Method: http.MethodGet, Path: "/v1/classes",
 		Summary: "List the site's classes",
-		Tag:     "catalogue", Action: access.Browse}}
+		Tag:     "catalogue", Action: access.Browse,
+		Commands: []string{"classes"}}}
 	ListImages = Op[Page, List[Image]]{Endpoint{ID: "list-images", Method: http.MethodGet, Path: "/v1/images",
 		Summary: "List images",
-		Tag:     "catalogue", Action: access.Browse}}
+		Tag:     "catalogue", Action: access.Browse,
+		Commands: []string{"images list"}}}
 	GetCalendar = Op[GetCalendarInput, Calendar]{Endpoint{ID: "get-calendar", Method: http.MethodGet, Path: "/v1/calendar",
 		Summary: "Show which machines are free, held and reserved when",
-		Tag:     "catalogue", Action: access.Browse, Errors: []int{404}}}
+		Tag:     "catalogue", Action: access.Browse, Errors: []int{404},
+		Commands: []string{"calendar"}}}
 	GetUsage = Op[GetUsageInput, Statement]{Endpoint{ID: "get-usage", Method: http.MethodGet, Path: "/v1/usage",
 		Summary: "Show what projects have used, this month or at any time",
-		Tag:     "usage", Action: access.Browse}}
+		Tag:     "usage", Action: access.Browse,
+		Commands: []string{"cost"}}}
 	ListSecrets = Op[Nothing, Secrets]{Endpoint{ID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets",
 		Summary: "List the site's secrets, without their values",
-		Tag:     "site", Action: access.Run}}
+		Tag:     "site", Action: access.Run,
+		Commands: []string{"secrets list"}}}
 	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost, Path: "/v1/secrets/rotate",
 		Summary: "Change secrets of the site, while everything runs on them",
-		Tag:     "site", Action: access.Run, Errors: []int{404, 409, 422}}}
+		Tag:     "site", Action: access.Run, Errors: []int{404, 409, 422},
+		Commands: []string{"secrets rotate"}}}
 	RekeySecrets = Op[Nothing, Secrets]{Endpoint{ID: "rekey-secrets", Method: http.MethodPost, Path: "/v1/secrets/rekey",
 		Summary: "Seal the secrets in the database with a new key",
-		Tag:     "site", Action: access.Run, Errors: []int{409}}}
+		Tag:     "site", Action: access.Run, Errors: []int{409},
+		Commands: []string{"secrets rekey"}}}
 )
 
 // Operations on machines.
 var (
 	ListMachines = Op[Page, List[Machine]]{Endpoint{ID: "list-machines", Method: http.MethodGet, Path: "/v1/machines",
 		Summary: "List machines",
-		Tag:     "machines", Action: access.Survey}}
+		Tag:     "machines", Action: access.Survey,
+		Commands: []string{"machines list"}}}
 	AddMachines = Op[AddMachinesInput, List[Machine]]{Endpoint{ID: "add-machines", Method: http.MethodPost, Path: "/v1/machines",
 		Summary: "Enrol machines",
-		Tag:     "machines", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}, Once: true}}
+		Tag:     "machines", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}, Once: true,
+		Commands: []string{"machines add", "machines import"}}}
 	GetMachine = Op[MachineRef, Machine]{Endpoint{ID: "get-machine", Method: http.MethodGet, Path: "/v1/machines/{machine}",
 		Summary: "Show a machine",
-		Tag:     "machines", Action: access.Survey, Errors: []int{404}}}
+		Tag:     "machines", Action: access.Survey, Errors: []int{404},
+		Commands: []string{"machines get"}}}
 	InspectMachine = Op[MachineRef, Machine]{Endpoint{ID: "inspect-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/inspect",
 		Summary: "Inspect a machine again when it is free",
-		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"machines inspect"}}}
 	MaintainMachine = Op[MachineRef, Machine]{Endpoint{ID: "maintain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/maintain",
 		Summary: "Take a machine out of service as soon as it is free",
-		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"machines maintain"}}}
 	DrainMachine = Op[MachineRef, Machine]{Endpoint{ID: "drain-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/drain",
 		Summary: "Take a hypervisor out of service and have its guests go to other hosts",
-		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"machines drain"}}}
 	FreeMachine = Op[MachineRef, Machine]{Endpoint{ID: "free-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/free",
 		Summary: "Put a machine back into service, after an inspection",
-		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"machines free"}}}
 	QuarantineMachine = Op[QuarantineMachineInput, Machine]{Endpoint{ID: "quarantine-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/quarantine",
 		Summary: "Set a machine apart now; a node on it is ended and replaced",
-		Tag:     "machines", Action: access.Run, Errors: []int{404}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404},
+		Commands: []string{"machines quarantine"}}}
 	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete, Path: "/v1/machines/{machine}",
 		Summary: "Remove a machine from the inventory as soon as it is free",
-		Tag:     "machines", Action: access.Run, Errors: []int{404}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404},
+		Commands: []string{"machines remove"}}}
 	ListUnknownMachines = Op[Page, List[UnknownMachine]]{Endpoint{ID: "list-unknown-machines", Method: http.MethodGet, Path: "/v1/unknown-machines",
 		Summary: "List machines that asked to boot and are not enrolled",
-		Tag:     "machines", Action: access.Survey}}
+		Tag:     "machines", Action: access.Survey,
+		Commands: []string{"machines unknown"}}}
 	ListPasses = Op[Page, List[Pass]]{Endpoint{ID: "list-passes", Method: http.MethodGet, Path: "/v1/passes",
 		Summary: "List the newest test of every machine",
-		Tag:     "machines", Action: access.Survey}}
+		Tag:     "machines", Action: access.Survey,
+		Commands: []string{"machines health"}}}
 	ListMachinePasses = Op[MachineRef, List[Pass]]{Endpoint{ID: "list-machine-passes", Method: http.MethodGet, Path: "/v1/machines/{machine}/passes",
 		Summary: "List the tests on a machine, the newest first",
-		Tag:     "machines", Action: access.Survey, Errors: []int{404}}}
+		Tag:     "machines", Action: access.Survey, Errors: []int{404},
+		Commands: []string{"machines health"}}}
 )
 
 // Operations on networks and fabrics.
 var (
 	ListNetworks = Op[Page, List[Network]]{Endpoint{ID: "list-networks", Method: http.MethodGet, Path: "/v1/networks",
 		Summary: "List the networks that machines boot from",
-		Tag:     "machines", Action: access.Survey}}
+		Tag:     "machines", Action: access.Survey,
+		Commands: []string{"networks list"}}}
 	PutNetwork = Op[PutNetworkInput, Network]{Endpoint{ID: "put-network", Method: http.MethodPut, Path: "/v1/networks/{network}",
 		Summary: "Add a network, or change it",
-		Tag:     "machines", Action: access.Run, Errors: []int{422}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{422},
+		Commands: []string{"networks add"}}}
 	RemoveNetwork = Op[NetworkRef, Nothing]{Endpoint{ID: "remove-network", Method: http.MethodDelete, Path: "/v1/networks/{network}",
 		Summary: "Remove a network that no machine boots from",
-		Tag:     "machines", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"networks remove"}}}
 	ListFabrics = Op[Page, List[Fabric]]{Endpoint{ID: "list-fabrics", Method: http.MethodGet, Path: "/v1/fabrics",
 		Summary: "List the InfiniBand fabrics whose partitions are kept",
-		Tag:     "fabrics", Action: access.Survey}}
+		Tag:     "fabrics", Action: access.Survey,
+		Commands: []string{"fabric list"}}}
 	AddFabric = Op[AddFabricInput, Fabric]{Endpoint{ID: "add-fabric", Method: http.MethodPost, Path: "/v1/fabrics",
 		Summary: "Keep the partitions of a fabric",
-		Tag:     "fabrics", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422}}}
+		Tag:     "fabrics", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422},
+		Commands: []string{"fabric add"}}}
 	GetFabric = Op[FabricRef, Fabric]{Endpoint{ID: "get-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}",
 		Summary: "Show a fabric with its partitions and ports",
-		Tag:     "fabrics", Action: access.Survey, Errors: []int{404}}}
+		Tag:     "fabrics", Action: access.Survey, Errors: []int{404},
+		Commands: []string{"fabric get"}}}
 	RemoveFabric = Op[FabricRef, Nothing]{Endpoint{ID: "remove-fabric", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}",
 		Summary: "Stop keeping a fabric that no cluster is on",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"fabric remove"}}}
 	DiffFabric = Op[FabricRef, FabricDiff]{Endpoint{ID: "diff-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}/diff",
 		Summary: "Show how ports differ from what is wanted",
-		Tag:     "fabrics", Action: access.Survey, Errors: []int{404}}}
+		Tag:     "fabrics", Action: access.Survey, Errors: []int{404},
+		Commands: []string{"fabric diff"}}}
 	ImportFabric = Op[ImportFabricInput, Fabric]{Endpoint{ID: "import-fabric", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/snapshot",
 		Summary: "Import a fabric's ports and cables",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}, MaxBody: longestSnapshot}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}, MaxBody: longestSnapshot,
+		Commands: []string{"fabric import"}}}
 	PutFabricPartition = Op[PutFabricPartitionInput, Fabric]{Endpoint{ID: "put-fabric-partition", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
 		Summary: "Make a partition of the site's own, or change who is in it",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 422}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 422},
+		Commands: []string{"fabric infra set"}}}
 	RemoveFabricPartition = Op[FabricPartitionRef, Nothing]{Endpoint{ID: "remove-fabric-partition", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
 		Summary: "End a partition of the site's own",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404},
+		Commands: []string{"fabric infra remove"}}}
 	AssignFabricPort = Op[AssignFabricPortInput, Fabric]{Endpoint{ID: "assign-fabric-port", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/ports/{port}",
 		Summary: "Say whose machine's a port is",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422},
+		Commands: []string{"fabric assign"}}}
 	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/ports/{port}",
 		Summary: "Forget a port whose adapter is no more",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"fabric forget"}}}
 	ListTopologies = Op[Page, List[Topology]]{Endpoint{ID: "list-topologies", Method: http.MethodGet, Path: "/v1/topologies",
 		Summary: "List how fabrics are cabled and where machines are in them",
-		Tag:     "fabrics", Action: access.Survey}}
+		Tag:     "fabrics", Action: access.Survey,
+		Commands: []string{"fabric cables list"}}}
 	PutTopology = Op[PutTopologyInput, Topology]{Endpoint{ID: "put-topology", Method: http.MethodPut, Path: "/v1/topologies/{fabric}",
 		Summary: "Import how a fabric is cabled, for placement alone",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{409, 422}, MaxBody: longestSnapshot}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{409, 422}, MaxBody: longestSnapshot,
+		Commands: []string{"fabric cables import"}}}
 	RemoveTopology = Op[RemoveTopologyInput, Nothing]{Endpoint{ID: "remove-topology", Method: http.MethodDelete, Path: "/v1/topologies/{fabric}",
 		Summary: "Forget how a fabric is cabled",
-		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409}}}
+		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
+		Commands: []string{"fabric cables forget"}}}
 )
