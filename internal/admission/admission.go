@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/inventory"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
@@ -46,6 +47,8 @@ type Images interface {
 type Admission struct {
 	Catalogue inventory.Catalogue
 	Images    Images
+	// Schedulers are what a cluster's jobs can be started by.
+	Schedulers scheduler.Registry
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
 	// Short says why no cluster can be made: what all of them keep their files on is full. "": it is not; nil: nobody knows.
@@ -237,13 +240,13 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 		plan.Release = append(plan.Release, n.Name)
 	}
 	plan.Steps = departures(wanted, shape.release)
-	plan.Messages = closings(current.Spec, resolved)
+	plan.Messages = a.closings(current.Spec, resolved)
 	if plan.rolls = rolling(plan.Changes); plan.rolls {
 		if err := a.renewals(ctx, tx, plan); err != nil {
 			return plan, err
 		}
 	}
-	plan.Messages = append(plan.Messages, unannounced(plan)...)
+	plan.Messages = append(plan.Messages, a.unannounced(plan)...)
 	return plan, a.place(ctx, tx, plan, shape.missing)
 }
 
@@ -443,9 +446,9 @@ func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by stri
 	id := ""
 	if p.current == nil {
 		id = NewID("c")
-		key := make([]byte, 128) // as long as mungekey(8) makes it
+		key := make([]byte, a.Schedulers.Of(p.Spec.Scheduler()).Caps.Credential.Bytes)
 		_, _ = rand.Read(key)
-		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, MungeKey: store.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
+		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, Credential: store.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
 		if err := tx.AddCluster(ctx, c); err != nil {
 			return c, err
 		}

@@ -77,7 +77,7 @@ func newDeskAt(t *testing.T, url, site string, machines ...machine) desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Substrates: drivers.Substrates()}, storetest.Open(t, url)}
+	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, storetest.Open(t, url)}
 	for _, m := range machines {
 		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
 			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})

@@ -223,7 +223,7 @@ func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes [
 		case a.caps(m.Machine).Kernel && !p.image.Boots:
 			return noKernel(p.image, m.Name)
 		case n.Role == protocol.Head && !a.caps(m.Machine).KeepsHead:
-			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and Slurm's state in its memory, which a new boot would lose", m.Name),
+			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and the scheduler's state in its memory, which a new boot would lose", m.Name),
 				"create a new cluster for it, with head.class on a service host, which keeps both")
 		}
 		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
@@ -310,10 +310,10 @@ func departures(c store.Cluster, release []store.Node) []Step {
 	return steps
 }
 
-// closings warn of queues that go: jobs that wait are not waited for. Of jobs in a plain cluster nothing is known.
-func closings(old, new spec.Cluster) []string {
+// closings warn of queues that go: jobs that wait are not waited for. Where nothing tells of jobs there is nothing to say.
+func (a *Admission) closings(old, new spec.Cluster) []string {
 	var messages []string
-	if new.Plain() {
+	if !a.Schedulers.Of(new.Scheduler()).Caps.Jobs {
 		return nil
 	}
 	for _, q := range old.Queues {
@@ -325,8 +325,8 @@ func closings(old, new spec.Cluster) []string {
 }
 
 // unannounced warns of nodes that do not wait for what runs on them.
-func unannounced(p *Plan) []string {
-	if !p.Spec.Plain() || len(p.Steps) == 0 {
+func (a *Admission) unannounced(p *Plan) []string {
+	if a.Schedulers.Of(p.Spec.Scheduler()).Caps.Jobs || len(p.Steps) == 0 {
 		return nil
 	}
 	return []string{"nothing tells Muster of jobs in this cluster: nodes that go or boot anew do so at once, whatever runs on them"}

@@ -9,6 +9,7 @@ import (
 	"muster/internal/agent/inspection"
 	"muster/internal/agent/measure"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 )
 
 // effort is what a test may cost.
@@ -37,7 +38,7 @@ func effortFor(brief bool) effort {
 	}
 }
 
-// tester measures the node when its configuration asks for it, before the node is handed over, and keeps slurmd waiting
+// tester measures the node when its configuration asks for it, before the node is handed over, and keeps jobs away
 // meanwhile.
 type tester struct {
 	reporter  *reporter
@@ -92,7 +93,7 @@ func (t *tester) until(ctx context.Context, so func(c *protocol.Config, done int
 	}
 }
 
-// cleared waits until Slurm may have the node.
+// cleared waits until the node may have jobs.
 func (t *tester) cleared(ctx context.Context) error {
 	_, err := t.until(ctx, func(c *protocol.Config, done int64) bool {
 		return c.Test == nil || c.Test.Number <= done && !c.Test.Hold
@@ -124,7 +125,7 @@ func (n *node) measure(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if n.plain || n.until("unix", mungeSocket)(ctx) == nil {
+	if n.driver.Settled(ctx) == nil {
 		n.tester.run(ctx)
 	}
 }
@@ -137,7 +138,7 @@ func (t *tester) test(ctx context.Context, c *protocol.Config) protocol.TestResu
 	if c.Self.Role == protocol.Head {
 		return result
 	}
-	head := headOf(c)
+	head := scheduler.Head(c)
 	trip, rate := t.network(ctx, &result, e, []protocol.Peer{head}, true)
 	trip.Quantity, rate.Quantity = protocol.HeadRoundTrip, protocol.HeadThroughput
 	result.Measures = append(result.Measures, trip, rate)
@@ -213,7 +214,7 @@ func (t *tester) network(ctx context.Context, result *protocol.TestResult, e eff
 				deadline = time.Now().Add(e.waitForPeer)
 			}
 		}
-		if time.Now().After(deadline) || sleep(ctx, knock) != nil {
+		if time.Now().After(deadline) || scheduler.Pause(ctx) != nil {
 			break
 		}
 	}

@@ -2,9 +2,9 @@
 // its daemons running, and reports what is true.
 //
 // What enters: the boot file, once; the controller's Config, again and again. What leaves: Reports, lines on the
-// console, and on the head the changes of Slurm's nodes that follow from the configuration. The node has no other master.
+// console, and on the head the changes of the scheduler's nodes that follow from the configuration. The node has no other master.
 //
-//	boot file → join → configuration → files, neighbours, accounts → munged, sshd, slurmctld | slurmd → reports
+//	boot file → join → configuration → files, neighbours, accounts → sshd, the scheduler's daemons → reports
 //	                        ↑__________________________________________________________________________|
 //
 // On a machine of the node's own it is that machine's init before all this, and switches the machine off at its end. A
@@ -27,13 +27,14 @@ import (
 	"muster/internal/agent/jail"
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 )
 
 // Options of Run. The zero value is right in a node, but for Console.
 type Options struct {
-	BootFile string    // protocol.BootFile
-	Console  io.Writer // where the node's lines go
+	Schedulers scheduler.Registry
+	BootFile   string    // protocol.BootFile
+	Console    io.Writer // where the node's lines go
 }
 
 // StatusRefused is the exit status that says: the controller has refused this boot, which therefore ends for good.
@@ -146,7 +147,7 @@ type node struct {
 	world      world
 	console    *console
 	system     system
-	local      *localPart
+	schedulers scheduler.Registry
 	boot       protocol.Boot
 	identity   *identity
 	hostKey    string // public
@@ -154,12 +155,11 @@ type node struct {
 	supervisor *supervisor
 
 	// Set when the first configuration has told the role.
-	accounts daemonAccounts
-	reporter *reporter
-	tester   *tester
-	limits   limits    // of its jobs, where it is such a head
-	head     *headDuty // of Slurm; nil unless this is the head of a cluster with Slurm
-	plain    bool      // the cluster has no scheduler
+	scheduler scheduler.Factory // of the cluster
+	driver    scheduler.Driver
+	reporter  *reporter
+	tester    *tester
+	head      *headDuty // nil unless this is a head, and its scheduler tells of jobs
 
 	leavers    *leavers
 	served     bool // the daemons have been started
@@ -182,7 +182,7 @@ type node struct {
 }
 
 func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{w.disk, map[string]int{}}, local: &localPart{disk: w.disk}, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
+	n := &node{world: w, console: &console{out: o.Console}, system: system{disk: w.disk}, schedulers: o.Schedulers, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
 	n.leavers = newLeavers(n.console)
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
@@ -249,7 +249,7 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 	if n.boot.Duty == protocol.Inspect {
 		return n.inspect(ctx)
 	}
-	select { // what Slurm finds, and guests can have, must be all that there is
+	select { // what the scheduler finds, and guests can have, must be all that there is
 	case <-n.driven:
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -274,22 +274,22 @@ func (n *node) prepare(boot protocol.Boot) error {
 
 // start does what waits for the first configuration only: the role is known and won't change.
 func (n *node) start(ctx context.Context, config *protocol.Config) error {
-	var err error
-	n.plain = config.Plain
-	if n.accounts, err = n.system.daemons(config.Self.Role, n.plain); err != nil {
+	var found bool
+	if n.scheduler, found = n.schedulers.Find(config.Scheduler); !found {
+		return fmt.Errorf("this agent knows no scheduler %q", config.Scheduler)
+	}
+	n.driver, n.system.mpi = n.scheduler.Open(n.lend()), n.scheduler.MPI
+	n.leavers.jobsBelow(n.scheduler.Caps.JobRoot)
+	if err := errors.Join(n.system.daemons(config.Self.Role), n.driver.Prepare(config)); err != nil {
 		return err
 	}
-	n.reporter = newReporter(n.boot.Boot, checkNames(config.Self.Role, n.plain))
+	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.reporter, n.console)
-	if config.Self.Role == protocol.Head && !n.plain {
-		ready := func() bool { return n.world.listening(slurm.Port) }
-		control := slurm.Control{Runner: n.world.processes}
-		n.limits = limits{n.world.disk, control, time.Now}
-		n.head = newHeadDuty(control, n.reporter, n.console, ready, n.newestPeers)
-		n.head.back = n.limits.put
+	if control, ok := n.driver.(scheduler.Control); ok && config.Self.Role == protocol.Head {
+		n.head = newHeadDuty(control, n.scheduler.Caps.Controller, n.reporter, n.console, n.newestPeers)
 		n.console.listen(func(who string) {
-			if who == slurmctld {
+			if who == n.scheduler.Caps.Controller {
 				n.head.look() // it logs what happens to its nodes and jobs
 			}
 		})
@@ -315,22 +315,29 @@ func (n *node) newestPeers(ctx context.Context) ([]protocol.Peer, error) {
 }
 
 // serve starts the daemons and whatever watches them.
-func (n *node) serve(ctx context.Context, config *protocol.Config) {
+func (n *node) serve(ctx context.Context, config *protocol.Config) error {
+	services, err := n.services(config)
+	if err != nil {
+		return err
+	}
 	n.tasks.Go(func() { n.provideHome(ctx) })
 	n.tasks.Go(func() { n.measure(ctx) })
 	if n.world.respond {
 		n.tasks.Go(func() { n.respond(ctx, config.Self.Address) })
 	}
-	for _, s := range n.services(config, n.accounts) {
+	for _, s := range services {
 		// Not ctx: stop ends them in order.
 		n.supervisor.start(context.WithoutCancel(ctx), s)
 	}
 	for _, c := range n.probes(config) {
-		n.watch(ctx, c)
+		if c.probe != nil {
+			n.watch(ctx, c)
+		}
 	}
 	if n.head != nil {
 		n.tasks.Go(func() { n.head.run(ctx) })
 	}
+	return nil
 }
 
 // watch runs a check until ctx ends.

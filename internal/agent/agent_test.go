@@ -21,6 +21,7 @@ import (
 
 	"muster/internal/agent/inspection"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 )
 
 // lab is one agent in a fake world with a real client, and the controller that it speaks to.
@@ -72,7 +73,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) configure(revision int64) {
 	self := testPeer("n1", 1, protocol.Compute)
 	ca := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(l.controller.hostCA.PublicKey())))
-	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self, Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, MungeKey: []byte("munge secret"), SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
+	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self, Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, Credential: []byte("munge secret"), SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
 }
 
 func (l *lab) world() world {
@@ -95,7 +96,7 @@ func (l *lab) run(t *testing.T) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, Options{BootFile: l.bootFile, Console: &l.console}, l.world())
+		done <- run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
 	}()
 	var once sync.Once
 	var result error
@@ -138,12 +139,12 @@ func TestANodeJoinsAppliesAndReports(t *testing.T) {
 	if _, err := os.Stat(l.bootFile); !os.IsNotExist(err) {
 		t.Errorf("the boot file is still there: %v", err)
 	}
-	for name, part := range map[string]string{"/etc/hosts": "10.99.0.2 n1\n", mungeKeyFile: "munge secret", knownFile: "@cert-authority * ssh-ed25519 ", hostCertFile: "ssh-ed25519-cert-v01@openssh.com "} {
+	for name, part := range map[string]string{"/etc/hosts": "10.99.0.2 n1\n", "/etc/munge/munge.key": "munge secret", knownFile: "@cert-authority * ssh-ed25519 ", hostCertFile: "ssh-ed25519-cert-v01@openssh.com "} {
 		if text, err := l.disk.read(name); err != nil || !strings.Contains(text, part) {
 			t.Errorf("%s: %q %v", name, text, err)
 		}
 	}
-	if text, _ := l.disk.read(slurmFile); text != "" {
+	if text, _ := l.disk.read("/etc/slurm/slurm.conf"); text != "" {
 		t.Error("a compute node has a slurm.conf")
 	}
 	if err := stop(); err != nil {
@@ -153,7 +154,7 @@ func TestANodeJoinsAppliesAndReports(t *testing.T) {
 		t.Errorf("a secret is on the console: %s", text)
 	}
 	log := l.processes.log
-	if got := strings.Join(log[len(log)-3:], ", "); got != "terminated slurmd, terminated sshd, terminated munged" {
+	if got := strings.Join(log[len(log)-3:], ", "); got != "terminated slurmd, terminated munged, terminated sshd" {
 		t.Error(got)
 	}
 }
@@ -164,7 +165,7 @@ func TestARefusedJoinEndsTheAgent(t *testing.T) {
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
 	go func() {
-		done <- run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, l.world())
+		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
 	}()
 	select {
 	case err := <-done:
@@ -273,7 +274,7 @@ func (d *deafController) Close() {}
 func TestReportsGoOutAtOnceWhenSomethingChangedAndElseNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deafController{}
-		r := newReporter(1, checkNames(protocol.Compute, false))
+		r := newReporter(1, []string{"munge", "sshd"})
 		ctx, cancel := context.WithCancel(t.Context())
 		heard := int64(0)
 		var task sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 )
 
 const (
@@ -71,40 +71,24 @@ func (c check) run(ctx context.Context, r *reporter) {
 	}
 }
 
-// checkNames are the checks of a role, in the order of the report. slurmctld's is set by the head's look at Slurm.
-func checkNames(role protocol.Role, plain bool) []string {
-	switch {
-	case role == protocol.Head && plain:
-		return []string{"sshd", "home"}
-	case role == protocol.Head:
-		return []string{"munge", "sshd", "slurmctld", "home"}
-	case plain:
-		return []string{"sshd", "home", "network"}
-	}
-	return []string{"munge", "sshd", "slurmd", "home", "network"}
-}
-
-// probes are the health checks of a role.
+// probes are the health checks of a node. Those without a probe are set by the head's look at its scheduler.
 func (n *node) probes(config *protocol.Config) []check {
 	self := config.Self
 	shell := check{name: "sshd", service: sshd, every: 30 * time.Second, probe: n.probeSSH(n.sshAddress(self))}
-	credentials := check{name: "munge", service: munged, every: time.Minute, probe: n.probeMunge}
 	if config.SharedCPUs { // many nodes may start at once on the same cores: what their daemons answer is tried later
-		shell.first, credentials.first = n.listens(sshd, sshPort), n.accepts(munged, mungeSocket)
+		shell.first = n.listens(sshd, sshPort)
 	}
 	checks := []check{
 		shell,
 		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
 	}
-	if !n.plain {
-		checks = append(checks, credentials)
+	for _, c := range n.driver.Checks(config) {
+		checks = append(checks, check{name: c.Name, service: c.Daemon, every: c.Every, first: c.First, probe: c.Probe})
 	}
 	if len(self.GPUs) > 0 {
-		n.reporter.expect(gpusCheck)
 		checks = append(checks, check{name: gpusCheck, every: gpusEvery, within: gpusLimit, probe: n.probeGPUs(self)})
 	}
 	if len(config.Partitions) > 0 && n.boot.OwnKernel() {
-		n.reporter.expect(partitionsCheck)
 		checks = append(checks, check{name: partitionsCheck, every: partitionsEvery, probe: inTime(func() error {
 			return accelerators.Partitions(accelerators.Ports(n.tree()), config.Partitions)
 		})})
@@ -112,17 +96,22 @@ func (n *node) probes(config *protocol.Config) []check {
 	network := check{name: "network", every: networkEvery}
 	switch {
 	case self.Role == protocol.Compute:
-		network.probe = n.reaches("the head", headOf(config).Address)
+		network.probe = n.reaches("the head", scheduler.Head(config).Address)
 		checks = append(checks, network)
-		if !n.plain {
-			checks = append(checks, check{name: "slurmd", service: slurmd, every: 5 * time.Second, probe: n.probeSlurmd})
-		}
 	case !n.boot.OwnKernel(): // a head on a machine of its own reaches the controller by the same NIC
-		n.reporter.expect(network.name)
 		network.probe = n.reaches("the cluster's gateway", config.Gateway.Address)
 		checks = append(checks, network)
 	}
 	return checks
+}
+
+// names are those of checks, in the order of the report.
+func names(checks []check) []string {
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // partitionsEvery is a compromise: the controller reads ports too, and this finds what it cannot reach.
@@ -150,16 +139,6 @@ func (n *node) reaches(who, address string) func(context.Context) error {
 	}
 }
 
-// accepts sees whether a daemon accepts connections at its socket.
-func (n *node) accepts(daemon, socket string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if !n.supervisor.running(daemon) {
-			return errors.New(daemon + " does not run")
-		}
-		return n.world.dial(ctx, "unix", socket)
-	}
-}
-
 // listens sees whether a daemon listens on its port, which it does once it has read its settings and keys. Nothing connects:
 // sshd starts a process for each connection.
 func (n *node) listens(daemon string, port int) func(context.Context) error {
@@ -172,15 +151,6 @@ func (n *node) listens(daemon string, port int) func(context.Context) error {
 		}
 		return nil
 	}
-}
-
-// probeMunge sends a credential through the daemon and back. The programs are spared while that cannot work.
-func (n *node) probeMunge(ctx context.Context) error {
-	if err := n.accepts(munged, mungeSocket)(ctx); err != nil {
-		return err
-	}
-	_, err := n.world.processes.Run(ctx, "/bin/sh", "-c", "munge -n | unmunge -o /dev/null")
-	return err
 }
 
 func (n *node) probeSSH(address string) func(context.Context) error {
@@ -203,9 +173,6 @@ func (n *node) listenOn(self protocol.Peer) string {
 	}
 	return ""
 }
-
-// probeSlurmd does not connect, which slurmd would log as an error: the head sees by Slurm itself whether it answers.
-func (n *node) probeSlurmd(ctx context.Context) error { return n.listens(slurmd, slurm.NodePort)(ctx) }
 
 // dial opens a connection and closes it again.
 func dial(ctx context.Context, network, address string) error {

@@ -40,7 +40,7 @@ func (n *node) wake(ctx context.Context) error {
 		return err
 	}
 	if err := n.world.machine.mountCPUSets(); err != nil {
-		n.console.printf("%v; Slurm binds tasks to CPUs, but keeps no program from binding itself to others", err)
+		n.console.printf("%v; tasks are bound to CPUs, but no program is kept from binding itself to others", err)
 	}
 	if n.boot.Attachment.Home != "" {
 		return nil // see provideHome

@@ -108,9 +108,6 @@ func withMPI(file string, config *protocol.Config) string {
 	if config.SharedCPUs {
 		file += sharing
 	}
-	if config.Plain {
-		file += defaultHosts
-	}
 	return file
 }
 
@@ -125,24 +122,14 @@ func hosts(peers []protocol.Peer) string {
 }
 
 const (
-	hostKeyFile   = "/etc/ssh/ssh_host_ed25519_key"
-	hostCertFile  = "/etc/ssh/ssh_host_ed25519_key-cert.pub"
-	userCAFile    = "/etc/ssh/muster_user_ca.pub"
-	sshdFile      = "/etc/ssh/sshd_config.muster"
-	knownFile     = "/etc/ssh/ssh_known_hosts"
-	mungeKeyFile  = "/etc/munge/munge.key"
-	slurmFile     = "/etc/slurm/slurm.conf"
-	cgroupFile    = "/etc/slurm/cgroup.conf"
-	commandFile   = "/usr/local/bin/muster"
-	gresFile      = "/etc/slurm/gres.conf"
-	topologyFile  = "/etc/slurm/topology.conf"
-	mpiFile       = "/etc/openmpi/openmpi-mca-params.conf"
-	clientFile    = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
-	localFile     = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
-	mungeSocket   = "/run/munge/munge.socket.2"
-	slurmStateDir = protocol.StateDir + "/slurmctld"
-	keptKeyFile   = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
-	slurmSpoolDir = "/var/spool/slurmd"
+	hostKeyFile  = "/etc/ssh/ssh_host_ed25519_key"
+	hostCertFile = "/etc/ssh/ssh_host_ed25519_key-cert.pub"
+	userCAFile   = "/etc/ssh/muster_user_ca.pub"
+	sshdFile     = "/etc/ssh/sshd_config.muster"
+	knownFile    = "/etc/ssh/ssh_known_hosts"
+	commandFile  = "/usr/local/bin/muster"
+	mpiFile      = "/etc/openmpi/openmpi-mca-params.conf"
+	keptKeyFile  = protocol.StateOwn + "/ssh_host_ed25519_key" // of a head, for all its boots
 )
 
 // sshdConfig is a file of its own: what the image brings does not count.
@@ -170,7 +157,7 @@ UseDNS no
 MaxStartups 500:30:2000
 MaxSessions 100
 AcceptEnv LANG LC_*
-# GPUs have the numbers that Slurm knows them by, instead of the fastest coming first.
+# GPUs have the numbers that schedulers know them by, instead of the fastest coming first.
 SetEnv CUDA_DEVICE_ORDER=PCI_BUS_ID
 AllowAgentForwarding no
 X11Forwarding no

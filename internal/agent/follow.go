@@ -218,14 +218,10 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		}
 	}
 	n.users(ctx, config.Users)
-	changed, err := n.system.apply(config, n.accounts, n.listenOn(config.Self))
-	if err != nil {
+	sshdChanged, err1 := n.system.apply(config, n.listenOn(config.Self))
+	restart, err2 := n.driver.Apply(config)
+	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
-	}
-	if config.Self.Role == protocol.Compute && !config.Plain {
-		if err := n.local.want(config); err != nil {
-			return fmt.Errorf("configuration %d: %w", config.Revision, err)
-		}
 	}
 	n.renewFor(config.Stamp)
 	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
@@ -237,13 +233,17 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		n.head.want(config.Peers)
 	}
 	if !n.served {
-		if err := n.system.adopt(config); err != nil {
+		if err := n.serve(ctx, config); err != nil {
 			return fmt.Errorf("configuration %d: %w", config.Revision, err)
 		}
-		n.serve(ctx, config)
 		n.served = true
-	} else {
-		n.tell(changed)
+	} else { // nodes that come and go are nothing that running daemons have to be told of
+		if sshdChanged {
+			n.supervisor.signal(sshd, syscall.SIGHUP)
+		}
+		for _, daemon := range restart {
+			n.supervisor.restart(daemon)
+		}
 	}
 	if config.Self.Role == protocol.Head {
 		if err := n.export(ctx, config); err != nil {
@@ -259,21 +259,4 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	n.reporter.setRevision(config.Revision)
 	n.console.printf("configuration %d applied: %d nodes, %d users", config.Revision, len(config.Peers), len(config.Users))
 	return nil
-}
-
-// tell makes running daemons read what has changed. Nodes that come and go are no such change.
-//
-// New queues restart slurmctld, which takes a moment, keeps nodes, drains and jobs, and lets clients wait. scontrol
-// reconfigure would not do: in Slurm 22.05 it counts the jobs on dynamic nodes twice, and a node stays allocated for
-// ever once its job has ended.
-func (n *node) tell(c changes) {
-	if c.sshd {
-		n.supervisor.signal(sshd, syscall.SIGHUP)
-	}
-	if c.munge {
-		n.supervisor.restart(munged)
-	}
-	if c.slurm {
-		n.supervisor.restart(slurmctld)
-	}
 }

@@ -10,9 +10,7 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
 	"muster/internal/hardware"
-	"muster/internal/inventory"
 )
 
 const (
@@ -76,49 +74,6 @@ func (r *reporter) setMemory(mib map[string]int) {
 		p.Facts.GPUs = gpus
 		return changed
 	})
-}
-
-// slurmGPUs are the node's GPUs that Slurm can give: those with a device.
-func slurmGPUs(found []protocol.GPUFacts, layout inventory.Layout) []slurm.GPU {
-	var gpus []slurm.GPU
-	for _, g := range found {
-		if g.Device != "" {
-			gpus = append(gpus, slurm.GPU{Model: g.Model, Device: g.Device, Cores: slurmCores(layout, g.CPUs)})
-		}
-	}
-	return gpus
-}
-
-// slurmCores are the cores of these CPUs by the numbers that Slurm gives them: it counts cores as they lie, package by
-// package, whatever the kernel calls their threads.
-func slurmCores(layout inventory.Layout, cpus string) string {
-	near, err := inventory.ParseCPUList(cpus)
-	if err != nil || len(near) == 0 {
-		return ""
-	}
-	first := map[[2]int]int{} // core of each package, and of each memory node of it
-	lowest := func(key [2]int, id int) {
-		if old, known := first[key]; !known || id < old {
-			first[key] = id
-		}
-	}
-	for _, c := range layout {
-		lowest([2]int{c.Package, -1}, c.ID)
-		lowest([2]int{c.Package, c.NUMA}, c.ID)
-	}
-	cores := slices.SortedStableFunc(slices.Values(layout), func(a, b inventory.Core) int {
-		return cmp.Or(
-			first[[2]int{a.Package, -1}]-first[[2]int{b.Package, -1}],
-			first[[2]int{a.Package, a.NUMA}]-first[[2]int{b.Package, b.NUMA}],
-			a.Cache-b.Cache, a.ID-b.ID)
-	})
-	var numbers []int
-	for number, c := range cores {
-		if slices.Contains(near, c.ID) {
-			numbers = append(numbers, number)
-		}
-	}
-	return inventory.CPUList(numbers)
 }
 
 // gpusFile lists every GPU of the cluster, for people and for `muster gpus`.

@@ -11,58 +11,43 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
-	"muster/internal/drivers/scheduler/slurm"
 )
 
-// How often the head looks at Slurm. A look costs 5 ms of CPU; besides, slurmctld's own log lines wake it, so that
+// How often the head looks at the scheduler. A look costs some milliseconds of CPU; besides, its own log lines wake it, so that
 // these are for what is not logged.
 const (
-	lookFast   = 100 * time.Millisecond // something is to come, and soon
-	lookSlow   = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
-	lookIdle   = 2 * time.Second        // all is as wanted
-	lookLeast  = 50 * time.Millisecond  // between two looks, whatever happens
-	fastSpell  = 30 * time.Second       // how long after a change lookFast lasts
-	ourReasons = "muster:"              // begins the reason of every drain that is ours to end
+	lookFast  = 100 * time.Millisecond // something is to come, and soon
+	lookSlow  = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
+	lookIdle  = 2 * time.Second        // all is as wanted
+	lookLeast = 50 * time.Millisecond  // between two looks, whatever happens
+	fastSpell = 30 * time.Second       // how long after a change lookFast lasts
 )
 
-// slurmControl is slurm.Control, or a fake.
-type slurmControl interface {
-	View(context.Context) (scheduler.View, error)
-	Drain(ctx context.Context, node, reason string) error
-	Down(ctx context.Context, node, reason string) error
-	Resume(ctx context.Context, node string) error
-	Delete(ctx context.Context, node string) error
-	End(ctx context.Context, job int) error
-	Nudge(ctx context.Context, nodes []string) error
-}
-
-// headDuty brings Slurm's nodes in line with the configuration's peers, and reports what Slurm says of them. It never
+// headDuty brings the scheduler's nodes in line with the configuration's peers, and reports what it says of them. It never
 // restarts a daemon: nodes join by themselves, and leave by being deleted.
 type headDuty struct {
-	slurm    slurmControl
-	reporter *reporter
-	console  *console
-	ready    func() bool                                    // slurmctld listens; asking earlier would cost a second
-	newest   func(context.Context) ([]protocol.Peer, error) // asks the controller
-	back     func(context.Context) error                    // is called while there is no pause; nil: nothing is to be done
+	scheduler scheduler.Control
+	check     string // that a look sets
+	reporter  *reporter
+	console   *console
+	newest    func(context.Context) ([]protocol.Peer, error) // asks the controller
 
 	mu      sync.Mutex
 	peers   []protocol.Peer
-	changed time.Time // of the peers or of what Slurm said
+	changed time.Time // of the peers or of what the scheduler said
 	keeps   bool      // see keep
 
 	told   *protocol.Scheduler // reported last
 	toldAt time.Time
-	usable map[string]bool // nodes that could take jobs at the last look
 
 	wake chan struct{}
 }
 
-func newHeadDuty(control slurmControl, r *reporter, c *console, ready func() bool, newest func(context.Context) ([]protocol.Peer, error)) *headDuty {
-	return &headDuty{slurm: control, reporter: r, console: c, ready: ready, newest: newest, wake: make(chan struct{}, 1)}
+func newHeadDuty(c scheduler.Control, check string, r *reporter, out *console, newest func(context.Context) ([]protocol.Peer, error)) *headDuty {
+	return &headDuty{scheduler: c, check: check, reporter: r, console: out, newest: newest, wake: make(chan struct{}, 1)}
 }
 
-// want sets what Slurm is to be brought to.
+// want sets what the scheduler is to be brought to.
 func (h *headDuty) want(peers []protocol.Peer) {
 	h.mu.Lock()
 	h.peers = peers
@@ -100,27 +85,21 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 	h.mu.Lock()
 	peers, keeps := h.peers, h.keeps
 	h.mu.Unlock()
-	if !h.ready() {
-		h.failed(errors.New("not listening"))
-		return lookLeast / 2
-	}
-	view, err := h.slurm.View(ctx)
-	if ctx.Err() != nil {
+	view, err := h.scheduler.Observe(ctx)
+	switch {
+	case ctx.Err() != nil:
 		return 0
-	}
-	if err != nil {
+	case errors.Is(err, scheduler.ErrStarting):
+		h.failed(err)
+		return lookLeast / 2
+	case err != nil:
 		h.failed(err)
 		return lookFast
 	}
-	h.reporter.setCheck("slurmctld", nil)
-	h.reporter.setScheduler(h.slurmOf(view))
-	if fresh := h.fresh(view); len(fresh) > 0 && view.Total > 0 {
-		if err := h.slurm.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
-			h.console.printf("%v", err)
-		}
-	}
-	if !keeps && h.back != nil {
-		if err := h.back(ctx); err != nil && ctx.Err() == nil {
+	h.reporter.setCheck(h.check, nil)
+	h.reporter.setScheduler(h.worthTelling(view))
+	if s, ok := h.scheduler.(scheduler.Suspender); ok && !keeps {
+		if err := s.Awake(ctx); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
 		}
 	}
@@ -132,7 +111,7 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 		actions = h.confirmed(ctx, actions, view)
 	}
 	for _, a := range actions {
-		if err := a.do(ctx, h.slurm); err != nil && ctx.Err() == nil {
+		if err := a.do(ctx, h.scheduler); err != nil && ctx.Err() == nil {
 			h.console.printf("%v", err)
 		}
 	}
@@ -141,10 +120,10 @@ func (h *headDuty) once(ctx context.Context) time.Duration {
 
 func removes(a action) bool { return a.verb == "remove" }
 
-// confirmed is the plan by the newest configuration there is. A node can be in Slurm before its head has heard of it, for
-// instance after the controller was away; to remove it then would be for good, since slurmd registers only once. But a
-// node starts only after the controller has written it down: what the controller does not know, after Slurm was seen to
-// have it, may go. While the controller cannot be asked, nothing is removed.
+// confirmed is the plan by the newest configuration there is. The scheduler can have a node before its head has heard of it,
+// for instance after the controller was away; to remove it then would be for good, since nodes register only once. But a
+// node starts only after the controller has written it down: what the controller does not know, after the scheduler was seen
+// to have it, may go. While the controller cannot be asked, nothing is removed.
 func (h *headDuty) confirmed(ctx context.Context, actions []action, view scheduler.View) []action {
 	peers, err := h.newest(ctx)
 	if err != nil {
@@ -154,7 +133,7 @@ func (h *headDuty) confirmed(ctx context.Context, actions []action, view schedul
 }
 
 func (h *headDuty) failed(err error) {
-	h.reporter.setCheck("slurmctld", err)
+	h.reporter.setCheck(h.check, err)
 	h.reporter.setScheduler(nil)
 }
 
@@ -172,7 +151,7 @@ func (h *headDuty) pause(settled bool) time.Duration {
 	}
 }
 
-// settled says whether every compute node is in Slurm and works, and no other is.
+// settled says whether the scheduler can use every compute node, and knows no other.
 func settled(peers []protocol.Peer, view scheduler.View) bool {
 	has := map[string]protocol.NodeState{}
 	for _, n := range view.Nodes {
@@ -192,15 +171,15 @@ func settled(peers []protocol.Peer, view scheduler.View) bool {
 	return count == len(view.Nodes)
 }
 
-// action is one change of Slurm.
+// action is one change of the scheduler.
 type action struct {
 	verb string // drain, resume, remove, end
 	node string
 	job  int // for end
 }
 
-// plan says what is to be done now so that Slurm comes to what the peers say. Done again, it says the same until
-// Slurm's state has changed. Drains that an administrator of the cluster made are left alone.
+// plan says what is to be done now so that the scheduler comes to what the peers say. Done again, it says the same
+// until the scheduler's state has changed. Drains that an administrator of the cluster made are left alone.
 func plan(peers []protocol.Peer, view scheduler.View) []action {
 	wanted := map[string]protocol.Peer{}
 	for _, p := range peers {
@@ -218,7 +197,7 @@ func plan(peers []protocol.Peer, view scheduler.View) []action {
 			continue
 		case p.Drain && !n.Closed():
 			actions = append(actions, action{verb: "drain", node: n.Name})
-		case !p.Drain && n.Closed() && strings.HasPrefix(n.Reason, ourReasons):
+		case !p.Drain && n.Closed() && strings.HasPrefix(n.Reason, scheduler.Ours):
 			actions = append(actions, action{verb: "resume", node: n.Name})
 		}
 		if !p.DrainKill {
@@ -234,31 +213,16 @@ func plan(peers []protocol.Peer, view scheduler.View) []action {
 	return actions
 }
 
-func (a action) do(ctx context.Context, control slurmControl) error {
+func (a action) do(ctx context.Context, control scheduler.Control) error {
 	switch a.verb {
 	case "drain":
-		return control.Drain(ctx, a.node, ourReasons+" drain")
+		return control.Drain(ctx, a.node, scheduler.Ours+" drain")
 	case "resume":
 		return control.Resume(ctx, a.node)
 	case "end":
 		return control.End(ctx, a.job)
 	case "remove":
-		return a.remove(ctx, control)
+		return control.Remove(ctx, a.node)
 	}
 	return fmt.Errorf("no such action: %s", a.verb)
-}
-
-// remove deletes a node, declaring it dead first where jobs still hold it. They are gone a moment later, and the next
-// look tries again.
-func (a action) remove(ctx context.Context, control slurmControl) error {
-	err := control.Delete(ctx, a.node)
-	if errors.Is(err, slurm.ErrBusy) {
-		if err = control.Down(ctx, a.node, ourReasons+" removed"); err == nil {
-			err = control.Delete(ctx, a.node)
-		}
-	}
-	if errors.Is(err, slurm.ErrUnknown) || errors.Is(err, slurm.ErrBusy) {
-		return nil
-	}
-	return err
 }

@@ -13,7 +13,6 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
-	"muster/internal/drivers/scheduler/slurm"
 )
 
 func TestWhatIsPlannedForANode(t *testing.T) {
@@ -34,15 +33,15 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 		want    []action
 		settled bool
 	}{
-		"it is as it should be":           {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{idle}}, nil, true},
-		"it is not in Slurm yet":          {compute(protocol.Peer{}), scheduler.View{}, nil, false},
-		"it does not respond":             {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree}}}, nil, false},
-		"it is to drain":                  {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{idle}}, []action{{verb: "drain", node: "n1"}}, false},
-		"it drains already":               {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, nil, false},
-		"it is to work again":             {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
-		"an administrator has drained it": {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("disk")}}, nil, false},
-		"its time to drain is over":       {compute(protocol.Peer{Drain: true, DrainKill: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
-		"it is no peer any more":          {compute(protocol.Peer{})[:1], scheduler.View{Nodes: []protocol.NodeState{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
+		"it is as it should be":              {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{idle}}, nil, true},
+		"the scheduler does not know it yet": {compute(protocol.Peer{}), scheduler.View{}, nil, false},
+		"it does not respond":                {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree}}}, nil, false},
+		"it is to drain":                     {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{idle}}, []action{{verb: "drain", node: "n1"}}, false},
+		"it drains already":                  {compute(protocol.Peer{Drain: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, nil, false},
+		"it is to work again":                {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}}, []action{{verb: "resume", node: "n1"}}, false},
+		"an administrator has drained it":    {compute(protocol.Peer{}), scheduler.View{Nodes: []protocol.NodeState{drained("disk")}}, nil, false},
+		"its time to drain is over":          {compute(protocol.Peer{Drain: true, DrainKill: true}), scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain")}, Jobs: jobs}, []action{{verb: "end", node: "n1", job: 7}}, false},
+		"it is no peer any more":             {compute(protocol.Peer{})[:1], scheduler.View{Nodes: []protocol.NodeState{idle}, Jobs: jobs}, []action{{verb: "remove", node: "n1"}}, false},
 		"its job is on another node that goes, too": {append(compute(protocol.Peer{Drain: true, DrainKill: true}), protocol.Peer{Name: "n2", Role: protocol.Compute, Drain: true, DrainKill: true}),
 			scheduler.View{Nodes: []protocol.NodeState{drained("muster: drain"), {Name: "n2", State: protocol.NodeDraining, Responding: true, Reason: "muster: drain"}}, Jobs: map[string][]scheduler.Job{"n1": {{ID: 7}}, "n2": {{ID: 7}}}},
 			[]action{{verb: "end", node: "n1", job: 7}}, false},
@@ -56,8 +55,8 @@ func TestWhatIsPlannedForANode(t *testing.T) {
 	}
 }
 
-// fakeSlurm behaves like Slurm's nodes; a node with jobs is busy until it is down.
-type fakeSlurm struct {
+// fakeScheduler behaves as a scheduler does.
+type fakeScheduler struct {
 	mu    sync.Mutex
 	nodes []protocol.NodeState
 	jobs  map[string][]scheduler.Job
@@ -65,19 +64,19 @@ type fakeSlurm struct {
 	looks int
 }
 
-func (f *fakeSlurm) View(context.Context) (scheduler.View, error) {
+func (f *fakeScheduler) Observe(context.Context) (scheduler.View, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
 	return scheduler.View{Nodes: slices.Clone(f.nodes), Jobs: f.jobs}, nil
 }
 
-func (f *fakeSlurm) node(name string) *protocol.NodeState {
+func (f *fakeScheduler) node(name string) *protocol.NodeState {
 	i := slices.IndexFunc(f.nodes, func(n protocol.NodeState) bool { return n.Name == name })
 	return &f.nodes[i]
 }
 
-func (f *fakeSlurm) Drain(_ context.Context, node, reason string) error {
+func (f *fakeScheduler) Drain(_ context.Context, node, reason string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, "drain "+node)
@@ -85,15 +84,7 @@ func (f *fakeSlurm) Drain(_ context.Context, node, reason string) error {
 	return nil
 }
 
-func (f *fakeSlurm) Down(_ context.Context, node, reason string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.log = append(f.log, "down "+node)
-	delete(f.jobs, node)
-	return nil
-}
-
-func (f *fakeSlurm) Resume(_ context.Context, node string) error {
+func (f *fakeScheduler) Resume(_ context.Context, node string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, "resume "+node)
@@ -101,25 +92,15 @@ func (f *fakeSlurm) Resume(_ context.Context, node string) error {
 	return nil
 }
 
-func (f *fakeSlurm) Delete(_ context.Context, node string) error {
+func (f *fakeScheduler) Remove(_ context.Context, node string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.jobs[node]) > 0 {
-		return fmt.Errorf("delete: %w", slurm.ErrBusy)
-	}
-	f.log = append(f.log, "delete "+node)
+	f.log = append(f.log, "remove "+node)
 	f.nodes = slices.DeleteFunc(f.nodes, func(n protocol.NodeState) bool { return n.Name == node })
 	return nil
 }
 
-func (f *fakeSlurm) Nudge(_ context.Context, nodes []string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.log = append(f.log, "nudge "+strings.Join(nodes, ","))
-	return nil
-}
-
-func (f *fakeSlurm) End(_ context.Context, job int) error {
+func (f *fakeScheduler) End(_ context.Context, job int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, fmt.Sprintf("end %d", job))
@@ -127,15 +108,15 @@ func (f *fakeSlurm) End(_ context.Context, job int) error {
 	return nil
 }
 
-func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
+func TestTheHeadBringsTheSchedulerToWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeSlurm{
+		f := &fakeScheduler{
 			nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeBusy, Responding: true}, {Name: "n2", State: protocol.NodeBusy, Responding: true}},
 			jobs:  map[string][]scheduler.Job{"n1": {{ID: 1}}, "n2": {{ID: 2}}},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true }, nil)
+		h := newHeadDuty(f, "looks", newReporter(1, []string{"looks"}), &console{out: io.Discard}, nil)
 		h.newest = func(context.Context) ([]protocol.Peer, error) { return h.peers, nil }
 		h.want([]protocol.Peer{{Name: "n1", Role: protocol.Compute, Drain: true}})
 		go h.run(ctx)
@@ -149,13 +130,13 @@ func TestTheHeadBringsSlurmToWhatIsWanted(t *testing.T) {
 		synctest.Wait()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if got, want := strings.Join(f.log, ", "), "drain n1, down n2, delete n2, end 1, resume n1"; got != want {
+		if got, want := strings.Join(f.log, ", "), "drain n1, remove n2, end 1, resume n1"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	})
 }
 
-func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
+func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInTheList(t *testing.T) {
 	known := []protocol.Peer{{Name: "n1", Role: protocol.Compute}}
 	both := append(slices.Clone(known), protocol.Peer{Name: "n2", Role: protocol.Compute})
 	for name, c := range map[string]struct {
@@ -164,11 +145,11 @@ func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
 		want   string
 	}{
 		"the controller knows it":          {both, nil, ""},
-		"the controller does not know it":  {known, nil, "delete n2"},
+		"the controller does not know it":  {known, nil, "remove n2"},
 		"the controller cannot be reached": {nil, io.ErrUnexpectedEOF, ""},
 	} {
-		f := &fakeSlurm{nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree, Responding: true}, {Name: "n2", State: protocol.NodeFree, Responding: true}}}
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true },
+		f := &fakeScheduler{nodes: []protocol.NodeState{{Name: "n1", State: protocol.NodeFree, Responding: true}, {Name: "n2", State: protocol.NodeFree, Responding: true}}}
+		h := newHeadDuty(f, "looks", newReporter(1, []string{"looks"}), &console{out: io.Discard},
 			func(context.Context) ([]protocol.Peer, error) { return c.newest, c.err })
 		h.want(known)
 		h.once(t.Context())
@@ -180,10 +161,10 @@ func TestANodeThatTheHeadHasNotHeardOfYetIsLeftInSlurm(t *testing.T) {
 
 func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeSlurm{}
+		f := &fakeScheduler{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		h := newHeadDuty(f, newReporter(1, checkNames(protocol.Head, false)), &console{out: io.Discard}, func() bool { return true }, nil)
+		h := newHeadDuty(f, "looks", newReporter(1, []string{"looks"}), &console{out: io.Discard}, nil)
 		count := func() int {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -217,7 +198,7 @@ func TestTheHeadLooksOftenOnlyWhileSomethingIsToCome(t *testing.T) {
 		nodes()
 		h.look()
 		if n := looks(time.Second); n < 9 {
-			t.Errorf("%d looks in a second after slurmctld spoke", n)
+			t.Errorf("%d looks in a second after the scheduler spoke", n)
 		}
 	})
 }

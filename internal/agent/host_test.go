@@ -24,6 +24,7 @@ import (
 
 	"muster/internal/agent/hosting"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/environment/initramfs"
 	"muster/internal/hardware"
 	"muster/internal/netns"
@@ -78,7 +79,7 @@ func hostMain() int {
 		fmt.Println(err)
 		return 1
 	}
-	return ExitStatus(run(ctx, Options{BootFile: h.BootFile, Console: os.Stdout}, world{
+	return ExitStatus(run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: h.BootFile, Console: os.Stdout}, world{
 		processes: reaper, machine: &fakeMachine{}, disk: disk{root: h.Dir, chown: os.Chown}, program: program,
 		dialer:      func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) },
 		openConsole: func() (io.Writer, error) { return os.Stdout, nil },

@@ -23,18 +23,27 @@ import (
 // a crontab of an image's own cron started.
 const sweepEvery = 30 * time.Second
 
-// leavers ends what users who have left leave behind: every process of a locked account that is not of a Slurm job.
+// leavers ends what users who have left leave behind: every process of a locked account that is not of a job.
 type leavers struct {
 	proc    string // /proc
 	console *console
 
 	mu    sync.Mutex     // held while processes end
 	names map[int]string // by UID
-	due   chan struct{}
+	// jobRoot is the name of root's processes that all programs of a job descend from.
+	jobRoot string
+	due     chan struct{}
 }
 
 func newLeavers(console *console) *leavers {
 	return &leavers{proc: "/proc", console: console, due: make(chan struct{}, 1)}
+}
+
+// jobsBelow says by what jobs are known; "": by nothing.
+func (l *leavers) jobsBelow(root string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobRoot = root
 }
 
 // want says whose processes are to end, and has it done at once.
@@ -145,7 +154,7 @@ type process struct {
 // of says that a user can have started it. A daemon of root's that acts as the user for a moment is not the user's.
 func (p process) of(uid int) bool { return p.uids[0] == uid || p.uids[2] == uid }
 
-// look lists a user's processes: those to end, and those of jobs. A job's are the descendants of root's slurmstepd, and
+// look lists a user's processes: those to end, and those of jobs. A job's are the descendants of root's jobRoot, and
 // who is in a session with one of them, which nobody can enter from outside. Dead ones that nobody has collected are neither.
 func (l *leavers) look(uid int) (going, staying []process, err error) {
 	entries, err := os.ReadDir(l.proc)
@@ -185,16 +194,16 @@ func (l *leavers) look(uid int) (going, staying []process, err error) {
 	return going, staying, nil
 }
 
-// inJob says that a process descends from a step of Slurm's.
+// inJob says that a process is a job's.
 func (l *leavers) inJob(all map[int]process, pid int) bool {
 	for range len(all) { // no further: what is read one after the other may go round
 		p, ok := all[pid]
 		if !ok {
 			return false
 		}
-		if p.name == "slurmstepd" && p.uids[0] == 0 { // users name their own processes, but not root's
+		if p.name == l.jobRoot && p.uids[0] == 0 { // users name their own processes, but not root's
 			program, err := os.Readlink(filepath.Join(l.proc, strconv.Itoa(pid), "exe"))
-			return err != nil || strings.HasPrefix(filepath.Base(program), "slurmstepd") // Debian's is slurmstepd-wlm
+			return err != nil || strings.HasPrefix(filepath.Base(program), l.jobRoot) // Debian's has an ending
 		}
 		pid = p.parent
 	}

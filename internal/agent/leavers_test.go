@@ -88,6 +88,7 @@ func TestWhoHasLeftLeavesNoProcessButJobs(t *testing.T) {
 	}
 	said := &noisy{}
 	l := newLeavers(&console{out: said})
+	l.jobsBelow("slurmstepd")
 	t.Cleanup(func() { _ = signalAll(left, unix.SIGKILL) })
 	other := as(t, left+1, "sleep", "1000")
 

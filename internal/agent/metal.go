@@ -18,7 +18,7 @@ import (
 
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
@@ -36,7 +36,7 @@ type ownMachine interface {
 	keepLease(ctx context.Context, say func(format string, args ...any))
 	// catchUp sets the clock by the machine's own if it is behind that by more than slack, and says by how much it was.
 	catchUp(slack time.Duration) (behind time.Duration, err error)
-	// mountCPUSets mounts what Slurm confines jobs by, where the kernel has it.
+	// mountCPUSets mounts what a scheduler confines jobs by, where the kernel has it.
 	mountCPUSets() error
 	// mountHome mounts /home: from the head if there is a source, else from the machine's own memory or disk.
 	mountHome(source string) error
@@ -98,14 +98,14 @@ func mountSystem() error {
 	return failed
 }
 
-// mountCPUSets gives Slurm the hierarchy by which it confines jobs to their CPUs: of cgroup v1, as cgroup.conf says for all
+// mountCPUSets mounts the hierarchy by which a scheduler confines jobs to their CPUs: of cgroup v1, as cgroup.conf says for all
 // nodes of a cluster. Both versions can be there, each with controllers of its own.
 func (kernelMachine) mountCPUSets() error {
-	if err := os.MkdirAll(slurm.CPUSets, 0o755); err != nil {
+	if err := os.MkdirAll(scheduler.CPUSets, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("cpuset", slurm.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "cpuset"); err != nil {
-		return fmt.Errorf("mount %s: %w", slurm.CPUSets, err)
+	if err := unix.Mount("cpuset", scheduler.CPUSets, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "cpuset"); err != nil {
+		return fmt.Errorf("mount %s: %w", scheduler.CPUSets, err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 )
 
 // fakeMachine is hardware that writes down what was done with it.
@@ -154,7 +155,7 @@ func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 	l.onMetal(t, func(*protocol.Boot) {})
 	l.controller.stale["n1"] = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
-	if err := run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, l.world()); !errors.Is(err, ErrRefused) {
+	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world()); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 	if did := l.machine.did(); did[len(did)-1] != "off" {
@@ -168,7 +169,9 @@ func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) 
 	l.onMetal(t, func(*protocol.Boot) {})
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
-	go func() { done <- run(t.Context(), Options{BootFile: l.bootFile, Console: &l.console}, l.world()) }()
+	go func() {
+		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
+	}()
 	l.untilReady(t)
 	l.controller.mu.Lock()
 	l.controller.stale["n1"] = true // which the poll under way does not hear of

@@ -98,7 +98,7 @@ func (s *servedHome) mount(addresses ...string) {
 	s.peers = append(s.peers, beside)
 	key := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.key.PublicKey())))
 	s.controller.set("head", protocol.Config{
-		Revision: s.last, Cluster: "test", ClusterID: "c1", Self: s.head, Peers: s.peers, ExportHome: true, Plain: true,
+		Revision: s.last, Cluster: "test", ClusterID: "c1", Self: s.head, Peers: s.peers, ExportHome: true, Scheduler: "none",
 		Users: []protocol.User{{Name: "alice", UID: aliceUID, Keys: []string{key}}, {Name: "bob", UID: bobUID}},
 		SSH:   protocol.SSH{UserCA: key, HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.controller.hostCA.PublicKey())))},
 	})

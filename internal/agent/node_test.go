@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers"
 	"muster/internal/netns"
 )
 
 func agentMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return ExitStatus(Run(ctx, Options{Console: os.Stdout}))
+	return ExitStatus(Run(ctx, Options{Schedulers: drivers.Schedulers(), Console: os.Stdout}))
 }
 
 // TestARealClusterLives boots head and nodes of the real image and takes them through a cluster's life.

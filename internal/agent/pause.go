@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 )
-
-// slurmctldGrace is how long slurmctld may take to save its state when it is stopped in order.
-const slurmctldGrace = 15 * time.Second
 
 // pausing is the step of a pause that this head is at.
 type pausing struct {
@@ -68,26 +66,28 @@ func (n *node) checkpoint(ctx context.Context) protocol.Check {
 	return protocol.Check{OK: true, Text: fmt.Sprintf("the checkpoint hook took %.1f s", time.Since(began).Seconds())}
 }
 
-// halt ends slurmctld, which saves its state.
+// halt ends the scheduler's controller, which saves its state.
 func (n *node) halt(context.Context) protocol.Check {
-	if n.plain {
+	controller := n.scheduler.Caps.Controller
+	if controller == "" {
 		return protocol.Check{OK: true, Text: "no scheduler is to be stopped"}
 	}
 	began := time.Now()
-	n.supervisor.end(slurmctld)
-	return protocol.Check{OK: true, Text: fmt.Sprintf("Slurm has stopped in %.1f s and saved its state", time.Since(began).Seconds())}
+	n.supervisor.end(controller)
+	took := time.Since(began).Seconds()
+	return protocol.Check{OK: true, Text: fmt.Sprintf("%s has stopped in %.1f s and saved its state", n.scheduler.Title, took)}
 }
 
 // doze is halt for a cluster whose jobs go on when its nodes are awake.
 func (n *node) doze(ctx context.Context) protocol.Check {
-	if n.plain {
-		return n.halt(ctx)
+	var failed error
+	if s, ok := n.driver.(scheduler.Suspender); ok {
+		failed = s.Suspend(ctx)
 	}
-	failed := n.limits.lift(ctx)
 	outcome := n.halt(ctx)
 	if failed != nil {
 		outcome.OK = false
-		outcome.Text += fmt.Sprintf("; the time limits of jobs go on while they sleep: %v", failed)
+		outcome.Text += "; " + failed.Error()
 	}
 	return outcome
 }
@@ -109,8 +109,8 @@ func (r *reporter) withdraw(steps ...protocol.PauseStep) {
 	})
 }
 
-// keep says whether nodes that are no peers stay in Slurm's list. While the cluster pauses they do: a queued job that
-// names one would be lost when slurmctld starts again and does not know it.
+// keep says whether nodes that are no peers stay in the scheduler's list. While the cluster pauses they do: a queued job
+// that names one would be lost when the scheduler starts again and does not know it.
 func (h *headDuty) keep(on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/agent/jail"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/netns"
 )
 
@@ -138,7 +138,7 @@ func (r *rack) spec(t testing.TB, p protocol.Peer, dir string) []byte {
 	if p.OwnCPUs {
 		caps = append(caps, "CAP_SYS_NICE") // Slurm binds tasks that are users' by then
 		if r.cpusets != "" {
-			seeming = append(seeming, bind(slurm.CPUSets, r.cpusets))
+			seeming = append(seeming, bind(scheduler.CPUSets, r.cpusets))
 		}
 	}
 	if p, ok := r.pretends[p.Name]; ok {
@@ -271,7 +271,7 @@ func testPeer(name string, number int, role protocol.Role) protocol.Peer {
 func (r *rack) configure(revision int64, queues []protocol.Queue, peers ...protocol.Peer) {
 	for _, p := range peers {
 		r.controller.set(p.Name, protocol.Config{
-			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head, MungeKey: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
+			Revision: revision, Cluster: "test", Self: p, Peers: peers, ExportHome: p.Role == protocol.Head, Credential: []byte(strings.Repeat("0123456789abcdef", 8)), Queues: queues,
 			Users: []protocol.User{{Name: "alice", UID: 5000, Keys: []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey())))}}},
 			SSH:   protocol.SSH{UserCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.key.PublicKey()))), HostCA: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(r.controller.hostCA.PublicKey())))},
 		})

@@ -80,13 +80,13 @@ func (r *reporter) setTest(t *protocol.TestResult) {
 	})
 }
 
-// setScheduler records Slurm's state; nil while slurmctld does not answer.
-func (r *reporter) setScheduler(slurm *protocol.Scheduler) {
+// setScheduler records what the scheduler says; nil while it does not answer.
+func (r *reporter) setScheduler(s *protocol.Scheduler) {
 	r.edit(func(p *protocol.Report) bool {
-		if reflect.DeepEqual(p.Scheduler, slurm) {
+		if reflect.DeepEqual(p.Scheduler, s) {
 			return false
 		}
-		p.Scheduler = slurm
+		p.Scheduler = s
 		return true
 	})
 }
@@ -102,7 +102,7 @@ func (r *reporter) edit(do func(*protocol.Report) (changed bool)) {
 	}
 }
 
-// snapshot is a copy that later edits leave alone; Slurm is replaced as a whole and needs none.
+// snapshot is a copy that later edits leave alone; Scheduler is replaced as a whole and needs none.
 func (r *reporter) snapshot() protocol.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -139,7 +139,7 @@ func (s *supervisor) once(ctx context.Context, one *supervised) {
 	}
 }
 
-// stop ends all services, the last started first: slurmd before the munged that it needs.
+// stop ends all services, the last started first: who needs another ends before it.
 func (s *supervisor) stop() {
 	s.mu.Lock()
 	services := s.services

@@ -90,7 +90,7 @@ func TestServicesStartInOrderOfNeedAndStopInReverse(t *testing.T) {
 		after := func(line string) func(context.Context) error {
 			return func(ctx context.Context) error {
 				for !f.has(line) {
-					if err := sleep(ctx, knock); err != nil {
+					if err := sleep(ctx, 20*time.Millisecond); err != nil {
 						return err
 					}
 				}

@@ -4,27 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
 )
 
 // system brings the node's files in line with a configuration. Every method may be called again.
 type system struct {
-	disk   disk
-	shares map[string]int // what the last configuration gave for memory by queue; nil: it is not kept
+	disk disk
+	mpi  string // lines for Open MPI that the cluster's scheduler asks for
 }
-
-// daemonAccounts are those of the image that daemons run as.
-type daemonAccounts struct{ munge, slurm *Account }
-
-// changes are those that running daemons have to be told of.
-type changes struct{ sshd, slurm, munge bool }
 
 // hostKey sees to the SSH host key, once a boot, before the join, and returns its public half. A node makes a new one at
 // each boot, which the site's authority certifies; a head that finds the place of its cluster's state keeps one there for
@@ -65,80 +55,33 @@ func (s system) hostCertificate(certificate string) (changed bool, err error) {
 }
 
 // daemons makes the directories that the daemons need and an image, or a /run in memory, does not have.
-func (s system) daemons(role protocol.Role, plain bool) (daemonAccounts, error) {
+func (s system) daemons(role protocol.Role) error {
 	failed := s.disk.directory("/run/sshd", 0o755, nil)
 	if role == protocol.Head {
 		failed = errors.Join(failed, s.disk.directory("/home/.muster", 0o711, nil), s.disk.directory(protocol.StateDir, 0o711, nil))
 	}
-	if plain {
-		return daemonAccounts{}, failed
-	}
-	passwd, err := s.disk.read("/etc/passwd")
-	if err != nil {
-		return daemonAccounts{}, err
-	}
-	munge, err1 := account(passwd, "munge")
-	slurmUser, err2 := account(passwd, slurm.User)
-	if err := errors.Join(err1, err2); err != nil {
-		return daemonAccounts{}, err
-	}
-	failed = errors.Join(failed,
-		s.disk.directory("/run/munge", 0o755, munge),
-		s.disk.directory("/etc/munge", 0o700, munge),
-		s.disk.directory("/var/lib/munge", 0o711, munge),
-		s.disk.directory("/var/log/munge", 0o700, munge),
-		s.disk.directory("/run/slurm", 0o755, slurmUser),
-		s.disk.directory(slurmSpoolDir, 0o755, nil),
-	)
-	if role == protocol.Head {
-		failed = errors.Join(failed, s.disk.directory(slurmStateDir, 0o700, slurmUser))
-	}
-	return daemonAccounts{munge: munge, slurm: slurmUser}, failed
+	return failed
 }
 
-// apply writes all files that the configuration asks for. sshd listens on the one address, or on all if it is "".
-func (s system) apply(config *protocol.Config, accounts daemonAccounts, listenOn string) (changes, error) {
-	var c changes
-	var failed error
-	put := func(name, content string, mode fs.FileMode, owner *Account) bool {
-		changed, err := s.disk.write(name, []byte(content), mode, owner)
+// apply writes all files that the configuration asks for, those of its scheduler aside, and says whether sshd has to read its
+// own anew. sshd listens on the one address, or on all if it is "".
+func (s system) apply(config *protocol.Config, listenOn string) (sshdChanged bool, failed error) {
+	put := func(name, content string) bool {
+		changed, err := s.disk.write(name, []byte(content), 0o644, nil)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("write %s: %w", name, err))
 		}
 		return changed
 	}
-	put("/etc/hosts", hosts(config.Peers), 0o644, nil)
+	put("/etc/hosts", hosts(config.Peers))
 	failed = errors.Join(failed, s.command())
-	put(gpusFile, gpuList(config.Peers), 0o644, nil)
-	put(knownFile, knownHosts(config.SSH.HostCA), 0o644, nil)
+	put(gpusFile, gpuList(config.Peers))
+	put(knownFile, knownHosts(config.SSH.HostCA))
 	old, err := s.disk.read(mpiFile)
 	failed = errors.Join(failed, err)
-	put(mpiFile, withMPI(old, config), 0o644, nil)
-	userCA := put(userCAFile, config.SSH.UserCA+"\n", 0o644, nil)
-	c.sshd = put(sshdFile, sshdConfig(listenOn), 0o644, nil) || userCA
-	if config.Plain {
-		return c, errors.Join(failed, s.hostFile(config))
-	}
-	c.munge = put(mungeKeyFile, string(config.MungeKey), 0o400, accounts.munge)
-	if config.Self.Role == protocol.Compute {
-		put(clientFile, slurm.Render(slurmCluster(config)), 0o600, nil)
-	} else {
-		// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
-		put(localFile, slurm.RenderLocal(slurm.Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, nil)
-		cgroup := put(cgroupFile, slurm.RenderCgroup(), 0o644, nil)
-		put(slurm.NodeGresFile, slurm.NodeGres(nil), 0o644, nil)
-		if text := slurm.RenderTopology(config.Peers); text != "" {
-			put(topologyFile, text, 0o644, nil)
-		}
-		gres := put(gresFile, slurm.Gres(), 0o644, nil)
-		cluster := slurmCluster(config)
-		cluster.Memory = slurm.MemoryShares(config.Queues, config.Peers, s.shares)
-		if s.shares != nil {
-			maps.Copy(s.shares, cluster.Memory)
-		}
-		c.slurm = put(slurmFile, slurm.Render(cluster), 0o644, nil) || cgroup || gres
-	}
-	return c, failed
+	put(mpiFile, withMPI(old, config)+s.mpi)
+	userCA := put(userCAFile, config.SSH.UserCA+"\n")
+	return put(sshdFile, sshdConfig(listenOn)) || userCA, failed
 }
 
 // command puts the program that the agent is, where users find programs: for `muster gpus`. One that an image brings stays.
@@ -155,28 +98,6 @@ func (s system) command() error {
 		return err
 	}
 	return nil
-}
-
-// adopt makes Slurm's state this cluster's, before slurmctld starts, which refuses the state of a cluster of another name:
-// this one was made from that one's snapshot.
-func (s system) adopt(config *protocol.Config) error {
-	const name = slurmStateDir + "/clustername"
-	text, err := s.disk.read(name)
-	if err != nil || text == "" || strings.TrimSpace(text) == config.Cluster {
-		return err
-	}
-	return os.Remove(s.disk.path(name))
-}
-
-// binds says that Slurm is to bind the tasks of a node's jobs to CPUs.
-func binds(p protocol.Peer) bool { return p.Role == protocol.Compute && p.OwnCPUs }
-
-func slurmCluster(config *protocol.Config) slurm.Cluster {
-	head := headOf(config)
-	return slurm.Cluster{
-		Name: config.Cluster, Head: head.Name, HeadAddress: head.Address,
-		StateDir: slurmStateDir, SpoolDir: slurmSpoolDir, Local: localFile, Queues: config.Queues,
-	}
 }
 
 // users makes the accounts, and returns who has left, by number. Users who can't have one are told of; the others have theirs

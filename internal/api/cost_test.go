@@ -22,7 +22,7 @@ func TestWhatAClusterCostsToFindDoesNotGrowWithTheSite(t *testing.T) {
 				name := fmt.Sprintf("c%d", made)
 				err := tx.AddCluster(t.Context(), store.Cluster{
 					ID: "id" + name, Project: storetest.Project, Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00",
-					MungeKey: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin,
+					Credential: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin,
 				})
 				if err != nil {
 					return err

@@ -27,7 +27,7 @@ func fabricServer(t *testing.T) (*httptest.Server, *store.Store) {
 	}
 	db := storetest.Open(t, t.TempDir()+"/db")
 	a := &api.API{
-		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
+		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
 		CheckFabric: func(store.Fabric) error { return nil },
 	}
 	handler, err := a.Handler()

@@ -37,7 +37,7 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 	}
 	var log bytes.Buffer
 	a := &api.API{
-		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Substrates: drivers.Substrates()}, Images: brokenImages{},
+		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}
 	handler, err := a.Handler()

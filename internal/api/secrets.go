@@ -19,8 +19,15 @@ import (
 	"muster/internal/store"
 )
 
-// mungePrefix is what names of munge keys begin with; the cluster follows.
-const mungePrefix = "munge/"
+// credentialOf is the name of what a cluster's daemons know one another by, and by which word all of that kind are named; "" of
+// a cluster whose daemons need none.
+func (a *API) credentialOf(c store.Cluster) (name, kind string) {
+	kind = a.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Credential.Name
+	if kind == "" {
+		return "", ""
+	}
+	return kind + "/" + c.Project + "/" + c.Name, kind
+}
 
 const gatewayHostKey = "gateway-host-key"
 
@@ -73,14 +80,15 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.Secret
 		return nil, err
 	}
 	for _, c := range clusters {
-		if c.Spec.Plain() {
+		name, kind := a.credentialOf(c)
+		if kind == "" {
 			continue
 		}
-		view := apiv1.SecretView{Name: mungePrefix + c.Project + "/" + c.Name, State: apiv1.SecretInUse}
-		if view.Since, err = tx.MungeAt(ctx, c.ID); err != nil {
+		view := apiv1.SecretView{Name: name, State: apiv1.SecretInUse}
+		if view.Since, err = tx.CredentialAt(ctx, c.ID); err != nil {
 			return nil, err
 		}
-		if view.ID, err = idOf(ctx, tx, c.MungeKey); err != nil {
+		if view.ID, err = idOf(ctx, tx, c.Credential); err != nil {
 			return nil, err
 		}
 		var behind []string
@@ -144,7 +152,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 	out := &output[apiv1.Secrets]{}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		order := order // a transaction may run again
-		munge, host, err := a.named(ctx, tx, in.Body.Names, &order)
+		clusters, host, err := a.named(ctx, tx, in.Body.Names, &order)
 		if err != nil {
 			return err
 		}
@@ -155,13 +163,15 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 				return err
 			}
 		}
-		for _, c := range munge {
-			key := make([]byte, 128) // as long as mungekey(8) makes it
+		for _, c := range clusters {
+			credential := a.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Credential
+			key := make([]byte, credential.Bytes)
 			_, _ = rand.Read(key)
-			if err := tx.ChangeMungeKey(ctx, c.ID, store.NewSecret(key)); err != nil {
+			if err := tx.ChangeCredential(ctx, c.ID, store.NewSecret(key)); err != nil {
 				return err
 			}
-			tx.Log(store.Event{Type: "secrets.rotated", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "the cluster's munge key changes, by " + order.By})
+			tx.Log(store.Event{Type: "secrets.rotated", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+				Text: fmt.Sprintf("the cluster's %s key changes, by %s", credential.Name, order.By)})
 		}
 		if host {
 			if err := a.nextHostKey(ctx, tx, order); err != nil {
@@ -201,7 +211,7 @@ func (a *API) nextHostKey(ctx context.Context, tx *store.Tx, o rotation.Order) e
 }
 
 // named reads names of secrets.
-func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotation.Order) (munge []store.Cluster, host bool, err error) {
+func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotation.Order) (chosen []store.Cluster, host bool, err error) {
 	clusters, err := tx.Clusters(ctx, "")
 	if err != nil {
 		return nil, false, err
@@ -209,6 +219,12 @@ func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotati
 	var known []string
 	for _, use := range identity.Uses() {
 		known = append(known, rotation.Name(use))
+	}
+	var kinds, patterns []string // of credentials
+	for _, s := range a.Admission.Schedulers {
+		if kind := s.Caps.Credential.Name; kind != "" {
+			kinds, patterns = append(kinds, kind), append(patterns, kind+"/PROJECT/CLUSTER")
+		}
 	}
 	uses := map[identity.Use]bool{}
 	for _, name := range names {
@@ -222,17 +238,18 @@ func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotati
 			host, found = true, true
 		}
 		for _, c := range clusters {
-			if c.Spec.Plain() || name != "all" && name != "munge" && name != mungePrefix+c.Project+"/"+c.Name {
+			credential, kind := a.credentialOf(c)
+			if kind == "" || name != "all" && name != kind && name != credential {
 				continue
 			}
 			found = true
-			if !slices.ContainsFunc(munge, func(other store.Cluster) bool { return other.ID == c.ID }) {
-				munge = append(munge, c)
+			if !slices.ContainsFunc(chosen, func(other store.Cluster) bool { return other.ID == c.ID }) {
+				chosen = append(chosen, c)
 			}
 		}
-		if !found && name != "munge" {
+		if !found && !slices.Contains(kinds, name) {
 			return nil, false, problem(http.StatusNotFound, "not-found", fmt.Sprintf("there is no secret %q", name),
-				"there are all, root, munge, "+gatewayHostKey+", "+strings.Join(known, ", ")+", and munge/PROJECT/CLUSTER; the site key is changed by `muster secrets rekey`")
+				"there are all, root, "+strings.Join(append(kinds, gatewayHostKey), ", ")+", "+strings.Join(known, ", ")+", and "+strings.Join(patterns, ", ")+"; the site key is changed by `muster secrets rekey`")
 		}
 	}
 	for _, use := range identity.Uses() {
@@ -240,7 +257,7 @@ func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotati
 			o.Uses = append(o.Uses, use)
 		}
 	}
-	return munge, host, nil
+	return chosen, host, nil
 }
 
 // whileOf reads a time that may be left out.

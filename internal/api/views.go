@@ -70,7 +70,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (a
 			Scheduler: n.Seen.Scheduler, Slurm: slurmAlias(n.Seen.Scheduler),
 		})
 	}
-	view.Waiting = waitingView(c, nodes)
+	view.Waiting = waitingView(a.Admission.Schedulers.Of(c.Spec.Scheduler()).Title, c, nodes)
 	view.Rollout = rolloutView(c, nodes)
 	view.Apps = a.appsView(c)
 	keys, err := tx.KeysOf(ctx, c.ID)

@@ -12,8 +12,8 @@ import (
 	"muster/internal/store"
 )
 
-// waitingView says of each waiting job what it waits for; nil if none waits.
-func waitingView(c store.Cluster, nodes []store.Node) *apiv1.Waiting {
+// waitingView says of each waiting job what it waits for, by the words of a scheduler of that title; nil if none waits.
+func waitingView(title string, c store.Cluster, nodes []store.Node) *apiv1.Waiting {
 	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
 	if i < 0 || nodes[i].Seen.Waiting.Total == 0 {
 		return nil
@@ -22,36 +22,36 @@ func waitingView(c store.Cluster, nodes []store.Node) *apiv1.Waiting {
 	view := &apiv1.Waiting{Total: seen.Total, Jobs: []apiv1.WaitingJob{}}
 	for _, job := range seen.Jobs {
 		view.Jobs = append(view.Jobs, apiv1.WaitingJob{ID: job.ID, Tasks: job.Tasks, User: job.User, Queues: job.Queues, Nodes: job.Nodes, CPUs: job.CPUs,
-			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(c, nodes, job)})
+			Since: job.Since, Reason: job.Reason, WaitsFor: waitsFor(title, c, nodes, job)})
 	}
 	return view
 }
 
-// waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what Slurm says. Of several queues,
+// waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several queues,
 // the first that could run it counts.
-func waitsFor(c store.Cluster, nodes []store.Node, job protocol.WaitingJob) string {
+func waitsFor(title string, c store.Cluster, nodes []store.Node, job protocol.WaitingJob) string {
 	never := ""
 	for _, q := range c.Spec.Queues {
 		if !slices.Contains(job.Queues, q.Name) {
 			continue
 		}
-		why := elastic.Why(sizeOf(q, nodes), job)
+		why := elastic.Why(sizeOf(title, q, nodes), job)
 		if why == "" {
-			return nodesOf(c, q, nodes, job)
+			return nodesOf(title, c, q, nodes, job)
 		}
 		if never == "" {
 			never = why
 		}
 	}
 	if never == "" {
-		never = "Slurm says " + job.Reason
+		never = title + " says " + job.Reason
 	}
 	return never
 }
 
 // sizeOf is as much of a queue as a job's fitting depends on.
-func sizeOf(q spec.Queue, nodes []store.Node) elastic.Queue {
-	size := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max}
+func sizeOf(title string, q spec.Queue, nodes []store.Node) elastic.Queue {
+	size := elastic.Queue{Name: q.Name, Scheduler: title, Min: *q.Min, Max: *q.Max}
 	for _, n := range nodes {
 		if cpus := n.Seen.Facts.CPUs; n.Queue == q.Name && cpus > 0 && (size.CPUs == 0 || cpus < size.CPUs) {
 			size.CPUs = cpus
@@ -61,7 +61,7 @@ func sizeOf(q spec.Queue, nodes []store.Node) elastic.Queue {
 }
 
 // nodesOf says which nodes of its queue a job waits for.
-func nodesOf(c store.Cluster, q spec.Queue, nodes []store.Node, job protocol.WaitingJob) string {
+func nodesOf(title string, c store.Cluster, q spec.Queue, nodes []store.Node, job protocol.WaitingJob) string {
 	var parts, coming []string
 	there := 0
 	for _, n := range nodes {
@@ -82,9 +82,9 @@ func nodesOf(c store.Cluster, q spec.Queue, nodes []store.Node, job protocol.Wai
 	case missing > 0:
 		parts = append(parts, fmt.Sprintf("%d more of queue %s, to be placed", missing, q.Name))
 	case len(coming) == 0 && want == *q.Max:
-		parts = append(parts, fmt.Sprintf("free nodes: queue %s has all that it may have; Slurm says %s", q.Name, job.Reason))
+		parts = append(parts, fmt.Sprintf("free nodes: queue %s has all that it may have; %s says %s", q.Name, title, job.Reason))
 	case len(coming) == 0:
-		parts = append(parts, "Slurm says "+job.Reason)
+		parts = append(parts, title+" says "+job.Reason)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -46,13 +46,13 @@ func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			head := store.Node{Name: "head", Role: protocol.Head}
 			head.Seen.Waiting = protocol.Waiting{Total: 1, Jobs: []protocol.WaitingJob{c.job}}
-			view := waitingView(c.cluster, append(c.nodes, head))
+			view := waitingView("Slurm", c.cluster, append(c.nodes, head))
 			if view == nil || view.Total != 1 || len(view.Jobs) != 1 || view.Jobs[0].WaitsFor != c.want {
 				t.Errorf("%+v, not %q", view, c.want)
 			}
 		})
 	}
-	if view := waitingView(cluster(0, ""), []store.Node{{Role: protocol.Head}}); view != nil {
+	if view := waitingView("Slurm", cluster(0, ""), []store.Node{{Role: protocol.Head}}); view != nil {
 		t.Error(view)
 	}
 }

@@ -229,7 +229,7 @@ type WaitingJob struct {
 	Nodes    int       `json:"nodes" doc:"at least"`
 	CPUs     int       `json:"cpus" doc:"on all its nodes together"`
 	Since    time.Time `json:"since"`
-	Reason   string    `json:"reason" doc:"Slurm's own"`
+	Reason   string    `json:"reason" doc:"the scheduler's own"`
 	WaitsFor string    `json:"waits_for" doc:"in words"`
 }
 

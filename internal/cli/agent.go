@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/agent"
+	"muster/internal/drivers"
 )
 
 func (a *app) agent() *cobra.Command {
@@ -19,7 +20,7 @@ is 3 when the controller has refused this boot for good.`,
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := agent.Run(ctx, agent.Options{Console: a.err.raw()})
+			err := agent.Run(ctx, agent.Options{Schedulers: drivers.Schedulers(), Console: a.err.raw()})
 			if err == nil {
 				return nil
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/drivers"
 	"muster/internal/gpus"
 	"muster/internal/hardware"
 	"muster/internal/inventory"
@@ -64,7 +65,7 @@ job of Slurm's these are the job's ranks, if the job has all GPUs of its nodes; 
 		if err != nil {
 			return err
 		}
-		job, err := gpus.Job(os.Getenv)
+		job, err := gpus.Job(drivers.Schedulers(), os.Getenv)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ bound runs on the CPUs nearest to its GPU; one that is bound stays where it is.`
 		if err != nil {
 			return err
 		}
-		choice, err := gpus.Choose(gpus.Of(all, host), os.Getenv)
+		choice, err := gpus.Choose(drivers.Schedulers(), gpus.Of(all, host), os.Getenv)
 		if err != nil {
 			return err
 		}

@@ -186,7 +186,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.images, err = images.Open(k.dir.images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Substrates: drivers.Substrates(), Short: k.short}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates(), Short: k.short}
 	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -260,7 +260,8 @@ func (k *controller) run(ctx context.Context) error {
 		}),
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
-	watch.Telemetry, watch.Refresh, watch.Substrates = k.telemetry, k.keeper.Load, k.admission.Substrates
+	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
+	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
 	engine := lifecycle.New(k.owner, world, k.Log)
 	yard := newYard(k, watch)
 	watch.Images = yard.files

@@ -67,7 +67,7 @@ func newStand(t *testing.T) *stand {
 		}
 		for c := range 2 {
 			cluster := fmt.Sprintf("c%d", c+1)
-			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			for i := range 8 {
@@ -83,7 +83,7 @@ func newStand(t *testing.T) *stand {
 		return err
 	})
 	m := monitor.New(s.db, authority, "test", slog.New(slog.DiscardHandler))
-	m.Substrates = drivers.Substrates()
+	m.Schedulers, m.Substrates = drivers.Schedulers(), drivers.Substrates()
 	m.Images = anyImage{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

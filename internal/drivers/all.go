@@ -13,6 +13,9 @@ import (
 	"muster/internal/drivers/power/program"
 	"muster/internal/drivers/power/redfish"
 	"muster/internal/drivers/power/wol"
+	"muster/internal/drivers/scheduler"
+	noscheduler "muster/internal/drivers/scheduler/none"
+	"muster/internal/drivers/scheduler/slurm"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/bridge"
 	"muster/internal/drivers/switch/none"
@@ -22,6 +25,14 @@ import (
 	"muster/internal/substrate/local"
 	"muster/internal/substrate/metal"
 )
+
+// Schedulers are what starts jobs on a cluster's nodes.
+func Schedulers() scheduler.Registry {
+	return scheduler.Registry{
+		slurm.Factory(),
+		noscheduler.Factory(),
+	}
+}
 
 // Substrates are what can carry nodes.
 func Substrates() substrate.Registry {

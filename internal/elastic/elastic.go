@@ -16,6 +16,7 @@ import (
 // Queue is one queue as it stands.
 type Queue struct {
 	Name      string
+	Scheduler string // its title
 	Min, Max  int
 	IdleAfter time.Duration
 	CPUs      int // of a node, the smallest one; 0 if nobody knows
@@ -112,7 +113,7 @@ func Why(q Queue, job protocol.WaitingJob) string {
 	case !slices.Contains(job.Queues, q.Name):
 		return "it is not for queue " + q.Name
 	case !job.Grows:
-		return "Slurm says " + job.Reason
+		return q.Scheduler + " says " + job.Reason
 	case q.CPUs > 0 && job.NodeCPUs > q.CPUs:
 		return fmt.Sprintf("it asks for %d CPUs on one node, and those of queue %s have %d", job.NodeCPUs, q.Name, q.CPUs)
 	case needs > q.Max:

@@ -1,6 +1,6 @@
 // Package gpus says which GPU each rank of a parallel job computes on: the same one each time, without asking anybody.
 //
-// What enters: the list of a cluster's GPUs, which every node has, and what Slurm or Open MPI tells a job in its
+// What enters: the list of a cluster's GPUs, which every node has, and what a scheduler or MPI tells a job in its
 // environment. What leaves: a GPU for every rank. Pure.
 //
 // The rule: nodes come in the order of the job, GPUs by their PCI addresses, ranks by their numbers. A node's ranks fill its
@@ -20,7 +20,7 @@ const File = "/etc/muster/gpus"
 // GPU is one of a cluster's.
 type GPU struct {
 	Node    string
-	Index   int    // on its node, as CUDA counts with CUDA_DEVICE_ORDER=PCI_BUS_ID, and as Slurm does
+	Index   int    // on its node, as CUDA counts with CUDA_DEVICE_ORDER=PCI_BUS_ID, and as schedulers do
 	Address string // among all of the site: "r1n1/gpu0"
 	CPUs    string // of the node, nearest to it, Linux CPU list; "": all are equally near
 	Model   string
@@ -86,7 +86,7 @@ type Placed struct {
 	GPU  *GPU // nil: its node has none
 }
 
-// Map gives every rank of a job its GPU. Ranks are numbered node by node, as Slurm and Open MPI do by themselves.
+// Map gives every rank of a job its GPU. Ranks are numbered node by node, as schedulers and MPI do by themselves.
 func Map(all []GPU, job []Node) []Placed {
 	var placed []Placed
 	for _, n := range job {

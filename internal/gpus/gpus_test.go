@@ -7,6 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/scheduler/slurm"
 )
 
 // list is two nodes with four GPUs and one with none; the second node's come first.
@@ -84,7 +87,7 @@ func TestARankIsToldOfItsGPU(t *testing.T) {
 		"a rank beyond those on its node": {"n2", "OMPI_COMM_WORLD_LOCAL_RANK=4 OMPI_COMM_WORLD_LOCAL_SIZE=4", `this is said to be rank "4" of "4" on its node, which is no number`},
 		"Slurm does not say how many":     {"n2", "SLURM_LOCALID=0", `this is said to be rank "0" of "" on its node, which is no number`},
 	} {
-		choice, err := Choose(Of(all, c.node), environment(c.env))
+		choice, err := Choose(schedulers(), Of(all, c.node), environment(c.env))
 		got := fmt.Sprintf("%s %s=%s", choice.GPU.Address, choice.Name, choice.Seen)
 		if err != nil {
 			got = err.Error()
@@ -96,15 +99,15 @@ func TestARankIsToldOfItsGPU(t *testing.T) {
 }
 
 func TestAJobIsReadFromSlurmsVariables(t *testing.T) {
-	job, err := Job(environment("SLURM_JOB_NODELIST=n[1-2],g7 SLURM_TASKS_PER_NODE=8(x2),4"))
+	job, err := Job(schedulers(), environment("SLURM_JOB_NODELIST=n[1-2],g7 SLURM_TASKS_PER_NODE=8(x2),4"))
 	if diff := cmp.Diff([]Node{{"n1", 8}, {"n2", 8}, {"g7", 4}}, job); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if job, err := Job(environment("")); job != nil || err != nil {
+	if job, err := Job(schedulers(), environment("")); job != nil || err != nil {
 		t.Errorf("no job: %v %v", job, err)
 	}
 	for _, bad := range []string{"SLURM_TASKS_PER_NODE=", "SLURM_TASKS_PER_NODE=1", "SLURM_TASKS_PER_NODE=1(x3)", "SLURM_TASKS_PER_NODE=1,x", "SLURM_TASKS_PER_NODE=-1(x2)"} {
-		if job, err := Job(environment("SLURM_JOB_NODELIST=n[1-2] " + bad)); err == nil {
+		if job, err := Job(schedulers(), environment("SLURM_JOB_NODELIST=n[1-2] "+bad)); err == nil {
 			t.Errorf("%s: %v", bad, job)
 		}
 	}
@@ -129,7 +132,7 @@ func FuzzListAndJob(f *testing.F) {
 		env := func(name string) string {
 			return map[string]string{"SLURM_JOB_NODELIST": nodes, "SLURM_TASKS_PER_NODE": tasks, "SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_LOCALID": "0", "CUDA_VISIBLE_DEVICES": given}[name]
 		}
-		job, _ := Job(env)
+		job, _ := Job(schedulers(), env)
 		ranks := 0
 		for _, n := range job {
 			ranks += n.Ranks
@@ -137,6 +140,8 @@ func FuzzListAndJob(f *testing.F) {
 		if placed := Map(all, job); len(placed) != ranks {
 			t.Errorf("%d of %d ranks", len(placed), ranks)
 		}
-		_, _ = Choose(all, env)
+		_, _ = Choose(schedulers(), all, env)
 	})
 }
+
+func schedulers() scheduler.Registry { return scheduler.Registry{slurm.Factory()} }

@@ -14,7 +14,7 @@ import (
 // laterChecks are those that can pass only when the node has measured itself, or when its head is there.
 func (n nodeView) laterChecks() []string {
 	if n.Role == protocol.Compute {
-		return []string{"slurmd", "network"}
+		return append([]string{"network"}, n.scheduler.Caps.Late...) // the head may not be there yet
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
 	return tx.AskTest(ctx, n.ID, 1, w.holds(n))
 }
 
-// holds says that the node's test may refuse it, so that it stays out of Slurm until it has passed. A head is never
+// holds says that the node's test may refuse it, so that it gets no jobs until it has passed. A head is never
 // refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
 func (w World) holds(n nodeView) bool {
 	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine)
@@ -38,7 +38,7 @@ func (w World) judged(n nodeView) bool {
 	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
 }
 
-// nodeTest sees what the node has measured, and then that Slurm can use it: a tenant's job may run from here on.
+// nodeTest sees what the node has measured, and then that the scheduler can use it: a tenant's job may run from here on.
 func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
@@ -53,8 +53,8 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case !n.Seen.Healthy(n.Boot):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
-	case n.Role == protocol.Compute && !n.plain() && !n.Seen.Scheduler.Usable():
-		return waitFor(nodeLooks, "waits for Slurm to take it in")
+	case n.Role == protocol.Compute && n.scheduler.Caps.Jobs && !n.Seen.Scheduler.Usable():
+		return waitFor(nodeLooks, "waits for %s to take it in", n.scheduler.Title)
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
 	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
@@ -64,7 +64,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 		text += fmt.Sprintf("; %.1f s after it was asked for", n.now.Sub(n.CreatedAt).Seconds())
 	}
 	ready := n.next(store.Ready, "%s", text)
-	if n.plain() {
+	if n.scheduler.Caps.Listed {
 		ready = ready.with(func(ctx context.Context, tx *store.Tx) error { return tx.TellHead(ctx, n.Cluster) })
 	}
 	return ready

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -110,7 +111,7 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 		outcome = w.rollOut(c, s.text())
 	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
 		return waitFor(returnLooks, "%s", back(c.returning))
-	case s.settled && c.Reached < c.Generation && !c.listed():
+	case s.settled && c.Reached < c.Generation && !w.listed(c):
 		return waitFor(returnLooks, "its host file follows")
 	case s.settled && len(c.alarms) > 0:
 		outcome = c.at(store.Degraded, c.alarms[0].Text, clusterLooks)
@@ -267,4 +268,18 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 		}
 		return tx.SaveReceipt(ctx, c.ID, receipt)
 	})
+}
+
+// listed says that the head has heard which nodes are ready, where users' programs learn that from it: what a user was promised
+// is there when the operation ends.
+func (w World) listed(c clusterView) bool {
+	if !w.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Listed {
+		return true
+	}
+	for _, n := range c.nodes {
+		if n.Role == protocol.Head && n.Phase == store.Ready {
+			return n.Seen.Boot == n.Boot && n.Seen.Revision >= c.Revision+n.News
+		}
+	}
+	return false
 }

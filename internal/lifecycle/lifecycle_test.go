@@ -64,7 +64,7 @@ func newStage(t *testing.T, url string, machines int) *stage {
 	clock := new(store.Clock)
 	s := &stage{
 		T: t, db: storetest.Open(t, url, store.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
-		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Substrates: drivers.Substrates()},
+		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()},
 	}
 	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *substrate.Deadlines) {

@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/printable"
@@ -29,17 +30,18 @@ const (
 // nodeView is a node as its handlers see it.
 type nodeView struct {
 	store.Node
-	cluster  store.Cluster
-	machine  store.Machine
-	host     store.Machine              // of a guest
-	emulated bool                       // its host, which is a machine of its own, can only emulate guests
-	networks []inventory.Network        // of the cluster's machines
-	beyond   bool                       // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
-	onItsWay *store.Boot                // how far the machine is with this boot; nil if nothing tells
-	ports    []store.NodePort           // by which it is on fabrics, or was until they are seen without its keys
-	keys     map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
-	listened time.Time                  // since then the agents of its place are heard without a gap, and it is not slowed down by a move
-	now      time.Time
+	cluster   store.Cluster
+	scheduler scheduler.Factory // the cluster's
+	machine   store.Machine
+	host      store.Machine              // of a guest
+	emulated  bool                       // its host, which is a machine of its own, can only emulate guests
+	networks  []inventory.Network        // of the cluster's machines
+	beyond    bool                       // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
+	onItsWay  *store.Boot                // how far the machine is with this boot; nil if nothing tells
+	ports     []store.NodePort           // by which it is on fabrics, or was until they are seen without its keys
+	keys      map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
+	listened  time.Time                  // since then the agents of its place are heard without a gap, and it is not slowed down by a move
+	now       time.Time
 }
 
 // ground is what carries the node.
@@ -80,7 +82,7 @@ func (w World) nodes() chart[nodeView] {
 	return chart[nodeView]{
 		db:   w.DB,
 		of:   store.NodeKind,
-		load: loadNode,
+		load: w.loadNode,
 		phases: map[store.Phase]phase[nodeView]{
 			store.Pending:   {handle: w.nodePending},
 			store.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
@@ -95,7 +97,7 @@ func (w World) nodes() chart[nodeView] {
 	}
 }
 
-func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
+func (w World) loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
 	var n nodeView
 	var err error
 	if n.Node, err = tx.Node(ctx, id); err != nil {
@@ -104,6 +106,7 @@ func loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, 
 	if n.cluster, err = tx.Cluster(ctx, n.Cluster); err != nil {
 		return n, subject{}, err
 	}
+	n.scheduler = w.Admission.Schedulers.Of(n.cluster.Spec.Scheduler())
 	if n.MachineID != "" {
 		if n.machine, err = tx.Machine(ctx, n.MachineID); err != nil {
 			return n, subject{}, err
@@ -352,7 +355,7 @@ func (n nodeView) bootAgain(why string) Outcome {
 	return n.next(store.Attaching, "%s; boots once more", why)
 }
 
-// nodeJoin waits until the node's daemons run, but for slurmd, which waits for the node's test.
+// nodeJoin waits until the node's daemons run, but for those that wait for the node's test.
 func (w World) nodeJoin(_ context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
@@ -397,9 +400,9 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	case n.machine.Moves != nil: // until that has come to its end, nobody knows where it is
 		return w.move(ctx, n)
 	case n.Desired == store.Absent && n.Role == protocol.Compute:
-		return n.inform(store.Draining, "%s", n.says("no new jobs; running ones may end", "leaves the host file"))
+		return n.inform(store.Draining, "%s", n.scheduler.Words.Leaves)
 	case n.Desired == store.Absent && n.cluster.Desired == store.ToPause:
-		return n.inform(store.Draining, "%s", n.says("Slurm stops", "is told of its end"))
+		return n.inform(store.Draining, "%s", n.scheduler.Words.HeadLeaves)
 	case n.Desired == store.Absent:
 		return n.inform(store.Releasing, "no longer wanted")
 	case n.Renew:
@@ -438,7 +441,7 @@ func (n nodeView) startedAnew() bool {
 	return n.onItsWay != nil && n.onItsWay.Detail == store.AskedAgain && n.now.Sub(n.Seen.At) > mute
 }
 
-// nodeDrain waits until Slurm has the node drained and without jobs. At the user's limit the jobs are ended, and after a
+// nodeDrain waits until the scheduler has the node drained and without jobs. At the user's limit the jobs are ended, and after a
 // grace the node goes in any case.
 func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	s := n.Seen.Scheduler
@@ -450,10 +453,10 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return w.headHalts(n)
 	case n.Desired == store.Present && !n.Renew:
 		return n.inform(store.Ready, "need not boot anew any more")
-	case n.plain():
+	case !n.scheduler.Caps.Jobs:
 		return n.drained("nothing tells of jobs in this cluster")
 	case s == nil:
-		return n.drained("Slurm does not know it")
+		return n.drained(n.scheduler.Title + " does not know it")
 	case s.Drained():
 		return n.drained("drained")
 	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
@@ -532,7 +535,7 @@ func (n nodeView) suspect(ctx context.Context, tx *store.Tx) error {
 // words name the node in what is said of its machine.
 func (n nodeView) words() string { return fmt.Sprintf("node %s/%s", n.cluster.Name, n.Name) }
 
-// nodeRelease ends the node, sees that nothing of it is left, and waits until Slurm has forgotten it, so that the next
+// nodeRelease ends the node, sees that nothing of it is left, and waits until the scheduler has forgotten it, so that the next
 // node of that name starts clean.
 func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
@@ -543,7 +546,7 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	}
 	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == store.Present
 	if known && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
-		return waitFor(nodeLooks/4, "waits for Slurm to forget it")
+		return waitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
 	}
 	return w.leave(n, "nothing of it is left")
 }

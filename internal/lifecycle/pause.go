@@ -11,7 +11,7 @@ import (
 )
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
-// done; the compute nodes drain and go; slurmctld stops and saves its state; the head goes. What stays is in the commons
+// done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the commons
 // and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read off the nodes' rows, so that any
 // controller goes on where another one stopped.
 
@@ -72,7 +72,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 			going = append(going, n)
 		}
 	}
-	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its Slurm
+	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its scheduler
 	switch {
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
 		return c.lull(head, staying)
@@ -85,7 +85,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	case head != nil && head.Desired == store.Present:
 		return waitFor(clusterLooks, "gives the head back").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
 	case head != nil:
-		return waitFor(clusterLooks, "gives the head back, once Slurm has stopped if there is one")
+		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
 	case len(c.returning) > 0:
 		return waitFor(returnLooks, "%s", back(c.returning))
 	}
@@ -118,7 +118,7 @@ func (c clusterView) checkpointed(head store.Node) bool {
 	return over || head.Seen.Boot == head.Boot && head.Seen.Revision >= c.Revision && slices.ContainsFunc(head.Seen.Checks, told)
 }
 
-// release lets compute nodes go. Without a head nobody says when their jobs end; Slurm queues those again when it is back.
+// release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
 func (c clusterView) release(staying []store.Node, head *store.Node, serves bool) Outcome {
 	drainFor := max(c.PauseWait, store.AtOnce)
 	if c.PauseWait == store.UntilJobsEnd && serves {
@@ -171,7 +171,7 @@ func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
 	return rest()
 }
 
-// headHalts waits until slurmctld has stopped: for a pause, or before the head boots anew.
+// headHalts waits until the scheduler has stopped: for a pause, or before the head boots anew.
 func (w World) headHalts(n nodeView) Outcome {
 	limit := w.ground(n).Limits.Halt
 	for _, check := range n.Seen.Checks {
@@ -180,9 +180,9 @@ func (w World) headHalts(n nodeView) Outcome {
 		}
 	}
 	if n.now.Sub(n.PhaseAt) > limit {
-		return n.drained(n.says(fmt.Sprintf("Slurm did not stop within %s; what it saved last counts", limit), "its agent did not answer"))
+		return n.drained(fmt.Sprintf(n.scheduler.Words.HeadLate, limit))
 	}
-	return waitFor(nodeLooks, "%s", n.says("Slurm stops and saves its state", "its agent is told"))
+	return waitFor(nodeLooks, "%s", n.scheduler.Words.HeadStops)
 }
 
 // size is a number of bytes as people read it.

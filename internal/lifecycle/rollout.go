@@ -69,12 +69,12 @@ func (c clusterView) behind() bool {
 }
 
 // renew takes a ready node to its next boot. A compute node's jobs end first. Those of the cluster run on while the head
-// is away: Slurm's state and /home are not on it.
+// is away: the scheduler's state and /home are not on it.
 func (n nodeView) renew() Outcome {
 	if n.Role == protocol.Compute {
-		return n.inform(store.Draining, "%s", n.says("no new jobs; boots anew once running ones have ended", "leaves the host file; boots anew at once"))
+		return n.inform(store.Draining, "%s", n.scheduler.Words.Renews)
 	}
-	return n.inform(store.Draining, "%s", n.says("Slurm's controller stops; jobs run on", "boots anew; what runs on other nodes runs on"))
+	return n.inform(store.Draining, "%s", n.scheduler.Words.HeadRenews)
 }
 
 // drained is the end of a drain: the node goes, or boots anew.
@@ -86,13 +86,13 @@ func (n nodeView) drained(why string) Outcome {
 }
 
 // endOldBoot takes away all of the boot that a renewed node had, as at a node's end, but keeps node and machine: the same
-// tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. Slurm has to forget the node too, so that it comes back clean.
+// tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. The scheduler has to forget the node too, so that it comes back clean.
 func (w World) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
 	if o, removed := w.removed(ctx, n, n.Boot); !removed {
 		return o, false
 	}
 	if n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
-		return waitFor(nodeLooks/4, "waits for Slurm to forget its old boot"), false
+		return waitFor(nodeLooks/4, "waits for %s to forget its old boot", n.scheduler.Title), false
 	}
 	return Outcome{}, true
 }

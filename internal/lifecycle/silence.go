@@ -106,7 +106,7 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 		}
 		left = min(limit, limit-n.now.Sub(later(later(well, n.listened), since)))
 		if lost && n.now.Sub(since) >= limit {
-			return "Slurm has given it up: it does not respond", left, nil
+			return n.scheduler.Title + " has given it up: it does not respond", left, nil
 		}
 		if left > 0 {
 			return "", left, nil
@@ -116,7 +116,7 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 }
 
 // headWellSince is since when the cluster's head is well without a gap; zero if it is not, or was not heard lately. Without
-// its head no node is well, and Slurm says nothing: that is the head's fault, and its nodes need time after it is back.
+// its head no node is well, and its scheduler says nothing: that is the head's fault, and its nodes need time after it is back.
 func (w World) headWellSince(ctx context.Context, cluster string, lately time.Duration) (since time.Time, err error) {
 	err = w.DB.View(ctx, func(tx *store.Tx) error {
 		nodes, err := tx.Nodes(ctx, cluster)

@@ -11,7 +11,7 @@ import (
 	"muster/internal/substrate"
 )
 
-// A cluster of guests may pause and keep what they have in memory: the head goes first, so that Slurm never sees them silent,
+// A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them silent,
 // and takes its queue with it; then each node goes to sleep, and is pending on a machine that holds nothing. Back again, nodes wake before
 // there is a head, which finds them all where it left them. What cannot sleep goes as in any pause.
 
@@ -59,9 +59,9 @@ func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (ne
 func (c clusterView) lull(head *store.Node, awake []store.Node) Outcome {
 	switch {
 	case head != nil && head.Desired == store.Present:
-		return waitFor(clusterLooks, "stops Slurm").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+		return waitFor(clusterLooks, "stops the scheduler").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
 	case head != nil:
-		return waitFor(clusterLooks, "gives the head back, once Slurm has stopped if there is one")
+		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
 	}
 	var names []string
 	for _, n := range awake {
@@ -218,7 +218,7 @@ func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
 	return w.settlePart(ctx, n, seen, awake)
 }
 
-// awaitsSleepers says that a head is to come whose nodes sleep: its Slurm is to find them awake.
+// awaitsSleepers says that a head is to come whose nodes sleep: its scheduler is to find them awake.
 func (w World) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err error) {
 	if n.Role != protocol.Head {
 		return false, nil

@@ -70,19 +70,19 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			Revision: cluster.Revision + self.News, Cluster: cluster.Name, ClusterID: cluster.ID, Stamp: m.authority.Stamp(),
 			Self:       m.peer(cluster, self, sizes[self.MachineID], sizes[self.HostID], now),
 			Network:    substrate.Gateway().Masked().String(),
-			Plain:      cluster.Spec.Plain(),
 			SharedCPUs: !m.Substrates.Of(sizes[self.MachineID].Substrate).OwnCPUs,
 			Gateway:    protocol.Neighbour{Address: substrate.Gateway().Addr().String(), MAC: substrate.MAC(cluster.Segment, substrate.GatewaySlot).String()},
 			SSH:        protocol.SSH{UserCA: m.authority.UserCA(), HostCA: m.authority.HostCA()},
 		}
-		if !c.Plain { // nobody needs it there
-			if c.MungeKey, err = tx.Reveal(ctx, cluster.MungeKey); err != nil {
+		known := m.Schedulers.Of(cluster.Spec.Scheduler())
+		if c.Scheduler = known.Name; known.Caps.Credential.Bytes > 0 {
+			if c.Credential, err = tx.Reveal(ctx, cluster.Credential); err != nil {
 				return err
 			}
 		}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])
-			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: Slurm is to forget it
+			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: its scheduler is to forget it
 			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
 				c.Peers = append(c.Peers, m.peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
 			}

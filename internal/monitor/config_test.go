@@ -60,7 +60,7 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 	}
 	err = db.Update(ctx, func(tx *store.Tx) error {
 		c := store.Cluster{ID: "c1", Project: storetest.Project, Name: "c1", Spec: spec.Cluster{Name: "c1"}, Image: "sha256:00",
-			MungeKey: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin}
+			Credential: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin}
 		n := store.Node{ID: "n1", Cluster: "c1", Name: "head", Role: protocol.Head, MachineID: "m1", Machine: "m1"}
 		return errors.Join(more(tx, 2), tx.AddCluster(ctx, c), tx.AddSeat(ctx, "c1", store.Seat{Name: "head", Slot: 1}), tx.AddNode(ctx, n),
 			tx.StartBoot(ctx, "n1", "sha256:00", false))

@@ -60,7 +60,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		g := store.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
 			Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
-			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 		}
 	}
 	m := monitor.New(db, authority, "test", slog.New(slog.DiscardHandler))
-	m.Substrates = drivers.Substrates()
+	m.Schedulers, m.Substrates = drivers.Schedulers(), drivers.Substrates()
 	join := func(h http.Handler, node, from string) int {
 		request := httptest.NewRequest(http.MethodPost, "/agent/v1/join", bytes.NewReader(joining(t, authority, node)))
 		request.RemoteAddr = from

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/environment/identity"
 	"muster/internal/limit"
 	"muster/internal/store"
@@ -47,6 +48,8 @@ type Monitor struct {
 
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	Images    Images               // that guests elsewhere boot
+	// Schedulers are what a cluster's jobs can be started by.
+	Schedulers scheduler.Registry
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
 	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.

@@ -17,7 +17,7 @@ import (
 // mostSaid is how many bytes of any text in what agents say are kept.
 const mostSaid = 1 << 10
 
-// report writes down what a node says of itself and, from a head, of Slurm.
+// report writes down what a node says of itself and, from a head, of its scheduler.
 func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var report protocol.Report
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&report); err != nil {

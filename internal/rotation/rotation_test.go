@@ -199,7 +199,7 @@ func sleeper(t *testing.T, s *store.Store, url string) {
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
 		err := tx.AddMachine(ctx, inventory.Machine{ID: "m1", Name: "m1", Substrate: "local", Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}})
 		if err == nil {
-			err = tx.AddCluster(ctx, store.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("k")), CreatedBy: "admin"})
+			err = tx.AddCluster(ctx, store.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"})
 		}
 		if err == nil {
 			err = tx.AddSeat(ctx, "c1", store.Seat{Name: "n1", Slot: 3})

@@ -127,7 +127,7 @@ func oneSite(r *reader, c Cluster) {
 
 // plainIsFixed refuses queues that grow with their jobs where nothing knows of jobs.
 func plainIsFixed(r *reader, c Cluster) {
-	if !c.Plain() {
+	if c.Scheduler() != SchedulerNone {
 		return
 	}
 	for i, q := range c.Queues {

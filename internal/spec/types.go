@@ -114,8 +114,13 @@ type Software struct {
 	Setup     string   `json:"setup,omitempty"`
 }
 
-// Plain says that a cluster's nodes have no scheduler of Muster's.
-func (c Cluster) Plain() bool { return c.Software != nil && c.Software.Scheduler == SchedulerNone }
+// Scheduler names what starts jobs on a cluster's nodes; "" in a file that does not say so and was not resolved.
+func (c Cluster) Scheduler() string {
+	if c.Software == nil {
+		return ""
+	}
+	return c.Software.Scheduler
+}
 
 // Access says who may come in besides the owner, and to what.
 type Access struct {

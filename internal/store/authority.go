@@ -175,23 +175,23 @@ func (tx *Tx) ForgetTrust(ctx context.Context) error {
 	return nil
 }
 
-// ChangeMungeKey gives a cluster another key, which its agents are told.
-func (tx *Tx) ChangeMungeKey(ctx context.Context, cluster string, key Secret) error {
-	box, err := tx.seal(ctx, clusterMunge(), cluster, key)
+// ChangeCredential gives a cluster's daemons another key to know one another by, which its agents are told.
+func (tx *Tx) ChangeCredential(ctx context.Context, cluster string, key Secret) error {
+	box, err := tx.seal(ctx, clusterCredential(), cluster, key)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.exec(ctx, `UPDATE cluster SET munge_key = $1, munge_at = now_ms(), revision = revision + 1 WHERE id = $2`, box, cluster); err != nil {
-		return fmt.Errorf("change the munge key of cluster %s: %w", cluster, err)
+		return fmt.Errorf("change the credential of cluster %s: %w", cluster, err)
 	}
 	return nil
 }
 
-// MungeAt is when a cluster got its munge key.
-func (tx *Tx) MungeAt(ctx context.Context, cluster string) (time.Time, error) {
+// CredentialAt is when a cluster got its credential.
+func (tx *Tx) CredentialAt(ctx context.Context, cluster string) (time.Time, error) {
 	var at int64
 	if err := tx.row(ctx, `SELECT CASE WHEN munge_at = 0 THEN created_at ELSE munge_at END FROM cluster WHERE id = $1`, cluster).Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("look at the munge key of cluster %s: %w", cluster, err)
+		return time.Time{}, fmt.Errorf("look at the credential of cluster %s: %w", cluster, err)
 	}
 	return instant(at), nil
 }

@@ -25,7 +25,7 @@ type Cluster struct {
 	Reached    int64 // the newest generation that was wholly ready
 	Revision   int64 // of what its agents are told
 	DrainFor   time.Duration
-	MungeKey   Secret
+	Credential Secret
 	Receipt    *Receipt
 	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
@@ -88,7 +88,7 @@ func scanCluster(r scanner) (Cluster, error) {
 	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
 		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
 	}
-	c.MungeKey = sealed(clusterMunge(), c.ID, key)
+	c.Credential = sealed(clusterCredential(), c.ID, key)
 	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
 		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
 	}
@@ -133,7 +133,7 @@ func (tx *Tx) AddCluster(ctx context.Context, c Cluster) error {
 	if err != nil {
 		return err
 	}
-	key, err := tx.seal(ctx, clusterMunge(), c.ID, c.MungeKey)
+	key, err := tx.seal(ctx, clusterCredential(), c.ID, c.Credential)
 	if err != nil {
 		return err
 	}

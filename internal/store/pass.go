@@ -40,7 +40,7 @@ const (
 // passesKept is how many tests of a machine are remembered.
 const passesKept = 100
 
-// AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps it from Slurm until it
+// AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps jobs from it until it
 // has passed. Its agent hears of it at once.
 func (tx *Tx) AskTest(ctx context.Context, node string, number int64, held bool) error {
 	if _, err := tx.exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number, flag(held)); err != nil {

@@ -49,7 +49,7 @@ func (c sealedColumn) place(row string) string { return c.table + "." + c.name +
 // sealedColumns lists all of them. A secret of a new kind needs a line here, and is then sealed, sealed anew and proved by
 // TestABackupAloneIsWorthNothing with the others.
 func sealedColumns() []sealedColumn {
-	return []sealedColumn{siteSecret(), clusterMunge(), gatewayPrivate(), authoritySeed()}
+	return []sealedColumn{siteSecret(), clusterCredential(), gatewayPrivate(), authoritySeed()}
 }
 
 // seal makes of a secret what may stand in the database.
@@ -92,9 +92,9 @@ func (tx *Tx) newestKey(ctx context.Context) (id string, err error) {
 }
 
 // The columns themselves.
-func siteSecret() sealedColumn     { return sealedColumn{"secret", "value", "name", asIs} }
-func gatewayPrivate() sealedColumn { return sealedColumn{"gateway_key", "private", "line", asIs} }
-func clusterMunge() sealedColumn   { return sealedColumn{"cluster", "munge_key", "id", fromJSON} }
+func siteSecret() sealedColumn        { return sealedColumn{"secret", "value", "name", asIs} }
+func gatewayPrivate() sealedColumn    { return sealedColumn{"gateway_key", "private", "line", asIs} }
+func clusterCredential() sealedColumn { return sealedColumn{"cluster", "munge_key", "id", fromJSON} }
 
 // Secret returns the controller's secret of that name; where there is none yet, made is stored and returned, so that
 // replicas that start together agree.

@@ -178,11 +178,11 @@ func TestABackupAloneIsWorthNothing(t *testing.T) {
 				t.Errorf("%v %v", keys, err)
 			}
 			c, err := tx.Cluster(ctx, "c007")
-			if err != nil || revealed(t, tx, c.MungeKey) != string(secrets.munge) {
+			if err != nil || revealed(t, tx, c.Credential) != string(secrets.munge) {
 				t.Errorf("%v %v", c, err)
 			}
 			// What is written from now on.
-			if err := tx.AddCluster(ctx, store.Cluster{ID: "new", Project: "default", Name: "new", Spec: spec.Cluster{Name: "new"}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("a new key of munge")), CreatedBy: "admin"}); err != nil {
+			if err := tx.AddCluster(ctx, store.Cluster{ID: "new", Project: "default", Name: "new", Spec: spec.Cluster{Name: "new"}, Image: "sha256:00", Credential: store.NewSecret([]byte("a new key of munge")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			_, err = tx.Secret(ctx, "another", "another new secret")
@@ -325,7 +325,7 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 		s := storetest.Open(t, url)
 		update(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for _, id := range []string{"mine", "theirs"} {
-				if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: "default", Name: id, Spec: spec.Cluster{Name: id}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("key of " + id)), CreatedBy: "admin"}); err != nil {
+				if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: "default", Name: id, Spec: spec.Cluster{Name: id}, Image: "sha256:00", Credential: store.NewSecret([]byte("key of " + id)), CreatedBy: "admin"}); err != nil {
 					return err
 				}
 			}
@@ -337,7 +337,7 @@ func TestABoxOpensInItsOwnRowOnly(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if plain, err := tx.Reveal(ctx, c.MungeKey); err == nil {
+			if plain, err := tx.Reveal(ctx, c.Credential); err == nil {
 				t.Errorf("a moved box opened: %q", plain)
 			}
 			return nil

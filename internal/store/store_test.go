@@ -50,7 +50,7 @@ func addMachines(t *testing.T, s *store.Store, n int) {
 func addCluster(t *testing.T, s *store.Store, id, name string) {
 	t.Helper()
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddCluster(ctx, store.Cluster{ID: id, Project: "default", Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00", MungeKey: store.NewSecret([]byte("secret")), CreatedBy: "admin"})
+		return tx.AddCluster(ctx, store.Cluster{ID: id, Project: "default", Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00", Credential: store.NewSecret([]byte("secret")), CreatedBy: "admin"})
 	})
 }
 
@@ -73,7 +73,7 @@ func TestWhatIsStoredIsReadBack(t *testing.T) {
 				t.Errorf("machine %+v: %v", m, err)
 			}
 			c, err := tx.ClusterNamed(ctx, "default", "hello")
-			if err != nil || c.ID != "c1" || revealed(t, tx, c.MungeKey) != "secret" || c.Generation != 1 || c.Spec.Name != "hello" || c.CreatedAt.IsZero() {
+			if err != nil || c.ID != "c1" || revealed(t, tx, c.Credential) != "secret" || c.Generation != 1 || c.Spec.Name != "hello" || c.CreatedAt.IsZero() {
 				t.Errorf("cluster %+v: %v", c, err)
 			}
 			nodes, err := tx.Nodes(ctx, "c1")

@@ -214,7 +214,7 @@ func (s *site) open() {
 		s.Fatal(err)
 	}
 	watch := monitor.New(s.boots.DB, authority, "test", log)
-	watch.Substrates = drivers.Substrates()
+	watch.Schedulers, watch.Substrates = drivers.Schedulers(), drivers.Substrates()
 	agents := &http.Server{Handler: watch.HandlerOn("boot"), ConnContext: onlink.WithCaller, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

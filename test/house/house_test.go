@@ -16,74 +16,76 @@ import (
 // above lists, for every package, which packages of the house it may import, itself, its own folders and the kit aside. It is
 // the drawing of docs/architecture.md as data: arrows go down only.
 var above = map[string][]string{
-	"cmd/muster":                       {"internal/cli"},
-	"cmd/muster-init":                  {"internal/environment/firststage"},
-	"internal/cli":                     {"internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/apiv1", "internal/controller", "internal/drivers", "internal/environment/images", "internal/fabric", "internal/gpus", "internal/hardware", "internal/inventory", "internal/printable", "internal/private", "internal/rack", "internal/spec", "internal/store", "images"},
-	"internal/controller":              {"internal/admission", "internal/agent/protocol", "internal/api", "internal/apiv1", "internal/centre", "internal/drivers", "internal/drivers/fabric", "internal/drivers/power", "internal/drivers/switch", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/onlink", "internal/fabric", "internal/gateway", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/lifecycle", "internal/limit", "internal/login", "internal/monitor", "internal/netns", "internal/private", "internal/rotation", "internal/sealing", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal", "internal/substrate/remote", "internal/telemetry", "internal/webdoor"},
-	"internal/api":                     {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/apiv1", "internal/centre", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/drivers/power", "internal/fabric", "internal/drivers/switch", "internal/fabric/topology", "internal/inventory", "internal/limit", "internal/login", "internal/placement", "internal/rotation", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage", "internal/webdoor"},
-	"internal/apiv1":                   {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/inventory", "internal/placement", "internal/spec", "internal/usage"},
-	"internal/rotation":                {"internal/environment/identity", "internal/store"},
-	"internal/gateway":                 {"internal/access", "internal/agent/protocol", "internal/centre", "internal/environment/identity", "internal/printable", "internal/store", "internal/substrate", "internal/telemetry"},
-	"internal/acceptance":              {"internal/agent/protocol", "internal/inventory"},
-	"internal/lifecycle":               {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/drivers/power", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
-	"internal/monitor":                 {"internal/access", "internal/agent/protocol", "internal/environment/identity", "internal/environment/netboot", "internal/environment/onlink", "internal/inventory", "internal/limit", "internal/placement", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry"},
-	"internal/admission":               {"internal/agent/protocol", "internal/calendar", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/usage"},
-	"internal/webdoor":                 {"internal/access", "internal/limit", "internal/printable", "internal/spec", "internal/store", "internal/substrate"},
-	"internal/placement":               {"internal/fabric/topology", "internal/inventory"},
-	"internal/elastic":                 {"internal/agent/protocol"},
-	"internal/calendar":                {"internal/inventory"},
-	"internal/store":                   {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/printable", "internal/sealing", "internal/spec", "internal/telemetry", "internal/usage"},
-	"internal/sealing":                 {},
-	"internal/telemetry":               {},
-	"internal/store/storetest":         {"internal/sealing", "internal/store", "internal/telemetry", "internal/usage"},
-	"internal/drivers":                 {"internal/hypervisor", "internal/substrate", "internal/substrate/local", "internal/substrate/metal"},
-	"internal/substrate/local":         {"internal/agent/protocol", "internal/netns", "internal/substrate", "internal/substrate/onhost", "internal/tree"},
-	"internal/substrate/onhost":        {"internal/substrate"},
-	"internal/hypervisor":              {"internal/agent/protocol", "internal/environment/initramfs", "internal/inventory", "internal/netns", "internal/placement", "internal/substrate", "internal/substrate/onhost"},
-	"internal/hypervisor/domain":       {"internal/inventory", "internal/placement"},
-	"internal/substrate/remote":        {"internal/agent/protocol", "internal/fabric", "internal/placement", "internal/substrate"},
-	"internal/substrate/metal":         {"internal/agent/protocol", "internal/drivers/power", "internal/drivers/switch", "internal/inventory", "internal/netns", "internal/substrate"},
-	"internal/substrate/fake":          {"internal/substrate"},
-	"internal/substrate/substratetest": {"internal/substrate"},
-	"internal/agent":                   {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/jail", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/drivers/scheduler", "internal/drivers/scheduler/slurm"},
-	"internal/agent/hosting":           {"internal/agent/inspection", "internal/agent/longpoll", "internal/agent/protocol", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/substrate", "internal/substrate/local", "internal/substrate/remote"},
-	"internal/agent/accelerators":      {"internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/kmod"},
-	"internal/agent/inspection":        {"internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory"},
-	"internal/drivers/scheduler":       {"internal/agent/protocol"},
-	"internal/drivers/scheduler/slurm": {"internal/agent/protocol", "internal/drivers/scheduler"},
-	"internal/gpus":                    {"internal/drivers/scheduler/slurm"},
-	"internal/agent/jail":              {"internal/agent/protocol"},
-	"internal/agent/longpoll":          {},
-	"internal/agent/measure":           {},
-	"internal/agent/protocol":          {},
-	"internal/netns":                   {},
-	"internal/tree":                    {},
-	"internal/rack":                    {"internal/inventory", "internal/netns"},
-	"internal/environment/netboot":     {"internal/agent/protocol", "internal/environment/onlink", "internal/inventory", "internal/netns", "internal/telemetry"},
-	"internal/environment/onlink":      {"internal/netns"},
-	"internal/environment/identity":    {},
-	"internal/gateway/target":          {},
-	"internal/fabric":                  {},
-	"internal/fabric/topology":         {"internal/fabric"},
-	"internal/fabric/fabrictest":       {"internal/fabric"},
-	"internal/centre":                  {"internal/environment/identity", "internal/gateway/target", "internal/store"},
-	"internal/environment/images":      {"internal/environment/initramfs", "internal/inventory", "internal/kmod"},
-	"internal/environment/firststage":  {"internal/agent/protocol", "internal/kmod"},
-	"internal/environment/initramfs":   {},
-	"internal/kmod":                    {},
-	"internal/usage":                   {"internal/inventory"},
-	"internal/inventory":               {},
-	"internal/inventory/shapes":        {"internal/inventory"},
-	"internal/hardware":                {"internal/inventory"},
-	"internal/login":                   {"internal/inventory"},
-	"internal/login/logintest":         {},
-	"internal/limit":                   {},
-	"internal/access":                  {},
-	"internal/printable":               {},
-	"internal/private":                 {},
-	"internal/spec":                    {},
-	"internal/substrate":               {"internal/fabric", "internal/placement"},
-	"images":                           {},
+	"cmd/muster":                               {"internal/cli"},
+	"cmd/muster-init":                          {"internal/environment/firststage"},
+	"internal/cli":                             {"images", "internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/apiv1", "internal/controller", "internal/drivers", "internal/environment/images", "internal/fabric", "internal/gpus", "internal/hardware", "internal/inventory", "internal/printable", "internal/private", "internal/rack", "internal/spec", "internal/store"},
+	"internal/controller":                      {"internal/admission", "internal/agent/protocol", "internal/api", "internal/apiv1", "internal/centre", "internal/drivers", "internal/drivers/fabric", "internal/drivers/power", "internal/drivers/switch", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/onlink", "internal/fabric", "internal/gateway", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/lifecycle", "internal/limit", "internal/login", "internal/monitor", "internal/netns", "internal/private", "internal/rotation", "internal/sealing", "internal/store", "internal/substrate", "internal/substrate/local", "internal/substrate/metal", "internal/substrate/remote", "internal/telemetry", "internal/webdoor"},
+	"internal/api":                             {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/apiv1", "internal/centre", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/drivers/power", "internal/fabric", "internal/drivers/switch", "internal/fabric/topology", "internal/inventory", "internal/limit", "internal/login", "internal/placement", "internal/rotation", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage", "internal/webdoor"},
+	"internal/apiv1":                           {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/inventory", "internal/placement", "internal/spec", "internal/usage"},
+	"internal/rotation":                        {"internal/environment/identity", "internal/store"},
+	"internal/gateway":                         {"internal/access", "internal/agent/protocol", "internal/centre", "internal/environment/identity", "internal/printable", "internal/store", "internal/substrate", "internal/telemetry"},
+	"internal/acceptance":                      {"internal/agent/protocol", "internal/inventory"},
+	"internal/lifecycle":                       {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/drivers/power", "internal/drivers/scheduler", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry", "internal/usage"},
+	"internal/monitor":                         {"internal/access", "internal/agent/protocol", "internal/drivers/scheduler", "internal/environment/identity", "internal/environment/netboot", "internal/environment/onlink", "internal/inventory", "internal/limit", "internal/placement", "internal/printable", "internal/spec", "internal/store", "internal/substrate", "internal/telemetry"},
+	"internal/admission":                       {"internal/agent/protocol", "internal/calendar", "internal/drivers/scheduler", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/substrate", "internal/usage"},
+	"internal/webdoor":                         {"internal/access", "internal/limit", "internal/printable", "internal/spec", "internal/store", "internal/substrate"},
+	"internal/placement":                       {"internal/fabric/topology", "internal/inventory"},
+	"internal/elastic":                         {"internal/agent/protocol"},
+	"internal/calendar":                        {"internal/inventory"},
+	"internal/store":                           {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/printable", "internal/sealing", "internal/spec", "internal/telemetry", "internal/usage"},
+	"internal/sealing":                         {},
+	"internal/telemetry":                       {},
+	"internal/store/storetest":                 {"internal/sealing", "internal/store", "internal/telemetry", "internal/usage"},
+	"internal/drivers":                         {"internal/drivers/scheduler", "internal/drivers/scheduler/none", "internal/drivers/scheduler/slurm", "internal/hypervisor", "internal/substrate", "internal/substrate/local", "internal/substrate/metal"},
+	"internal/substrate/local":                 {"internal/agent/protocol", "internal/netns", "internal/substrate", "internal/substrate/onhost", "internal/tree"},
+	"internal/substrate/onhost":                {"internal/substrate"},
+	"internal/hypervisor":                      {"internal/agent/protocol", "internal/environment/initramfs", "internal/inventory", "internal/netns", "internal/placement", "internal/substrate", "internal/substrate/onhost"},
+	"internal/hypervisor/domain":               {"internal/inventory", "internal/placement"},
+	"internal/substrate/remote":                {"internal/agent/protocol", "internal/fabric", "internal/placement", "internal/substrate"},
+	"internal/substrate/metal":                 {"internal/agent/protocol", "internal/drivers/power", "internal/drivers/switch", "internal/inventory", "internal/netns", "internal/substrate"},
+	"internal/substrate/fake":                  {"internal/substrate"},
+	"internal/substrate/substratetest":         {"internal/substrate"},
+	"internal/agent":                           {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/jail", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/drivers/scheduler", "internal/hardware", "internal/inventory"},
+	"internal/agent/hosting":                   {"internal/agent/inspection", "internal/agent/longpoll", "internal/agent/protocol", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/hypervisor", "internal/hypervisor/devices", "internal/inventory", "internal/substrate", "internal/substrate/local", "internal/substrate/remote"},
+	"internal/agent/accelerators":              {"internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/kmod"},
+	"internal/agent/inspection":                {"internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory"},
+	"internal/drivers/scheduler":               {"internal/agent/protocol"},
+	"internal/drivers/scheduler/slurm":         {"internal/agent/protocol", "internal/drivers/scheduler", "internal/hardware", "internal/inventory"},
+	"internal/drivers/scheduler/none":          {"internal/agent/protocol", "internal/drivers/scheduler"},
+	"internal/drivers/scheduler/schedulertest": {"internal/agent/protocol", "internal/drivers/scheduler"},
+	"internal/gpus":                            {"internal/drivers/scheduler"},
+	"internal/agent/jail":                      {"internal/agent/protocol"},
+	"internal/agent/longpoll":                  {},
+	"internal/agent/measure":                   {},
+	"internal/agent/protocol":                  {},
+	"internal/netns":                           {},
+	"internal/tree":                            {},
+	"internal/rack":                            {"internal/inventory", "internal/netns"},
+	"internal/environment/netboot":             {"internal/agent/protocol", "internal/environment/onlink", "internal/inventory", "internal/netns", "internal/telemetry"},
+	"internal/environment/onlink":              {"internal/netns"},
+	"internal/environment/identity":            {},
+	"internal/gateway/target":                  {},
+	"internal/fabric":                          {},
+	"internal/fabric/topology":                 {"internal/fabric"},
+	"internal/fabric/fabrictest":               {"internal/fabric"},
+	"internal/centre":                          {"internal/environment/identity", "internal/gateway/target", "internal/store"},
+	"internal/environment/images":              {"internal/environment/initramfs", "internal/inventory", "internal/kmod"},
+	"internal/environment/firststage":          {"internal/agent/protocol", "internal/kmod"},
+	"internal/environment/initramfs":           {},
+	"internal/kmod":                            {},
+	"internal/usage":                           {"internal/inventory"},
+	"internal/inventory":                       {},
+	"internal/inventory/shapes":                {"internal/inventory"},
+	"internal/hardware":                        {"internal/inventory"},
+	"internal/login":                           {"internal/inventory"},
+	"internal/login/logintest":                 {},
+	"internal/limit":                           {},
+	"internal/access":                          {},
+	"internal/printable":                       {},
+	"internal/private":                         {},
+	"internal/spec":                            {},
+	"internal/substrate":                       {"internal/fabric", "internal/placement"},
+	"images":                                   {},
 
 	"internal/drivers/power":                    {"internal/inventory", "internal/netns", "internal/private"},
 	"internal/drivers/power/ipmi":               {"internal/drivers/power"},
@@ -161,6 +163,61 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") && !strings.HasPrefix(imported, kit) {
 				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
 			}
+		}
+	}
+}
+
+// The scheduler's and its key's names stand in its driver's folder. Elsewhere code asks what a scheduler can, and what State a
+// node has. What is listed here is said to people, or stands in what people and databases have already.
+var namesAScheduler = map[string]string{
+	"internal/api/alias.go":                "slurm in a node is a deprecated alias of scheduler",
+	"internal/api/views.go":                "the same",
+	"internal/apiv1/centres.go":            "an example in the document",
+	"internal/apiv1/nodes.go":              "slurm in a node is a deprecated alias of scheduler",
+	"internal/apiv1/site.go":               "the names of secrets, as the document says them",
+	"internal/api/accounts.go":             "accounts of Debian's that no user may have",
+	"internal/centre/ask.go":               "asks batch systems that others run",
+	"internal/centre/slurm.go":             "the same",
+	"internal/cli/cli.go":                  "help",
+	"internal/cli/clusters_register.go":    "help",
+	"internal/cli/describe.go":             "help",
+	"internal/cli/gpus.go":                 "help",
+	"internal/cli/images.go":               "help",
+	"internal/cli/secrets.go":              "help",
+	"internal/drivers/all.go":              "the list",
+	"internal/environment/images/check.go": "an example of a check's name",
+	"internal/spec/fields.go":              "documentation of the cluster file",
+	"internal/spec/types.go":               "the value in the cluster file",
+	"internal/spec/resolve.go":             "it is the default",
+	"internal/store/authority.go":          "columns of existing databases",
+	"internal/store/cluster.go":            "the same",
+	"internal/store/node.go":               "the same",
+	"internal/store/observed.go":           "the same",
+	"internal/store/secret.go":             "the same",
+}
+
+func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {
+	word, seen := regexp.MustCompile(`(?i)slurm|munge`), map[string]bool{}
+	for _, file := range tracked(t, "cmd/*.go", "internal/*.go", "images/*.go") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/drivers/scheduler/slurm/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			continue // deleted, not committed yet
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if !word.MatchString(line) {
+				continue
+			}
+			if seen[file] = true; namesAScheduler[file] == "" {
+				t.Errorf("%s:%d: %s", file, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	for file := range namesAScheduler {
+		if !seen[file] {
+			t.Errorf("%s names no scheduler any more: it needs no leave to", file)
 		}
 	}
 }

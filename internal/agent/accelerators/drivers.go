@@ -51,7 +51,7 @@ const (
 )
 
 // makeDevices makes what programs open to compute, for all users. NVIDIA's driver leaves that to others (CUDA Installation
-// Guide for Linux, "Device Node Verification"); those of Linux make devices that only root may open. Slurm gives GPUs to
+// Guide for Linux, "Device Node Verification"); those of Linux make devices that only root may open. a scheduler gives GPUs to
 // jobs by their numbers, and keeps nobody from opening another.
 func makeDevices(t hardware.Tree) error {
 	var failed error

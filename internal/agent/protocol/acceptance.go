@@ -2,8 +2,8 @@ package protocol
 
 import "time"
 
-// Test asks a node to measure itself before it is handed over. While its Config has one, a compute node keeps out of
-// Slurm: until it has measured, and, where the test holds, until a Config without it has come.
+// Test asks a node to measure itself before it is handed over. While its Config has one, a compute node gets no
+// jobs: until it has measured, and, where the test holds, until a Config without it has come.
 type Test struct {
 	Number int64 `json:"number"` // of this boot's tests; a higher one is to be done anew
 	Hold   bool  `json:"hold,omitempty"`

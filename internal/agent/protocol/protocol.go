@@ -23,7 +23,7 @@ const BootFile = "/run/muster/boot.json"
 // SocketDir is where a node on the controller's own host finds the controllers' unix sockets, one a replica.
 const SocketDir = "/run/muster/controllers"
 
-// StateDir is where a head finds what its cluster keeps of it: Slurm's state and the SSH host key. On the controller's
+// StateDir is where a head finds what its cluster keeps of it: its scheduler's state and the SSH host key. On the controller's
 // own host it outlives the head; on a machine it is in memory, as /home is. No other node has it.
 const StateDir = "/var/lib/muster"
 
@@ -108,22 +108,22 @@ const (
 // Config is the whole desired state of one node. Agents refuse a Config whose Revision is older than the last applied.
 type Config struct {
 	Revision  int64  `json:"revision"`
-	Cluster   string `json:"cluster"` // the cluster's name, also Slurm's ClusterName
+	Cluster   string `json:"cluster"` // the cluster's name, also for its scheduler
 	ClusterID string `json:"cluster_id"`
 	Self      Peer   `json:"self"`
 	Peers     []Peer `json:"peers"`   // every node of the cluster, self included, head first
 	Network   string `json:"network"` // the cluster's, with prefix length
 	// Gateway is the controller's own end of the cluster's network.
-	Gateway  Neighbour `json:"gateway"`
-	MungeKey []byte    `json:"munge_key"`
+	Gateway Neighbour `json:"gateway"`
+	// Scheduler is the cluster's, by the name of its driver, and Credential the secret that its daemons know one another by.
+	Scheduler  string `json:"scheduler"`
+	Credential []byte `json:"credential,omitempty"`
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over its
 	// certificate: the site changes what it signs with.
 	Stamp  string  `json:"stamp,omitempty"`
 	Queues []Queue `json:"queues"`
 	Users  []User  `json:"users"`
 	SSH    SSH     `json:"ssh"`
-	// Plain says that the cluster has no scheduler: no munge, no Slurm, and a host file for MPI instead.
-	Plain bool `json:"plain,omitempty"`
 	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
 	// node would count from 0, nor spin while it waits.
 	SharedCPUs bool `json:"shared_cpus,omitempty"`
@@ -142,11 +142,11 @@ type Config struct {
 // appears when the step is over; OK says whether it succeeded.
 type PauseStep string
 
-// The steps. From the first one on the head leaves nodes that go in Slurm's list, where queued jobs may name them.
+// The steps. From the first one on the head leaves nodes that go in the scheduler's list, where queued jobs may name them.
 const (
 	PauseCheckpoint PauseStep = "checkpoint" // run the image's CheckpointHook while the jobs run
-	PauseHalt       PauseStep = "halt"       // the nodes are gone: stop slurmctld, which saves its state
-	PauseSleep      PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop slurmctld
+	PauseHalt       PauseStep = "halt"       // the nodes are gone: stop the scheduler, which saves its state
+	PauseSleep      PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
 )
 
 // CheckpointHook is an image's program that lets running jobs save their work before they are queued again. It runs on
@@ -172,12 +172,12 @@ type Peer struct {
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
 	GPUs      []GPU  `json:"gpus,omitempty"` // that the node is to have, by their PCI addresses
-	// OwnCPUs says that no other node runs on its CPUs, and that its kernel is its own: Slurm binds tasks to them.
+	// OwnCPUs says that no other node runs on its CPUs, and that its kernel is its own: tasks are bound to them.
 	OwnCPUs bool `json:"own_cpus,omitempty"`
 	// Leaf is the switch that its machine hangs on, and LeafNumber tells leaves' order; "" and 0: not known.
 	Leaf       string `json:"leaf,omitempty"`
 	LeafNumber int    `json:"leaf_number,omitempty"`
-	// Ready says that it was handed over and stays. The heads of plain clusters alone hear of it at once.
+	// Ready says that it was handed over and stays. Heads hear of it at once where the scheduler's driver asks for that.
 	Ready bool `json:"ready,omitempty"`
 	// Mounts says that its /home comes from the head by NFS: it is not on the head's host.
 	Mounts bool `json:"mounts,omitempty"`
@@ -187,7 +187,7 @@ type Peer struct {
 	DrainKill bool `json:"drain_kill,omitempty"`
 }
 
-// Queue is a Slurm partition.
+// Queue is a group of nodes that jobs are sent to.
 type Queue struct {
 	Name    string `json:"name"`
 	Default bool   `json:"default,omitempty"`
@@ -237,7 +237,7 @@ type NodeFacts struct {
 
 // Check is one health check's latest result.
 type Check struct {
-	Name string `json:"name"` // munge, sshd, slurmctld, slurmd, home …
+	Name string `json:"name"` // sshd, home, network, or one of the scheduler's
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, in words
 }

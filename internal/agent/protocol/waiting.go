@@ -5,7 +5,7 @@ import "time"
 // MostWaiting bounds the jobs that a head tells of; the others are counted.
 const MostWaiting = 200
 
-// Waiting are the jobs that wait in Slurm's queues.
+// Waiting are the jobs that wait in the scheduler's queues.
 type Waiting struct {
 	Jobs  []WaitingJob `json:"waiting,omitempty"` // those first that more nodes would help, then by priority; at most MostWaiting
 	Total int          `json:"waits,omitempty"`   // jobs that wait, told or not; every task of a job array is one
@@ -22,7 +22,7 @@ type WaitingJob struct {
 	NodeCPUs int       `json:"node_cpus"`       // on one node, at least
 	Whole    bool      `json:"whole,omitempty"` // it shares its nodes with no other job
 	Since    time.Time `json:"since"`           // by the head's clock
-	Reason   string    `json:"reason"`          // Slurm's own
-	// Grows says that, by Slurm's reason, it waits for nodes, and not for a time, another job, or a person.
+	Reason   string    `json:"reason"`          // the scheduler's own
+	// Grows says that, by the scheduler's reason, it waits for nodes, and not for a time, another job, or a person.
 	Grows bool `json:"grows,omitempty"`
 }

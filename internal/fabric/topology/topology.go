@@ -2,7 +2,7 @@
 // other. Pure: no I/O, the same answer for the same text.
 //
 // What enters: a snapshot of a fabric, as ibnetdiscover or lldpctl print it, and which adapters machines have. What leaves:
-// the graph, its leaves, hops and rails, and a Map: where machines lie, in the words that placement and Slurm need.
+// the graph, its leaves, hops and rails, and a Map: where machines lie, in the words that placement and schedulers need.
 package topology
 
 import (

@@ -179,7 +179,7 @@ const servingCapability = "CAP_DAC_READ_SEARCH"
 func nodeCapabilities(servesHome bool) []string {
 	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
-		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // slurmd, sshd and su become users and end their processes
+		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // daemons of schedulers, sshd and su become users and end their processes
 		"CAP_SYS_CHROOT", "CAP_AUDIT_WRITE", // sshd
 		"CAP_NET_ADMIN",                       // the agent sets permanent neighbours
 		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024

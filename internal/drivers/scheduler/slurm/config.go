@@ -1,15 +1,18 @@
-// Package slurm writes Slurm's configuration, reads its state and changes its nodes.
+// Package slurm is the driver of Slurm: it writes Slurm's configuration, starts its daemons, reads its state and changes its
+// nodes.
 //
-// What enters: a cluster's name, head and queues; the text that Slurm's own programs print. What leaves: slurm.conf,
-// slurmd's description of a node, protocol.Scheduler. Rendering and parsing are pure; Control alone runs programs, through
-// the Runner that it is given. Written for and tried with Slurm 22.05.
+// What enters: a cluster's configuration; the text that Slurm's own programs print. What leaves: slurm.conf, slurmd's
+// description of a node, protocol.NodeState. Rendering and parsing are pure; Control alone runs programs, by the function that
+// it is given. Written for and tried with Slurm 22.05.
 package slurm
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
 )
 
 // Port is where slurmctld listens and NodePort where slurmd does.
@@ -104,17 +107,11 @@ func Render(c Cluster) string {
 	return b.String()
 }
 
-// CPUSets is where the hierarchy of CPU sets is on nodes whose kernel has it (cgroup v1), by which Slurm confines jobs.
-const (
-	cgroups = "/run/muster/cgroup"
-	CPUSets = cgroups + "/cpuset"
-)
-
 // RenderCgroup returns cgroup.conf, which is the same for all nodes of a cluster: those that confine no job do not read on.
 // Naming the plugin keeps their slurmd from looking for a mounted hierarchy, without which it refuses to start.
 func RenderCgroup() string {
 	return "# Written by muster; changes are overwritten.\nCgroupPlugin=cgroup/v1\nCgroupAutomount=no\n" +
-		"CgroupMountpoint=" + cgroups + "\nConstrainCores=yes\n"
+		"CgroupMountpoint=" + path.Dir(scheduler.CPUSets) + "\nConstrainCores=yes\n"
 }
 
 // NodeConf is slurmd's --conf of a dynamic node. Zero CPUs or memory are left to slurmd to find out.

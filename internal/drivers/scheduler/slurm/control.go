@@ -22,16 +22,13 @@ var (
 // patience bounds one command. Slurm's own programs try for 9 s to reach a slurmctld that is not there.
 const patience = 3 * time.Second
 
-// Runner runs a program to its end and returns what it wrote to standard output. A program that fails is an error whose
-// text holds what it wrote to standard error.
-type Runner interface {
-	Run(ctx context.Context, argv ...string) ([]byte, error)
-}
-
 // Control asks and changes Slurm through scontrol, squeue and scancel. One command costs about 5 ms of CPU. All methods
 // may be called again; changing what is so already is a success. There is no reconfigure on purpose: in Slurm 22.05 it
 // counts the jobs on dynamic nodes twice, and their nodes stay allocated for ever. A restart of slurmctld does no harm.
-type Control struct{ Runner Runner }
+type Control struct {
+	// Exec runs a program to its end, as scheduler.Host says.
+	Exec func(ctx context.Context, argv ...string) ([]byte, error)
+}
 
 // View reads all nodes, as Slurm lists them, and all jobs.
 func (c Control) View(ctx context.Context) (scheduler.View, error) {
@@ -117,7 +114,7 @@ func (c Control) Nudge(ctx context.Context, nodes []string) error {
 func (c Control) run(ctx context.Context, what string, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer from slurmctld for %v", patience))
 	defer cancel()
-	out, err := c.Runner.Run(ctx, argv...)
+	out, err := c.Exec(ctx, argv...)
 	if err == nil {
 		return string(out), nil
 	}

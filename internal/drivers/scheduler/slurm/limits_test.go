@@ -34,7 +34,7 @@ func FuzzParseTimeLimits(f *testing.F) {
 
 func TestTimeLimitsAreSet(t *testing.T) {
 	over, broken := errors.New("Job/step already completing or completed for job 8"), errors.New("broken")
-	c := Control{script{"scontrol update jobid=8 timelimit=UNLIMITED": over, "scontrol update jobid=7 timelimit=90": broken}}
+	c := Control{script{"scontrol update jobid=8 timelimit=UNLIMITED": over, "scontrol update jobid=7 timelimit=90": broken}.Run}
 	for _, test := range []struct {
 		job, minutes int
 		want         error

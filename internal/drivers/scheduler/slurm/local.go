@@ -13,7 +13,7 @@ type Local struct {
 	// its own configuration does not have it. Nodes that share CPUs see the same CPU numbers, and all would use CPU 0 first.
 	Binds bool
 	// Confines says that a job's programs, those included that start others by themselves, as mpirun, cannot leave the job's
-	// CPUs. It takes a hierarchy of CPU sets at CPUSets.
+	// CPUs. It takes a hierarchy of CPU sets at scheduler.CPUSets.
 	Confines bool
 	// MemoryNodes has slurmd take each memory node for a socket, where a socket has several.
 	MemoryNodes bool

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler/schedulertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -183,7 +184,7 @@ func TestControlTellsBusyFromUnknown(t *testing.T) {
 	c := Control{script{
 		"scontrol delete nodename=n1": errors.New("delete_node nodename=n1: Requested nodes are busy"),
 		"scontrol delete nodename=n2": errors.New("delete_node nodename=n2: Invalid node name specified"),
-	}}
+	}.Run}
 	for node, want := range map[string]error{"n1": ErrBusy, "n2": ErrUnknown, "n3": nil} {
 		if err := c.Delete(t.Context(), node); !errors.Is(err, want) {
 			t.Errorf("%s: %v", node, err)
@@ -194,10 +195,10 @@ func TestControlTellsBusyFromUnknown(t *testing.T) {
 func TestAJobThatMayNotBeQueuedAgainIsCancelled(t *testing.T) {
 	refused := errors.New("Requested operation is presently disabled for job 4")
 	broken := errors.New("broken")
-	if err := (Control{script{"scontrol requeue 4": refused}}).End(t.Context(), 4); err != nil {
+	if err := (Control{script{"scontrol requeue 4": refused}.Run}).End(t.Context(), 4); err != nil {
 		t.Error(err)
 	}
-	if err := (Control{script{"scontrol requeue 4": refused, "scancel 4": broken}}).End(t.Context(), 4); err == nil || !strings.Contains(err.Error(), "cancel job 4") {
+	if err := (Control{script{"scontrol requeue 4": refused, "scancel 4": broken}.Run}).End(t.Context(), 4); err == nil || !strings.Contains(err.Error(), "cancel job 4") {
 		t.Error(err)
 	}
 }
@@ -209,4 +210,59 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// nodes is a slurmctld with one job on n1: it answers scontrol and squeue, and notes what changes.
+type nodes struct {
+	busy  bool
+	lines []string
+	log   []string
+}
+
+func (s *nodes) run(_ context.Context, argv ...string) ([]byte, error) {
+	line := strings.Join(argv, " ")
+	switch {
+	case strings.HasPrefix(line, "scontrol show nodes"):
+		return []byte(strings.Join(s.lines, "\n")), nil
+	case strings.Contains(line, "squeue"):
+		return []byte("7|PD||7|cpu|alice|1|1|1|OK|1|N/A|(null)|Resources\n"), nil
+	}
+	s.log = append(s.log, strings.TrimPrefix(line, "scontrol "))
+	switch {
+	case s.busy && strings.HasPrefix(line, "scontrol delete"):
+		return nil, errors.New("delete_node nodename=n1: Requested nodes are busy")
+	case strings.Contains(line, "state=down"):
+		s.busy = false
+	}
+	return nil, nil
+}
+
+func TestANodeWithJobsIsDeclaredDeadBeforeItIsForgotten(t *testing.T) {
+	s := &nodes{busy: true}
+	host := schedulertest.Host(schedulertest.NewFiles(t))
+	host.Run = s.run
+	if err := open(host).Remove(t.Context(), "n1"); err != nil {
+		t.Error(err)
+	}
+	want := []string{"delete nodename=n1", "update nodename=n1 state=down reason=muster: removed", "delete nodename=n1"}
+	if !slices.Equal(s.log, want) {
+		t.Errorf("%q", s.log)
+	}
+}
+
+func TestJobsThatWaitAreLookedAtWhenANodeComes(t *testing.T) {
+	s := &nodes{lines: []string{"NodeName=n1 Arch=x86_64 State=IDLE X=1", "NodeName=n2 Arch=x86_64 State=IDLE* X=1"}}
+	host := schedulertest.Host(schedulertest.NewFiles(t))
+	host.Run, host.Listening = s.run, func(int) bool { return true }
+	d := open(host)
+	for _, state := range []string{"IDLE*", "IDLE", "IDLE"} {
+		s.lines[1] = "NodeName=n2 Arch=x86_64 State=" + state + " X=1"
+		view, err := d.Observe(t.Context())
+		if err != nil || len(view.Nodes) != 2 || view.Nodes[0].State != protocol.NodeFree || view.Total != 1 {
+			t.Fatalf("%+v, %v", view, err)
+		}
+	}
+	if want := []string{"update nodename=n1 comment=joined", "update nodename=n2 comment=joined"}; !slices.Equal(s.log, want) {
+		t.Errorf("%q", s.log)
+	}
 }

@@ -1,19 +1,20 @@
-package agent
+package slurm
 
 import (
 	"strings"
 	"testing"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/inventory"
 )
 
 func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {
-	a := &localPart{disk: disk{root: t.TempDir()}}
+	a := &localPart{files: schedulertest.NewFiles(t)}
 	named := func(want ...string) {
 		t.Helper()
-		text, err := a.disk.read(localFile)
+		text, err := a.files.Read(localFile)
 		if err != nil || text == "" || strings.Count(text, "NodeName=") != len(want) {
 			t.Fatalf("%q, %v; want %v", text, err, want)
 		}
@@ -65,9 +66,9 @@ func TestHowTasksAreBoundIsSettledBeforeSlurmdStarts(t *testing.T) {
 		{"a kernel without CPU sets", own, false, "TaskPlugin=task/affinity\n"},
 		{"CPUs of others too", protocol.Peer{Name: "n1", Role: protocol.Compute}, true, "TaskPlugin=task/none\n"},
 	} {
-		l := &localPart{disk: disk{root: t.TempDir()}}
+		l := &localPart{files: schedulertest.NewFiles(t)}
 		if c.sets {
-			if _, err := l.disk.write(slurm.CPUSets+"/cpuset.cpus", []byte("0-3\n"), 0o644, nil); err != nil {
+			if _, err := l.files.Write(scheduler.CPUSets+"/cpuset.cpus", []byte("0-3\n"), 0o644, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -75,7 +76,7 @@ func TestHowTasksAreBoundIsSettledBeforeSlurmdStarts(t *testing.T) {
 			if err := l.want(&protocol.Config{Self: self}); err != nil {
 				t.Fatal(err)
 			}
-			if text, err := l.disk.read(localFile); err != nil || !strings.Contains(text, c.want) {
+			if text, err := l.files.Read(localFile); err != nil || !strings.Contains(text, c.want) {
 				t.Errorf("%s: %q, %v; want %s", c.name, text, err, c.want)
 			}
 		}

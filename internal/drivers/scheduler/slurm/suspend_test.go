@@ -1,4 +1,4 @@
-package agent
+package slurm
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler/schedulertest"
 )
 
 // fakeLimits are the time limits of jobs in minutes, 0 for none.
@@ -16,10 +16,10 @@ type fakeLimits struct {
 	err  error // of every change
 }
 
-func (f *fakeLimits) TimeLimits(context.Context) (all []slurm.TimeLimit, err error) {
+func (f *fakeLimits) TimeLimits(context.Context) (all []TimeLimit, err error) {
 	for job, minutes := range f.jobs {
 		if minutes > 0 {
-			all = append(all, slurm.TimeLimit{Job: job, Minutes: minutes})
+			all = append(all, TimeLimit{Job: job, Minutes: minutes})
 		}
 	}
 	return all, nil
@@ -27,7 +27,7 @@ func (f *fakeLimits) TimeLimits(context.Context) (all []slurm.TimeLimit, err err
 
 func (f *fakeLimits) SetTimeLimit(_ context.Context, job, minutes int) error {
 	if _, runs := f.jobs[job]; !runs {
-		return slurm.ErrUnknown
+		return ErrUnknown
 	}
 	if f.err == nil {
 		f.jobs[job] = minutes
@@ -35,10 +35,17 @@ func (f *fakeLimits) SetTimeLimit(_ context.Context, job, minutes int) error {
 	return f.err
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestJobsHaveAfterSleepWhatTheyHadLeft(t *testing.T) {
 	jobs := &fakeLimits{jobs: map[int]int{1: 60, 2: 0, 3: 5}}
 	now := time.Now()
-	l := limits{disk: testDisk(t), slurm: jobs, now: func() time.Time { return now }}
+	l := limits{files: schedulertest.NewFiles(t), slurm: jobs, now: func() time.Time { return now }}
 	must(t, l.put(t.Context())) // nothing is noted
 	must(t, l.lift(t.Context()))
 	if !maps.Equal(jobs.jobs, map[int]int{1: 0, 2: 0, 3: 0}) {

@@ -1,11 +1,11 @@
-package agent
+package slurm
 
 import (
 	"fmt"
 	"sync"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/hardware"
 	"muster/internal/inventory"
 )
@@ -14,10 +14,10 @@ import (
 // cluster's nodes are. slurmd refuses to start where it names slurmd's own node, and reads it only then: addresses are withheld
 // for that while.
 type localPart struct {
-	disk disk
+	files scheduler.Files
 
 	mu    sync.Mutex
-	local slurm.Local
+	local Local
 	known bool // how tasks are bound. It stays: slurmd reads it when it starts, and what slurmd starts reads it then
 	given bool // the addresses
 }
@@ -28,8 +28,8 @@ func (l *localPart) want(config *protocol.Config) error {
 	defer l.mu.Unlock()
 	if !l.known {
 		l.known, l.local.Binds = true, binds(config.Self)
-		l.local.Confines = l.local.Binds && l.disk.exists(slurm.CPUSets+"/cpuset.cpus")
-		l.local.MemoryNodes = l.local.Binds && divided(hardware.Read(hardware.Tree(l.disk.root)).Layout)
+		l.local.Confines = l.local.Binds && l.files.Exists(scheduler.CPUSets+"/cpuset.cpus")
+		l.local.MemoryNodes = l.local.Binds && divided(hardware.Read(hardware.Tree(l.files.Path("/"))).Layout)
 	}
 	l.local.Peers = config.Peers
 	return l.write()
@@ -53,7 +53,7 @@ func (l *localPart) write() error {
 	if !l.given {
 		now.Peers = nil
 	}
-	if _, err := l.disk.write(localFile, []byte(slurm.RenderLocal(now)), 0o644, nil); err != nil {
+	if _, err := l.files.Write(localFile, []byte(RenderLocal(now)), 0o644, ""); err != nil {
 		return fmt.Errorf("write %s: %w", localFile, err)
 	}
 	return nil

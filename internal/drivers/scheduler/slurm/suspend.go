@@ -1,4 +1,4 @@
-package agent
+package slurm
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/scheduler"
 )
 
 // Slurm counts a job's time by the clock, whether its nodes sleep or not. So before they do, their jobs may run for ever, as
@@ -19,21 +19,21 @@ import (
 // limitsFile is where a head notes the time limits of jobs whose nodes sleep. Its cluster keeps it, as it does the queue.
 const limitsFile = protocol.StateOwn + "/time-limits.json"
 
-// timeLimits is slurm.Control, or a fake.
+// timeLimits is Control, or a fake.
 type timeLimits interface {
-	TimeLimits(context.Context) ([]slurm.TimeLimit, error)
+	TimeLimits(context.Context) ([]TimeLimit, error)
 	SetTimeLimit(ctx context.Context, job, minutes int) error
 }
 
 // noted is the content of limitsFile.
 type noted struct {
-	At     time.Time         `json:"at"`
-	Limits []slurm.TimeLimit `json:"limits"`
+	At     time.Time   `json:"at"`
+	Limits []TimeLimit `json:"limits"`
 }
 
 // limits are those of a cluster's jobs.
 type limits struct {
-	disk  disk
+	files scheduler.Files
 	slurm timeLimits
 	now   func() time.Time
 }
@@ -57,7 +57,7 @@ func (l limits) lift(ctx context.Context) error {
 		return err
 	}
 	for _, limit := range found {
-		if err := l.slurm.SetTimeLimit(ctx, limit.Job, 0); err != nil && !errors.Is(err, slurm.ErrUnknown) {
+		if err := l.slurm.SetTimeLimit(ctx, limit.Job, 0); err != nil && !errors.Is(err, ErrUnknown) {
 			return err
 		}
 	}
@@ -73,22 +73,22 @@ func (l limits) put(ctx context.Context) error {
 	}
 	slept := int((max(0, l.now().Sub(note.At)) + time.Minute - 1) / time.Minute)
 	var failed error
-	note.Limits = slices.DeleteFunc(note.Limits, func(limit slurm.TimeLimit) bool {
+	note.Limits = slices.DeleteFunc(note.Limits, func(limit TimeLimit) bool {
 		err := l.slurm.SetTimeLimit(ctx, limit.Job, limit.Minutes+slept)
-		if err == nil || errors.Is(err, slurm.ErrUnknown) {
+		if err == nil || errors.Is(err, ErrUnknown) {
 			return true
 		}
 		failed = err
 		return false
 	})
 	if len(note.Limits) == 0 {
-		return os.Remove(l.disk.path(limitsFile))
+		return os.Remove(l.files.Path(limitsFile))
 	}
 	return errors.Join(failed, l.write(note)) // the rest, the next time
 }
 
 func (l limits) read() (note noted, there bool, err error) {
-	text, err := l.disk.read(limitsFile)
+	text, err := l.files.Read(limitsFile)
 	if err != nil || text == "" {
 		return note, false, err
 	}
@@ -101,7 +101,7 @@ func (l limits) read() (note noted, there bool, err error) {
 func (l limits) write(note noted) error {
 	text, err := json.Marshal(note)
 	if err == nil {
-		_, err = l.disk.write(limitsFile, text, 0o600, nil)
+		_, err = l.files.Write(limitsFile, text, 0o600, "")
 	}
 	if err != nil {
 		return fmt.Errorf("note time limits of jobs: %w", err)

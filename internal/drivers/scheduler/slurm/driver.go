@@ -1,0 +1,328 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/scheduler"
+	"muster/internal/hardware"
+)
+
+// The daemons.
+const (
+	munged    = "munged"
+	slurmctld = "slurmctld"
+	slurmd    = "slurmd"
+)
+
+// slurmctldGrace is how long slurmctld may take to save its state when it is stopped in order.
+const slurmctldGrace = 15 * time.Second
+
+const (
+	keyFile      = "/etc/munge/munge.key"
+	socket       = "/run/munge/munge.socket.2"
+	confFile     = "/etc/slurm/slurm.conf"
+	cgroupFile   = "/etc/slurm/cgroup.conf"
+	gresFile     = "/etc/slurm/gres.conf"
+	topologyFile = "/etc/slurm/topology.conf"
+	clientFile   = "/run/muster/slurm.conf"     // on nodes, until slurmd has fetched the head's
+	localFile    = "/run/muster/addresses.conf" // that slurm.conf includes; nodes of older versions have it by this name
+	stateDir     = protocol.StateDir + "/slurmctld"
+	spoolDir     = "/var/spool/slurmd"
+)
+
+// Factory describes the driver.
+func Factory() scheduler.Factory {
+	return scheduler.Factory{
+		Name:  "slurm",
+		Title: "Slurm",
+		Caps: scheduler.Capabilities{
+			Jobs:       true,
+			Controller: slurmctld,
+			Late:       []string{slurmd},
+			Credential: scheduler.Credential{Name: "munge", Bytes: 128}, // as long as mungekey(8) makes it
+			JobRoot:    "slurmstepd",
+		},
+		Words:  scheduler.JobWords("Slurm"),
+		Launch: launch{},
+		Open:   func(h scheduler.Host) scheduler.Driver { return open(h) },
+	}
+}
+
+// driver is one boot of a node. On a head it is a scheduler.Control, too.
+type driver struct {
+	scheduler.Host
+	Control
+	local  *localPart
+	limits limits
+	shares map[string]int  // what the last configuration gave for memory by queue
+	usable map[string]bool // nodes that could take jobs at the last look
+	buried bool            // Slurm was told that this node's earlier boot is dead
+}
+
+func open(h scheduler.Host) *driver {
+	control := Control{h.Run}
+	return &driver{
+		Host: h, Control: control, local: &localPart{files: h.Files}, limits: limits{h.Files, control, time.Now}, shares: map[string]int{},
+	}
+}
+
+// Prepare makes directories. The last thing is to make Slurm's state this cluster's before slurmctld starts, which refuses the
+// state of a cluster of another name: this one was made from that one's snapshot.
+func (d *driver) Prepare(config *protocol.Config) error {
+	failed := errors.Join(
+		d.Files.Directory("/run/munge", 0o755, "munge"),
+		d.Files.Directory("/etc/munge", 0o700, "munge"),
+		d.Files.Directory("/var/lib/munge", 0o711, "munge"),
+		d.Files.Directory("/var/log/munge", 0o700, "munge"),
+		d.Files.Directory("/run/slurm", 0o755, User),
+		d.Files.Directory(spoolDir, 0o755, ""),
+	)
+	if config.Self.Role != protocol.Head {
+		return failed
+	}
+	if failed = errors.Join(failed, d.Files.Directory(stateDir, 0o700, User)); failed != nil {
+		return failed
+	}
+	const name = stateDir + "/clustername"
+	text, err := d.Files.Read(name)
+	if err != nil || text == "" || strings.TrimSpace(text) == config.Cluster {
+		return err
+	}
+	return os.Remove(d.Files.Path(name))
+}
+
+// Apply writes Slurm's files.
+//
+// New queues restart slurmctld, which takes a moment, keeps nodes, drains and jobs, and lets clients wait. scontrol
+// reconfigure would not do: in Slurm 22.05 it counts the jobs on dynamic nodes twice, and a node stays allocated for
+// ever once its job has ended.
+func (d *driver) Apply(config *protocol.Config) (restart []string, failed error) {
+	put := func(name, content string, mode fs.FileMode, owner string) bool {
+		changed, err := d.Files.Write(name, []byte(content), mode, owner)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("write %s: %w", name, err))
+		}
+		return changed
+	}
+	if put(keyFile, string(config.Credential), 0o400, "munge") {
+		restart = append(restart, munged)
+	}
+	if config.Self.Role == protocol.Compute {
+		put(clientFile, Render(clusterOf(config)), 0o600, "")
+		return restart, errors.Join(failed, d.local.want(config))
+	}
+	// No reason to restart slurmctld: it is srun who asks whether tasks are bound.
+	put(localFile, RenderLocal(Local{Binds: slices.ContainsFunc(config.Peers, binds)}), 0o644, "")
+	cgroup := put(cgroupFile, RenderCgroup(), 0o644, "")
+	put(NodeGresFile, NodeGres(nil), 0o644, "")
+	if text := RenderTopology(config.Peers); text != "" {
+		put(topologyFile, text, 0o644, "")
+	}
+	gres := put(gresFile, Gres(), 0o644, "")
+	cluster := clusterOf(config)
+	cluster.Memory = MemoryShares(config.Queues, config.Peers, d.shares)
+	maps.Copy(d.shares, cluster.Memory)
+	if put(confFile, Render(cluster), 0o644, "") || cgroup || gres {
+		restart = append(restart, slurmctld)
+	}
+	return restart, failed
+}
+
+// binds says that Slurm is to bind the tasks of a node's jobs to CPUs.
+func binds(p protocol.Peer) bool { return p.Role == protocol.Compute && p.OwnCPUs }
+
+func clusterOf(config *protocol.Config) Cluster {
+	head := scheduler.Head(config)
+	return Cluster{
+		Name: config.Cluster, Head: head.Name, HeadAddress: head.Address,
+		StateDir: stateDir, SpoolDir: spoolDir, Local: localFile, Queues: config.Queues,
+	}
+}
+
+// Daemons are munged, and slurmctld or slurmd.
+func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
+	daemons := []scheduler.Daemon{{
+		Name: munged, Argv: []string{"/usr/sbin/munged", "--foreground"}, User: "munge",
+		Noise: []string{"munged: Info:"}, // a line for each refused decoding, of which Slurm tries many
+	}}
+	if config.Self.Role == protocol.Head {
+		// -i: damage to the saved state costs that state, not the cluster.
+		return append(daemons, scheduler.Daemon{
+			Name: slurmctld, Argv: []string{"/usr/sbin/slurmctld", "-D", "-i"}, User: User, Wait: d.Settled, Grace: slurmctldGrace,
+			Noise: []string{"Zero Bytes were transmitted"}, // nodes that knock before they start slurmd
+		})
+	}
+	self := config.Self
+	if d.Whole {
+		self.CPUs = 0 // slurmd finds all that there is by itself: sockets, cores and their threads
+	}
+	var gpus []GPU
+	if found := d.GPUs(config.Self); len(found) > 0 {
+		gpus = gpusOf(found, hardware.Read(hardware.Tree(d.Files.Path("/"))).Layout)
+	}
+	head := net.JoinHostPort(scheduler.Head(config).Address, strconv.Itoa(Port))
+	return append(daemons, scheduler.Daemon{
+		Name: slurmd, Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", NodeConf(self, gpus), "--conf-server", head},
+		Wait: func(ctx context.Context) error { return d.beforeSlurmd(ctx, config.Self.Name, head, gpus) },
+	})
+}
+
+// beforeSlurmd waits for munged, for the node's acceptance, and for slurmctld, as slurmd that finds none tries again after
+// 5 s only. At the first start of a boot it then declares this node's earlier boot dead: a node that comes back within
+// seconds looks to Slurm as if it had never been away, and jobs that died with it would run for ever. Registering makes it
+// alive again. Later starts leave the jobs alone, which outlive slurmd.
+func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU) error {
+	if err := d.Home(ctx); err != nil { // without it, jobs would find their users' files gone
+		return err
+	}
+	if _, err := d.Files.Write(NodeGresFile, []byte(NodeGres(gpus)), 0o644, ""); err != nil {
+		return err
+	}
+	if err := d.Settled(ctx); err != nil {
+		return err
+	}
+	if err := d.Until(ctx, "tcp", head); err != nil {
+		return err
+	}
+	if err := d.Accepted(ctx); err != nil { // no job may start while the node is tested
+		return err
+	}
+	if err := d.local.withhold(); err != nil {
+		return err
+	}
+	d.Go(func() {
+		for !d.Listening(NodePort) {
+			if scheduler.Pause(ctx) != nil {
+				return
+			}
+		}
+		if err := d.local.give(); err != nil {
+			d.Printf("%v", err)
+		}
+	})
+	if d.buried {
+		return nil
+	}
+	// slurmd has not fetched the cluster's configuration yet.
+	control := Control{func(ctx context.Context, argv ...string) ([]byte, error) {
+		return d.Run(ctx, append([]string{"env", "SLURM_CONF=" + d.Files.Path(clientFile)}, argv...)...)
+	}}
+	err := control.Down(ctx, self, scheduler.Ours+" has a new boot")
+	switch {
+	case err == nil:
+		d.Printf("Slurm knew an earlier boot of this node; its jobs have ended")
+	case !errors.Is(err, ErrUnknown):
+		d.Printf("%v", err) // no reason not to work
+	}
+	d.buried = true
+	return ctx.Err()
+}
+
+// Settled waits for munged.
+func (d *driver) Settled(ctx context.Context) error { return d.Until(ctx, "unix", socket) }
+
+// Checks has one without a probe for slurmctld: the head's look at Slurm sets it.
+func (d *driver) Checks(config *protocol.Config) []scheduler.Check {
+	munge := scheduler.Check{Name: "munge", Daemon: munged, Every: time.Minute, Probe: d.probeMunge}
+	if config.SharedCPUs { // many nodes may start at once on the same cores: what munged answers is tried later
+		munge.First = d.accepts
+	}
+	if config.Self.Role == protocol.Head {
+		return []scheduler.Check{munge, {Name: slurmctld}}
+	}
+	return []scheduler.Check{munge, {Name: slurmd, Daemon: slurmd, Every: 5 * time.Second, Probe: d.probeSlurmd}}
+}
+
+// accepts sees whether munged takes connections.
+func (d *driver) accepts(ctx context.Context) error {
+	if !d.Running(munged) {
+		return errors.New("munged does not run")
+	}
+	return d.Dial(ctx, "unix", socket)
+}
+
+// probeMunge sends a credential through the daemon and back. The programs are spared while that cannot work.
+func (d *driver) probeMunge(ctx context.Context) error {
+	if err := d.accepts(ctx); err != nil {
+		return err
+	}
+	_, err := d.Run(ctx, "/bin/sh", "-c", "munge -n | unmunge -o /dev/null")
+	return err
+}
+
+// probeSlurmd does not connect, which slurmd would log as an error: the head sees by Slurm itself whether it answers.
+func (d *driver) probeSlurmd(context.Context) error {
+	if !d.Running(slurmd) {
+		return errors.New("slurmd does not run")
+	}
+	if !d.Listening(NodePort) {
+		return fmt.Errorf("slurmd does not listen on port %d", NodePort)
+	}
+	return nil
+}
+
+// Observe does not ask while slurmctld does not listen, which would cost a second. Nodes that can take jobs since this look
+// make Slurm look at those that wait.
+func (d *driver) Observe(ctx context.Context) (scheduler.View, error) {
+	if !d.Listening(Port) {
+		return scheduler.View{}, scheduler.ErrStarting
+	}
+	view, err := d.View(ctx)
+	if err != nil {
+		return view, err
+	}
+	var fresh []string
+	usable := map[string]bool{}
+	for _, n := range view.Nodes {
+		if !n.Usable() {
+			continue
+		}
+		if usable[n.Name] = true; !d.usable[n.Name] {
+			fresh = append(fresh, n.Name)
+		}
+	}
+	d.usable = usable
+	if len(fresh) > 0 && view.Total > 0 {
+		if err := d.Nudge(ctx, fresh); err != nil && ctx.Err() == nil {
+			d.Printf("%v", err)
+		}
+	}
+	return view, nil
+}
+
+// Remove deletes a node, declaring it dead first where jobs still hold it. They are gone a moment later, and the next call
+// tries again.
+func (d *driver) Remove(ctx context.Context, node string) error {
+	err := d.Delete(ctx, node)
+	if errors.Is(err, ErrBusy) {
+		if err = d.Down(ctx, node, scheduler.Ours+" removed"); err == nil {
+			err = d.Delete(ctx, node)
+		}
+	}
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrBusy) {
+		return nil
+	}
+	return err
+}
+
+// Suspend takes the time limits of jobs away while their nodes sleep.
+func (d *driver) Suspend(ctx context.Context) error {
+	if err := d.limits.lift(ctx); err != nil {
+		return fmt.Errorf("the time limits of jobs go on while they sleep: %w", err)
+	}
+	return nil
+}
+
+// Awake gives them back.
+func (d *driver) Awake(ctx context.Context) error { return d.limits.put(ctx) }
