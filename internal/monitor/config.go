@@ -80,6 +80,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 				return err
 			}
 		}
+		c.ForEarlier = protocol.ForEarlier{Key: c.Credential, Plain: !known.Caps.Jobs}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])
 			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: its scheduler is to forget it

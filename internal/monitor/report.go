@@ -66,6 +66,9 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if node.Role == protocol.Head && cluster.Phase == store.Pausing {
 			tx.Wake(store.ClusterKind, cluster.ID) // which waits for the head's steps
 		}
+		if report.Scheduler == nil {
+			report.Scheduler = m.earlier(cluster, report)
+		}
 		if node.Role != protocol.Head || report.Scheduler == nil {
 			return nil
 		}
@@ -85,6 +88,20 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		return nil
 	})
 	return reply, err
+}
+
+// earlier is what the head says of its scheduler whose agent is of an older version; nil if it says nothing.
+func (m *Monitor) earlier(cluster store.Cluster, report protocol.Report) *protocol.Scheduler {
+	read := m.Schedulers.Of(cluster.Spec.Scheduler()).Earlier
+	if read == nil || len(report.Said) == 0 {
+		return nil
+	}
+	said, err := read(report.Said)
+	if err != nil { // as if it had said nothing: the node is not to be lost for that
+		return nil
+	}
+	printable.Bound(said, mostSaid)
+	return said
 }
 
 // recordScheduler writes, for every compute node, what the head sees of it, where that has changed.

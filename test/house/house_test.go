@@ -170,6 +170,7 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 // The scheduler's and its key's names stand in its driver's folder. Elsewhere code asks what a scheduler can, and what State a
 // node has. What is listed here is said to people, or stands in what people and databases have already.
 var namesAScheduler = map[string]string{
+	"internal/agent/protocol/earlier.go":   "what agents of older versions are told and say",
 	"internal/api/alias.go":                "slurm in a node is a deprecated alias of scheduler",
 	"internal/api/views.go":                "the same",
 	"internal/apiv1/centres.go":            "an example in the document",

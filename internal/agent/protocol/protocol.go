@@ -118,6 +118,7 @@ type Config struct {
 	// Scheduler is the cluster's, by the name of its driver, and Credential the secret that its daemons know one another by.
 	Scheduler  string `json:"scheduler"`
 	Credential []byte `json:"credential,omitempty"`
+	ForEarlier
 	// Stamp is what the reply to a join would have now. When it is another one than that of the last, the agent joins again over its
 	// certificate: the site changes what it signs with.
 	Stamp  string  `json:"stamp,omitempty"`
@@ -221,6 +222,7 @@ type Report struct {
 	Test *TestResult `json:"test,omitempty"`
 	// Scheduler is what a head's scheduler says; nil from other nodes, or while it does not answer.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
+	Earlier
 }
 
 // NodeFacts are what a node finds itself to be. They are measured from inside: what is promised must be there.

@@ -26,6 +26,8 @@ type Factory struct {
 	Open func(Host) Driver
 	// Launch reads what the scheduler tells the programs of a job in their environment; nil: it tells nothing.
 	Launch Launch
+	// Earlier reads what heads report whose agents are of a version that knew one scheduler only; nil: there are none.
+	Earlier func(report []byte) (*protocol.Scheduler, error)
 }
 
 // Capabilities are what others must know of a scheduler.

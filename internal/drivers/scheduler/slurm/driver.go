@@ -53,9 +53,10 @@ func Factory() scheduler.Factory {
 			Credential: scheduler.Credential{Name: "munge", Bytes: 128}, // as long as mungekey(8) makes it
 			JobRoot:    "slurmstepd",
 		},
-		Words:  scheduler.JobWords("Slurm"),
-		Launch: launch{},
-		Open:   func(h scheduler.Host) scheduler.Driver { return open(h) },
+		Words:   scheduler.JobWords("Slurm"),
+		Earlier: earlier,
+		Launch:  launch{},
+		Open:    func(h scheduler.Host) scheduler.Driver { return open(h) },
 	}
 }
 
