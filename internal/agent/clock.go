@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
 )
 
 // A guest that slept does not know it: all its clocks stood still, but for its machine's own, which runs by its host's.
@@ -18,7 +20,7 @@ const (
 // keepTime sets the clock of a guest that slept until ctx ends, and has its certificates renewed: they have grown old without
 // it.
 func (n *node) keepTime(ctx context.Context) {
-	for sleep(ctx, clockLooks) == nil {
+	for clock.Sleep(ctx, clockLooks) == nil {
 		slept, err := n.world.machine.catchUp(clockSlack)
 		if err != nil {
 			n.console.printf("%v; the clock is left alone", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/files"
 )
 
 // disk writes files below a root: "/" in a node, a temporary directory in tests.
@@ -29,34 +30,16 @@ func (d disk) write(name string, content []byte, mode fs.FileMode, owner *Accoun
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, err
 	}
-	part := path + ".muster"
-	if err := os.WriteFile(part, nil, mode); err != nil {
+	own := func(part *os.File) error { // before the content: it may be a secret
+		if owner == nil {
+			return nil
+		}
+		return d.chown(part.Name(), owner.UID, owner.GID)
+	}
+	if err := files.Replace(path, content, mode, own); err != nil {
 		return false, err
 	}
-	// Owner and mode come before the content: it may be a secret.
-	err = os.Chmod(part, mode)
-	if err == nil && owner != nil {
-		err = d.chown(part, owner.UID, owner.GID)
-	}
-	if err == nil {
-		err = overwrite(part, content)
-	}
-	if err == nil {
-		err = os.Rename(part, path)
-	}
-	if err != nil {
-		return false, errors.Join(err, os.Remove(part))
-	}
 	return true, nil
-}
-
-func overwrite(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }
 
 // directory makes the directory and its parents and sets its owner and mode.

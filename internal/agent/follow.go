@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 const (
@@ -23,7 +24,7 @@ type backoff struct{ pause time.Duration }
 
 func (b *backoff) wait(ctx context.Context) error {
 	b.pause = min(max(2*b.pause, retryFirst), retryMost)
-	return sleep(ctx, b.pause/2+rand.N(b.pause))
+	return clock.Sleep(ctx, b.pause/2+rand.N(b.pause))
 }
 
 func (b *backoff) reset() { b.pause = 0 }

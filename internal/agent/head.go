@@ -11,6 +11,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/clock"
 )
 
 // How often the head looks at the scheduler. A look costs some milliseconds of CPU; besides, its own log lines wake it, so that
@@ -73,7 +74,7 @@ func (h *headDuty) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-h.wake:
-			_ = sleep(ctx, max(0, lookLeast-time.Since(began)))
+			_ = clock.Sleep(ctx, max(0, lookLeast-time.Since(began)))
 		case <-ctx.Done():
 		}
 		timer.Stop()

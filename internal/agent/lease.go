@@ -11,6 +11,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 func keepLease(ctx context.Context, b protocol.BootNetwork, say func(format string, args ...any)) {
 	lease := time.Duration(b.LeaseSeconds) * time.Second
 	began := time.Now()
-	for wait := max(lease, leaseLeast) / 2; sleep(ctx, wait) == nil; {
+	for wait := max(lease, leaseLeast) / 2; clock.Sleep(ctx, wait) == nil; {
 		next, err := extendLease(ctx, b)
 		switch {
 		case ctx.Err() != nil:

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
+	"muster/internal/kit/osthread"
 )
 
 // sweepEvery is how often processes of those who have left are looked for after none was found: what a job left behind, or
@@ -94,7 +96,7 @@ func (l *leavers) sweep(ctx context.Context, names map[int]string) {
 				break
 			}
 			ended += going
-			_ = sleep(ctx, 20*time.Millisecond) // for them to be collected
+			_ = clock.Sleep(ctx, 20*time.Millisecond) // for them to be collected
 		}
 		if ended > 0 {
 			l.console.printf("ended processes of %s, who has left", names[uid])
@@ -242,31 +244,14 @@ func signalAll(uid int, sig syscall.Signal) error {
 	if uid < firstUID {
 		return fmt.Errorf("user ID %d is not a user's", uid)
 	}
-	failed := make(chan error, 1)
-	go onAThread(func() {
+	return osthread.Spend(func() error {
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobodys, uintptr(uid), nobodys); errno != 0 {
-			failed <- fmt.Errorf("become user %d: %w", uid, errno)
-			return
+			return fmt.Errorf("become user %d: %w", uid, errno)
 		}
 		_, _, errno := unix.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(sig), 0)
 		if errno != 0 && errno != unix.ESRCH {
-			failed <- fmt.Errorf("signal user %d: %w", uid, errno)
-			return
+			return fmt.Errorf("signal user %d: %w", uid, errno)
 		}
-		failed <- nil
+		return nil
 	})
-	return <-failed
-}
-
-// onAThread calls a function on a thread that ends with it, and is not the process's first.
-func onAThread(do func()) {
-	runtime.LockOSThread() // and never unlocked
-	if unix.Gettid() != os.Getpid() {
-		do()
-		return
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); onAThread(do) }()
-	<-done
-	runtime.UnlockOSThread()
 }

@@ -19,6 +19,7 @@ import (
 	"muster/internal/agent/accelerators"
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/clock"
 )
 
 // ownMachine is a machine that is the node's alone. The agent is then the first process of a kernel, started by the first
@@ -191,7 +192,7 @@ func (m kernelMachine) drivers(ctx context.Context, say func(format string, args
 		}
 		// That no module answers to an alias is usual: its driver is in the kernel, or it needs none.
 		_, _ = m.processes.Run(ctx, append([]string{"modprobe", "-a", "-b", "-q"}, fresh...)...)
-		if sleep(ctx, driverPause) != nil {
+		if clock.Sleep(ctx, driverPause) != nil {
 			return
 		}
 	}

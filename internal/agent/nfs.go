@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
 )
 
 // The head serves /home by NFSv4 from a user's process, nfs-ganesha: a head in a container has no kernel of its own to
@@ -226,7 +228,7 @@ func (n *node) provideHome(ctx context.Context) {
 			n.console.printf("/home: %v; trying on", err)
 			told = true
 		}
-		_ = sleep(ctx, homeRetry)
+		_ = clock.Sleep(ctx, homeRetry)
 	}
 }
 

@@ -20,7 +20,7 @@ func (n *node) services(config *protocol.Config) ([]service, error) {
 	list := []service{{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
 		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}} // our probe
 	for _, d := range n.driver.Daemons(config) {
-		account, err := files{n.world.disk}.account(d.User)
+		account, err := nodeFiles{n.world.disk}.account(d.User)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -34,7 +34,7 @@ func (n *node) services(config *protocol.Config) ([]service, error) {
 // lend is what the scheduler's driver may use of the node.
 func (n *node) lend() scheduler.Host {
 	return scheduler.Host{
-		Files: files{n.world.disk}, Run: n.world.processes.Run, Dial: n.world.dial, Listening: n.world.listening,
+		Files: nodeFiles{n.world.disk}, Run: n.world.processes.Run, Dial: n.world.dial, Listening: n.world.listening,
 		Running: func(daemon string) bool { return n.supervisor.running(daemon) },
 		Printf:  n.console.printf,
 		Go:      n.tasks.Go,
@@ -52,14 +52,14 @@ func (n *node) lend() scheduler.Host {
 	}
 }
 
-// files are the node's as drivers see them: owners by their names.
-type files struct{ disk disk }
+// nodeFiles are the node's as drivers see them: owners by their names.
+type nodeFiles struct{ disk disk }
 
-func (f files) Path(name string) string          { return f.disk.path(name) }
-func (f files) Read(name string) (string, error) { return f.disk.read(name) }
-func (f files) Exists(name string) bool          { return f.disk.exists(name) }
+func (f nodeFiles) Path(name string) string          { return f.disk.path(name) }
+func (f nodeFiles) Read(name string) (string, error) { return f.disk.read(name) }
+func (f nodeFiles) Exists(name string) bool          { return f.disk.exists(name) }
 
-func (f files) Write(name string, content []byte, mode fs.FileMode, owner string) (changed bool, err error) {
+func (f nodeFiles) Write(name string, content []byte, mode fs.FileMode, owner string) (changed bool, err error) {
 	account, err := f.account(owner)
 	if err != nil {
 		return false, err
@@ -67,7 +67,7 @@ func (f files) Write(name string, content []byte, mode fs.FileMode, owner string
 	return f.disk.write(name, content, mode, account)
 }
 
-func (f files) Directory(name string, mode fs.FileMode, owner string) error {
+func (f nodeFiles) Directory(name string, mode fs.FileMode, owner string) error {
 	account, err := f.account(owner)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (f files) Directory(name string, mode fs.FileMode, owner string) error {
 }
 
 // account is an account of the image; nil of "".
-func (f files) account(name string) (*Account, error) {
+func (f nodeFiles) account(name string) (*Account, error) {
 	if name == "" {
 		return nil, nil
 	}

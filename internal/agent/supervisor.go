@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 const (
@@ -95,7 +97,7 @@ func (s *supervisor) keep(ctx context.Context, one *supervised) {
 		if one.takeAsked() {
 			continue
 		}
-		if sleep(ctx, pause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, restartMost)
@@ -221,16 +223,4 @@ func ending(p Process) string {
 		return err.Error()
 	}
 	return "exit status 0"
-}
-
-// sleep returns early, with the reason, when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // fakeProcesses records what is started and stopped, and when.
@@ -90,7 +92,7 @@ func TestServicesStartInOrderOfNeedAndStopInReverse(t *testing.T) {
 		after := func(line string) func(context.Context) error {
 			return func(ctx context.Context) error {
 				for !f.has(line) {
-					if err := sleep(ctx, 20*time.Millisecond); err != nil {
+					if err := clock.Sleep(ctx, 20*time.Millisecond); err != nil {
 						return err
 					}
 				}

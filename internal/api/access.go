@@ -3,13 +3,12 @@ package api
 import (
 	"context"
 	"crypto/rsa"
-	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +18,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/kit/pipes"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -170,10 +170,7 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 	}}, nil
 }
 
-// halfCloser can end one direction and keep the other.
-type halfCloser interface{ CloseWrite() error }
-
-// relay takes the client's connection over and copies both ways until both have ended, or ctx does.
+// relay takes the client's connection over and joins it with one inside until both directions have ended, or ctx.
 func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser) error {
 	outside, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -186,18 +183,21 @@ func relay(ctx context.Context, w http.ResponseWriter, inside io.ReadWriteCloser
 	if _, err := fmt.Fprintf(outside, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", apiv1.TunnelProtocol); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _, _ = outside.Close(), inside.Close() })
-	defer stop()
-	var both sync.WaitGroup
-	var there, back error
-	copyTo := func(to io.Writer, from io.Reader, result *error) {
-		_, *result = io.Copy(to, from)
-		if h, ok := to.(halfCloser); ok {
-			_ = h.CloseWrite()
-		}
+	return pipes.Join(ctx, taken{outside, buffered.Reader}, inside)
+}
+
+// taken is a connection that was taken over, of which something may have been read already.
+type taken struct {
+	net.Conn
+	read io.Reader
+}
+
+func (t taken) Read(p []byte) (int, error) { return t.read.Read(p) }
+
+// CloseWrite says that this was all, where the connection can; else the client hears it when both directions have ended.
+func (t taken) CloseWrite() error {
+	if half, can := t.Conn.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
 	}
-	both.Go(func() { copyTo(inside, buffered, &there) })
-	both.Go(func() { copyTo(outside, inside, &back) })
-	both.Wait()
-	return errors.Join(there, back)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 )
 
@@ -49,7 +50,7 @@ func (a *app) printCalendar(c apiv1.Calendar) {
 		if i > 0 {
 			a.out.gap()
 		}
-		a.out.line("class %s: %s in service", class.Name, plural(class.Machines, "machine"))
+		a.out.line("class %s: %s in service", class.Name, words.Count(class.Machines, "machine"))
 		if class.Machines == 0 {
 			continue
 		}

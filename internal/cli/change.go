@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.
@@ -107,9 +108,9 @@ func (a *app) announce(answer apiv1.Answer) {
 		}
 		what = "is being made: " + crew(answer.Cluster.Nodes)
 	case "delete":
-		what = "is being deleted: releases " + plural(len(answer.Release), "node")
+		what = "is being deleted: releases " + words.Count(len(answer.Release), "node")
 	case "pause":
-		what = "is being paused: releases " + plural(len(answer.Release), "node")
+		what = "is being paused: releases " + words.Count(len(answer.Release), "node")
 	case "resume":
 		what = "is being resumed: " + crew(answer.Cluster.Nodes)
 	default:
@@ -145,7 +146,7 @@ func crew(nodes []apiv1.Node) string {
 			others++
 		}
 	}
-	return fmt.Sprintf("%s + %s", plural(heads, "head"), plural(others, "node"))
+	return fmt.Sprintf("%s + %s", words.Count(heads, "head"), words.Count(others, "node"))
 }
 
 // decode reads an answer.

@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 )
 
 // lastEvents is how many events describe shows.
@@ -174,7 +175,7 @@ func (a *app) printWaiting(cluster string, w apiv1.Waiting) {
 	}
 	t.print(a.out)
 	if more := w.Total - shown; more > 0 {
-		a.out.line("and %s more: `muster ssh %s -- squeue` lists them", plural(more, "job"), cluster)
+		a.out.line("and %s more: `muster ssh %s -- squeue` lists them", words.Count(more, "job"), cluster)
 	}
 }
 

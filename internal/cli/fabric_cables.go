@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 )
 
 func (a *app) fabricCables() *cobra.Command {
@@ -54,7 +55,7 @@ imported by "muster fabric import".`,
 			for _, l := range t.Leaves {
 				machines += len(l.Machines)
 			}
-			a.say("fabric %s: %s; %s of the inventory on %d", t.Fabric, t.Summary, plural(machines, "machine"), len(t.Leaves))
+			a.say("fabric %s: %s; %s of the inventory on %d", t.Fabric, t.Summary, words.Count(machines, "machine"), len(t.Leaves))
 		})
 	})
 	return c

@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/environment/images"
+	"muster/internal/kit/words"
 )
 
 func (a *app) images() *cobra.Command {
@@ -59,5 +60,5 @@ func openImages(data string) (*images.Store, error) {
 
 func (a *app) printImported(i images.Image) {
 	a.out.line("%s", i.Ref())
-	a.say("image %s is in the store: %s, %s", i.Name, bytesSize(i.Size), plural(len(i.Packages), "package"))
+	a.say("image %s is in the store: %s, %s", i.Name, bytesSize(i.Size), words.Count(len(i.Packages), "package"))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/environment/images"
+	"muster/internal/kit/words"
 )
 
 func (a *app) imagesVerify() *cobra.Command {
@@ -35,7 +36,7 @@ carry a digest, as in debian12-hpc@sha256:1f0c, which may be cut short.`,
 		if err := images.Accept(ctx, image.Squashfs(), image.Manifest, func(v images.Verdict) { verdicts++; a.say("%s", v) }); err != nil {
 			return err
 		}
-		a.say("%s passes its %s", image.Name, plural(verdicts, "check"))
+		a.say("%s passes its %s", image.Name, words.Count(verdicts, "check"))
 		return nil
 	})
 	return c

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"muster/internal/kit/files"
 )
 
 // envAgent names the socket of the user's ssh-agent.
@@ -75,10 +77,10 @@ func withAgent(ctx context.Context, do func(agent.ExtendedAgent) error) error {
 func (k loginKey) toFile(path, certificate, comment string) error {
 	block, err := ssh.MarshalPrivateKey(k.private, comment)
 	if err == nil {
-		err = writeSecret(path, pem.EncodeToMemory(block))
+		err = files.Write(path, pem.EncodeToMemory(block), 0o600)
 	}
 	if err == nil {
-		err = writeSecret(certificatePath(path), []byte(certificate+"\n"))
+		err = files.Write(certificatePath(path), []byte(certificate+"\n"), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write the key: %w", err)

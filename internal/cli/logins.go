@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/internal/kit/files"
 )
 
 // savedLogin is what a login left on this host, for one controller.
@@ -60,24 +62,10 @@ func (l savedLogin) save(controller *url.URL) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSecret(path, append(text, '\n')); err != nil {
+	if err := files.Write(path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keep the login: %w", err)
 	}
 	return nil
-}
-
-// writeSecret makes a file of mode 0600 appear whole under its name.
-func writeSecret(path string, text []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".muster-*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }()
-	_, err = temporary.Write(text)
-	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }
 
 // forget removes what the login left on this host: its file, and its key from the ssh-agent or from where it was written.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 )
 
 func (a *app) machinesInspect() *cobra.Command {
@@ -170,7 +171,7 @@ func (a *app) awaitMachines(ctx context.Context, c *client, w *waiting, before [
 	if failed != nil {
 		return nil, silent{failed}
 	}
-	a.say("%s ready in %s", plural(len(after), "machine"), seconds(time.Since(start)))
+	a.say("%s ready in %s", words.Count(len(after), "machine"), seconds(time.Since(start)))
 	return after, nil
 }
 

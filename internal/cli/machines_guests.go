@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 )
 
 // shareWords says what of a hypervisor is held: "12 of 64 cores, 96.0 GiB of 480 GiB, 3 guests, gpu 2 of 8".
@@ -15,7 +16,7 @@ func shareWords(s apiv1.Hosting) string {
 	words := []string{
 		fmt.Sprintf("%d of %d cores", s.Cores, s.OfCores),
 		fmt.Sprintf("%s of %s", bytesSize(int64(s.MemoryMiB)<<20), bytesSize(int64(s.OfMemoryMiB)<<20)),
-		plural(len(s.Guests), "guest"),
+		words.Count(len(s.Guests), "guest"),
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.OfDevices)) {
 		words = append(words, fmt.Sprintf("%s %d of %d", kind, s.Devices[kind], s.OfDevices[kind]))

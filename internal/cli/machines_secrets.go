@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/drivers"
+	"muster/internal/kit/files"
 	"muster/internal/private"
 )
 
@@ -89,5 +90,5 @@ func keepSecret(folder, path string, hosts []string) (string, error) {
 	for _, host := range slices.Compact(secret.For) {
 		text += "for " + host + "\n"
 	}
-	return name, writeSecret(filepath.Join(folder, name), []byte(text))
+	return name, files.Write(filepath.Join(folder, name), []byte(text), 0o600)
 }

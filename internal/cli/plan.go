@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 )
 
@@ -93,28 +94,28 @@ func orNone(value string) string {
 func planWords(p apiv1.Plan) string {
 	var parts []string
 	if n := len(p.Changes); n > 0 {
-		parts = append(parts, plural(n, "change"))
+		parts = append(parts, words.Count(n, "change"))
 	}
 	if n := len(p.Add); n > 0 {
 		verb := " comes"
 		if n > 1 {
 			verb = " come"
 		}
-		parts = append(parts, plural(n, "node")+verb)
+		parts = append(parts, words.Count(n, "node")+verb)
 	}
 	if n := len(p.Release); n > 0 {
 		verb := " goes"
 		if n > 1 {
 			verb = " go"
 		}
-		parts = append(parts, plural(n, "node")+verb)
+		parts = append(parts, words.Count(n, "node")+verb)
 	}
 	if n := anew(p.Steps); n > 0 {
 		verb := " boots anew"
 		if n > 1 {
 			verb = " boot anew"
 		}
-		parts = append(parts, plural(n, "node")+verb)
+		parts = append(parts, words.Count(n, "node")+verb)
 	}
 	if len(parts) == 0 {
 		return "nothing to change"

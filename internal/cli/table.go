@@ -123,11 +123,3 @@ func bytesSize(n int64) string {
 	}
 	return fmt.Sprintf("%.0f %s", value, suffix)
 }
-
-// plural is "1 node", "3 nodes".
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}

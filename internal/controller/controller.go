@@ -28,6 +28,7 @@ import (
 	"muster/internal/environment/initramfs"
 	"muster/internal/hypervisor/devices"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/lifecycle"
 	"muster/internal/limit"
 	"muster/internal/login"
@@ -382,10 +383,8 @@ func (k *controller) housekeep(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot forget what is old", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, time.Hour) != nil {
 			return nil
-		case <-time.After(time.Hour):
 		}
 	}
 }
@@ -396,10 +395,8 @@ func (k *controller) keepSealed(ctx context.Context) error {
 		if err := k.db.Reseal(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot seal secrets", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, 5*time.Second) != nil {
 			return nil
-		case <-time.After(5 * time.Second):
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+
+	"muster/internal/kit/files"
 )
 
 // dir is the data directory, for root alone.
@@ -146,24 +148,10 @@ func (d dir) keep(name string, made func() string) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("data directory: %w", err)
 		}
-		if err := d.write(name, []byte(made()+"\n"), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := files.Create(path, []byte(made()+"\n"), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}
-}
-
-// write makes a file of mode 0600 appear whole under its name, by os.Rename (replaces) or os.Link (keeps what is there).
-func (d dir) write(name string, text []byte, publish func(from, to string) error) error {
-	temporary, err := os.CreateTemp(string(d), "."+name+"-*")
-	if err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }()
-	_, err = temporary.Write(text)
-	if err := errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return publish(temporary.Name(), d.path(name))
 }
 
 // belongTo refuses a directory that was made by a controller with another database.
@@ -190,7 +178,7 @@ func (d dir) announce(a Announcement) error {
 	if err != nil {
 		return err
 	}
-	return d.write("controller.json", append(text, '\n'), os.Rename)
+	return files.Write(d.path("controller.json"), append(text, '\n'), 0o600)
 }
 
 // Find reads where the controller of a data directory listens, and its administrator's token.

@@ -13,6 +13,7 @@ import (
 	"muster/internal/agent/protocol"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/store"
 	"muster/internal/substrate"
 	"muster/internal/substrate/metal"
@@ -131,10 +132,8 @@ func (s *segments) watch(ctx context.Context) error {
 		if err := s.look(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("cannot look where the ports of machines are", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, portLooks) != nil {
 			return nil
-		case <-time.After(portLooks):
 		}
 	}
 }

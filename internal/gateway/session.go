@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/kit/clock"
 	"muster/internal/printable"
 )
 
@@ -260,7 +261,7 @@ func (v *visit) await(ctx context.Context, why error, tell func(string)) (*entra
 			last = refusal.Text
 			tell(last)
 		}
-		if err := sleep(ctx, v.g.Limits.Look/2); err != nil {
+		if err := clock.Sleep(ctx, v.g.Limits.Look/2); err != nil {
 			return nil, err
 		}
 	}

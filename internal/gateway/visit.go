@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/kit/clock"
 	"muster/internal/printable"
 	"muster/internal/store"
 )
@@ -106,7 +107,7 @@ func (v *visit) answer(requests <-chan *ssh.Request) {
 // too, hours later.
 func keepAlive(ctx context.Context, conn ssh.Conn, every time.Duration) {
 	for {
-		if sleep(ctx, every) != nil {
+		if clock.Sleep(ctx, every) != nil {
 			return
 		}
 		answered := make(chan struct{})
@@ -122,17 +123,6 @@ func keepAlive(ctx context.Context, conn ssh.Conn, every time.Duration) {
 			_ = conn.Close()
 			return
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

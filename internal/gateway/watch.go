@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/internal/kit/clock"
 	"muster/internal/store"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // watch looks every moment who may still be where they are, and ends what may not be.
 func (g *Gateway) watch(ctx context.Context) {
-	for sleep(ctx, g.Limits.Look) == nil {
+	for clock.Sleep(ctx, g.Limits.Look) == nil {
 		if err := g.look(ctx); err != nil && ctx.Err() == nil {
 			g.Log.ErrorContext(ctx, "cannot see who may still be here", "error", err)
 		}
@@ -168,7 +169,7 @@ func (g *Gateway) housekeep(ctx context.Context) {
 		if err := errors.Join(err, g.loadKeys(ctx)); err != nil && ctx.Err() == nil {
 			g.Log.ErrorContext(ctx, "the gateway cannot keep house", "error", err)
 		}
-		if sleep(ctx, housekeepEvery) != nil {
+		if clock.Sleep(ctx, housekeepEvery) != nil {
 			return
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/osthread"
 )
 
 // Where libvirt and QEMU find what is theirs, in their mount namespace.
@@ -22,19 +23,7 @@ const (
 // enclosed runs do, which starts libvirt, on a thread of its own: in our network namespace, and in a mount namespace with a
 // root of its own. The thread ends with what was done to it.
 func (d *Driver) enclosed(do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			// The main thread does not end, and the whole process would be taken for being where it is (/proc/self). It waits
-			// here while another is chosen.
-			done <- d.enclosed(do)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- d.enclose(do)
-	}()
-	return <-done
+	return osthread.Spend(func() error { return d.enclose(do) })
 }
 
 func (d *Driver) enclose(do func() error) error {

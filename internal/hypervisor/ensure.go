@@ -11,6 +11,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/hypervisor/domain"
 	"muster/internal/inventory"
+	"muster/internal/kit/files"
 	"muster/internal/substrate"
 	"muster/internal/substrate/onhost"
 )
@@ -180,15 +181,7 @@ func (b boot) writeJSON(name string, what any) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(b.path(name+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(b.path(name+".new"), b.path(name))
+	return files.Write(b.path(name), text, 0o600)
 }
 
 // read is false if the boot was never complete.

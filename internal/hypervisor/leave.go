@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 
+	"muster/internal/kit/pipes"
 	"muster/internal/substrate"
 	"muster/internal/substrate/onhost"
 )
@@ -145,18 +145,5 @@ func (d *Driver) carry(ctx context.Context, near net.Conn, to Dial) {
 		d.config.Log.Error("a guest cannot move: the other host's libvirt is not reached", "error", err)
 		return
 	}
-	defer far.Close()
-	ctx, over := context.WithCancel(ctx)
-	defer over()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
-		both.Go(func() {
-			defer over()
-			_, _ = io.Copy(way[1], way[0]) // that it has ended is all there is to know; libvirt says why
-		})
-	}
-	<-ctx.Done()
-	near.Close()
-	far.Close()
-	both.Wait()
+	_ = pipes.Join(ctx, near, far) // that it has ended is all there is to know; libvirt says why
 }

@@ -12,6 +12,7 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/elastic"
+	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -136,10 +137,10 @@ func (f growth) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, mem
 		d := f.decisions[q.Name]
 		switch {
 		case d.Target > before[q.Name]:
-			event("queue.waits", "%s for %s of queue %s", waits(d.For), nodes(d.Asked), q.Name)
-			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], nodes(d.Target))
+			event("queue.waits", "%s for %s of queue %s", waits(d.For), words.Count(d.Asked, "node"), q.Name)
+			event("queue.grows", "queue %s grows from %d to %s", q.Name, before[q.Name], words.Count(d.Target, "node"))
 		case d.Target < before[q.Name]:
-			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], nodes(d.Target), idlers(q, surplus))
+			event("queue.shrinks", "queue %s shrinks from %d to %s%s", q.Name, before[q.Name], words.Count(d.Target, "node"), idlers(q, surplus))
 		}
 	}
 	for _, n := range surplus {

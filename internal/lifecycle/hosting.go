@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/store"
 )
 
@@ -79,7 +80,7 @@ func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hos
 
 // becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
 func (m machineView) becomeHost() Outcome {
-	return advance(store.Reserved, "becomes a hypervisor, for %s", count(m.guests, "guest")).with(func(ctx context.Context, tx *store.Tx) error {
+	return advance(store.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).with(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.SoilMachine(ctx, m.ID); err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (w World) hostStays(m machineView) Outcome {
 	case m.guests > 0 && m.Desired != store.ForService:
 		return m.awaitGuests()
 	case m.guests > 0:
-		return waitFor(min(hostLooks, left+time.Millisecond), "holds %s", count(m.guests, "guest"))
+		return waitFor(min(hostLooks, left+time.Millisecond), "holds %s", words.Count(m.guests, "guest"))
 	case m.Desired != store.ForService || m.ToInspect:
 		return m.endIdle("its guests have gone, and it is to be inspected")
 	}
@@ -274,11 +275,4 @@ func (n nodeView) awaitsHost() (waits, fails string) {
 		return "", fmt.Sprintf("machine %s is %s", h.Name, h.Phase)
 	}
 	return fmt.Sprintf("waits for its host %s, which is %s: %s", h.Name, h.Phase, h.Reason), ""
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -14,6 +14,7 @@ import (
 	"muster/internal/drivers/scheduler"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/kit/words"
 	"muster/internal/printable"
 	"muster/internal/spec"
 	"muster/internal/store"
@@ -462,9 +463,9 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
-		return waitFor(nodeLooks, "%s %s", drainOver, jobs(s.Jobs)).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
+		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
 	case over:
-		return waitFor(nodeLooks, "%s %s", drainOver, jobs(s.Jobs))
+		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
 	}
 	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
@@ -478,7 +479,7 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	case !seen.Running:
 		return n.inform(store.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}
-	text := jobs(s.Jobs) + " to end"
+	text := words.Count(s.Jobs, "job") + " to end"
 	look := readyLooks
 	if !n.DrainUntil.IsZero() {
 		text += ", until " + n.DrainUntil.Format("15:04:05") + " UTC"
@@ -494,14 +495,6 @@ func brief(detail string) string {
 }
 
 const drainOver = "the drain limit is over: ends"
-
-// jobs counts: "1 job", "2 jobs".
-func jobs(n int) string {
-	if n == 1 {
-		return "1 job"
-	}
-	return fmt.Sprintf("%d jobs", n)
-}
 
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
 func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 	"muster/internal/store"
 )
 
@@ -34,7 +35,7 @@ func (w World) toPause(ctx context.Context, c clusterView) Outcome {
 	case yet != "" && c.Phase != store.Paused:
 		return waitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
 	}
-	text := "gives " + nodes(len(c.nodes)) + " back"
+	text := "gives " + words.Count(len(c.nodes), "node") + " back"
 	if c.KeepsMemory && awake == "" {
 		text += ", which sleep"
 	}
@@ -95,7 +96,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	}
 	outcome := advance(store.Paused, "all machines are back; holds %s of /home and state", size(held))
 	if sleepers := c.asleep(); sleepers > 0 {
-		outcome.text += fmt.Sprintf(", and the memory of %s", nodes(sleepers))
+		outcome.text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
 	}
 	outcome.asleep = true
 	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
@@ -124,7 +125,7 @@ func (c clusterView) release(staying []store.Node, head *store.Node, serves bool
 	if c.PauseWait == store.UntilJobsEnd && serves {
 		drainFor = 0
 	}
-	outcome := waitFor(clusterLooks, "releases %s", nodes(len(staying)))
+	outcome := waitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
 	if serves {
 		outcome = outcome.with(func(_ context.Context, tx *store.Tx) error {
 			for _, check := range head.Seen.Checks {
@@ -147,7 +148,7 @@ func (c clusterView) draining(going []store.Node, serves bool) Outcome {
 		names = append(names, n.Name)
 		endless = endless || (n.Phase == store.Ready || n.Phase == store.Draining) && n.DrainUntil.IsZero()
 	}
-	outcome := waitFor(clusterLooks, "%s to go: %s", nodes(len(going)), few(names))
+	outcome := waitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), few(names))
 	if serves || !endless {
 		return outcome
 	}
@@ -164,7 +165,7 @@ func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
 	case c.Desired == store.ToDelete:
 		return c.toDelete()
 	case c.Desired == store.Present:
-		return advance(store.Resuming, "starts %s", nodes(len(c.nodes)))
+		return advance(store.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
 	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
 		return w.toPause(ctx, c)
 	}

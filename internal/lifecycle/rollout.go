@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 	"muster/internal/store"
 )
 
@@ -19,7 +20,7 @@ import (
 // rollOut says how far a rollout is, and takes it further. The cluster is not wholly ready.
 func (w World) rollOut(c clusterView, stands string) Outcome {
 	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
-	phase, text := store.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, nodes(p.Total))
+	phase, text := store.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
 		text += ", waits for jobs on " + few(p.Draining)
 	}
@@ -58,7 +59,7 @@ func (w World) stepRollout(ctx context.Context, tx *store.Tx, id string) error {
 			return err
 		}
 		tx.Log(store.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name, Machine: n.Machine,
-			Text: fmt.Sprintf("is to boot anew: rollout to %s, which %d of %s have", p.To, p.Done, nodes(p.Total))})
+			Text: fmt.Sprintf("is to boot anew: rollout to %s, which %d of %s have", p.To, p.Done, words.Count(p.Total, "node"))})
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
 	"muster/internal/store"
 	"muster/internal/substrate"
 )
@@ -67,7 +68,7 @@ func (c clusterView) lull(head *store.Node, awake []store.Node) Outcome {
 	for _, n := range awake {
 		names = append(names, n.Name)
 	}
-	outcome := waitFor(clusterLooks, "%s to fall asleep: %s", nodes(len(awake)), few(names))
+	outcome := waitFor(clusterLooks, "%s to fall asleep: %s", words.Count(len(awake), "node"), few(names))
 	for _, n := range awake {
 		if !n.Sleeps {
 			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.PutToSleep(ctx, n.ID) })

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 
+	"muster/internal/kit/words"
 	"muster/internal/store"
 )
 
@@ -54,7 +55,7 @@ func (c clusterView) standing() standing {
 // text is "head and 4 nodes ready", or how many of how many and what the others do.
 func (s standing) text() string {
 	if s.settled && s.ready == s.want && len(s.waits) == 0 {
-		return fmt.Sprintf("head and %s ready", nodes(s.want))
+		return fmt.Sprintf("head and %s ready", words.Count(s.want, "node"))
 	}
 	return summary(s.ready, s.want, s.waits)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // consoleFile holds what a machine has written to its serial line since it was switched on last; the time before is in a
@@ -36,11 +38,13 @@ func Console(ctx context.Context, dir, name string, follow bool, w io.Writer) er
 		if err := copyConsole(ctx, path, follow, w); err != nil || !follow {
 			return err
 		}
-		if !pause(ctx) {
+		if clock.Sleep(ctx, consoleLooks) != nil {
 			return nil
 		}
 	}
 }
+
+const consoleLooks = 100 * time.Millisecond
 
 // copyConsole copies one file, with follow until another is in its place. A machine that never was on has none.
 func copyConsole(ctx context.Context, path string, follow bool, w io.Writer) error {
@@ -62,18 +66,8 @@ func copyConsole(ctx context.Context, path string, follow bool, w io.Writer) err
 		if _, err := io.Copy(w, file); err != nil {
 			return err
 		}
-		if !follow || replaced || !pause(ctx) {
+		if !follow || replaced || clock.Sleep(ctx, consoleLooks) != nil {
 			return nil
 		}
-	}
-}
-
-// pause returns false when ctx has ended.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(100 * time.Millisecond):
-		return true
 	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/locks"
 )
 
 // rack is one that runs.
@@ -247,14 +249,15 @@ func holdLock(dir string) (fd int, err error) {
 	if err != nil {
 		return 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		unix.Close(fd)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return 0, errHeld
-		}
-		return 0, fmt.Errorf("lock %s: %w", path, err)
+	held, err := locks.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if held {
+		return fd, nil
 	}
-	return fd, nil
+	unix.Close(fd)
+	if err == nil {
+		return 0, errHeld
+	}
+	return 0, fmt.Errorf("lock %s: %w", path, err)
 }
 
 var errHeld = errors.New("another process runs this rack")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
 )
 
 // longestSocket is what the kernel takes as the path of a socket (unix(7)).
@@ -174,10 +176,8 @@ func Down(ctx context.Context, dir string) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the rack in %s does not end; %s says more", dir, filepath.Join(dir, logFile))
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := clock.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return remove(dir)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/internal/environment/identity"
+	"muster/internal/kit/clock"
 	"muster/internal/store"
 )
 
@@ -145,10 +146,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot keep the site's keys", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, look) != nil {
 			return nil
-		case <-time.After(look):
 		}
 	}
 }

@@ -24,9 +24,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"golang.org/x/sys/unix"
 	sqlite "modernc.org/sqlite"
 
+	"muster/internal/kit/locks"
 	"muster/internal/sealing"
 	"muster/internal/telemetry"
 )
@@ -143,14 +143,14 @@ func (s *Store) openPostgres(url string) error {
 
 func (s *Store) openSQLite(ctx context.Context, path string) error {
 	s.dialect = sqliteFile
-	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := locks.Try(path + ".lock")
+	if errors.Is(err, locks.ErrHeld) {
+		return fmt.Errorf("database %s is in use by another controller; several controllers need --db postgres://…", path)
+	}
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
 	s.file = file
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("database %s is in use by another controller; several controllers need --db postgres://…", path)
-	}
 	created, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the database: %w", err)

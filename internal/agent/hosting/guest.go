@@ -13,6 +13,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/hypervisor"
+	"muster/internal/kit/files"
 	"muster/internal/substrate"
 	"muster/internal/substrate/remote"
 )
@@ -270,9 +271,8 @@ func (h *host) remember(i id, t try) error {
 	if err != nil {
 		return err
 	}
-	path := h.record(i)
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+	if err := files.Replace(h.record(i), text, 0o600); err != nil {
 		return fmt.Errorf("remember a try: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	return nil
 }

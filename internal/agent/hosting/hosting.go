@@ -30,6 +30,7 @@ import (
 
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 	"muster/internal/substrate"
 	"muster/internal/substrate/local"
 )
@@ -163,7 +164,7 @@ func (h *host) follow(ctx context.Context) error {
 			if !failing {
 				h.say("%v; trying on", err)
 			}
-			if sleep(ctx, time.Second) != nil {
+			if clock.Sleep(ctx, time.Second) != nil {
 				return nil
 			}
 		case wanted != nil:
@@ -345,16 +346,4 @@ func (h *host) cable(ctx context.Context) ([]string, error) {
 // network makes the network of a cluster, whose gateway is behind the uplink.
 func (h *host) network(ctx context.Context, n protocol.HostedNetwork) error {
 	return h.Networks.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
-}
-
-// sleep returns early, with ctx's cause, when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"muster/internal/hypervisor"
 	"muster/internal/hypervisor/devices"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/substrate/local"
 )
 
@@ -170,7 +171,7 @@ func (s *sightings) all() map[string]string {
 // mend tries again to take back what is lost until ctx ends, and tells each reason once.
 func mend(ctx context.Context, driver *devices.Driver, log *slog.Logger) {
 	said := ""
-	for sleep(ctx, mendEvery) == nil {
+	for clock.Sleep(ctx, mendEvery) == nil {
 		text := ""
 		if err := driver.Mend(ctx); err != nil && ctx.Err() == nil {
 			text = err.Error()

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/pipes"
 )
 
 // A guest's memory goes from host to host as TLS 1.3 (RFC 8446) between their agents. Each shows the certificate of its boot, and
@@ -202,25 +202,8 @@ func (g *gate) admit(wire net.Conn) error {
 	if err != nil {
 		return err
 	}
-	join(way.ctx, secret, near)
+	_ = pipes.Join(way.ctx, secret, near) // that it has ended is all there is to know; who sends says why
 	return nil
-}
-
-// join carries bytes both ways until either connection ends, or ctx, and closes both.
-func join(ctx context.Context, a, b net.Conn) {
-	ctx, over := context.WithCancel(ctx)
-	defer over()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
-		both.Go(func() {
-			defer over()
-			_, _ = io.Copy(way[1], way[0]) // that it has ended is all there is to know; who sends says why
-		})
-	}
-	<-ctx.Done()
-	a.Close()
-	b.Close()
-	both.Wait()
 }
 
 // addressOf is an interface's first address that others reach.

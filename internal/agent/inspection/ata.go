@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // ataPassword locks a disk while it is erased by ATA's security commands, which want one. It is no secret: erasing
@@ -221,7 +223,7 @@ func scsiSanitize(kind string) func(context.Context, *erasure, func(string)) err
 		if _, err := e.machine.run(ctx, ataLimit, "sg_sanitize", kind, "--ause", "--early", "--quick", e.disk.path); err != nil {
 			return err
 		}
-		if !sleep(ctx, pollEvery) { // until it shows
+		if clock.Sleep(ctx, pollEvery) != nil { // until it shows
 			return context.Cause(ctx)
 		}
 		return await(ctx, far, func() (bool, float64, error) {

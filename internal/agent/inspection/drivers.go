@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // Loading drivers brings new devices, which want drivers themselves: a SATA controller, then its disks.
@@ -63,7 +65,7 @@ func (m *machine) loadFor(ctx context.Context, wanted func(bus, alias string) bo
 			// An alias that no module answers to is no error worth a word; see undriven.
 			_, _ = m.run(ctx, driverLimit, append([]string{"modprobe", "-a", "-b", "-q"}, fresh...)...)
 		}
-		if !sleep(ctx, driverPause) {
+		if clock.Sleep(ctx, driverPause) != nil {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 // erase erases every disk of the machine and proves it; one receipt a disk, in their order. Disks are erased at the
@@ -168,7 +169,7 @@ func (e *erasure) with(ctx context.Context, write bool, use func(device) error) 
 		if time.Since(began) > patience || !gone(err) {
 			return err
 		}
-		if !sleep(ctx, pause) {
+		if clock.Sleep(ctx, pause) != nil {
 			return context.Cause(ctx)
 		}
 	}

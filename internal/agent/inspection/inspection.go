@@ -24,6 +24,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 )
 
 // Controller is whom the inspection works for. Every call may be repeated.
@@ -204,7 +205,7 @@ func (m *machine) insist(ctx context.Context, what string, call func() error) er
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		m.logf("%s: %v; again in %v", what, err, pause)
-		if !sleep(ctx, pause) {
+		if clock.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		}
 		pause = min(2*pause, retryMost)
@@ -213,16 +214,4 @@ func (m *machine) insist(ctx context.Context, what string, call func() error) er
 
 func (m *machine) refused(err error) bool {
 	return m.options.Refused != nil && errors.Is(err, m.options.Refused)
-}
-
-// sleep says whether it slept to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

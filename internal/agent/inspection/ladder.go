@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/clock"
 )
 
 // method is one way to erase a disk.
@@ -152,7 +154,7 @@ func await(ctx context.Context, far func(string), look func() (done bool, percen
 			return fmt.Errorf("no progress beyond %.0f %% for %v", percent, stallLimit)
 		}
 		far(fmt.Sprintf("%.0f %%", percent))
-		if !sleep(ctx, pollEvery) {
+		if clock.Sleep(ctx, pollEvery) != nil {
 			return context.Cause(ctx)
 		}
 	}

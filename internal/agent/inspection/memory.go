@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/agent/measure"
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 const (
@@ -61,7 +62,7 @@ func (m *machine) checkMemory(ctx context.Context, cpus []int, within time.Durat
 	telling := make(chan struct{})
 	go func() {
 		defer close(telling)
-		for sleep(ctx, time.Second) {
+		for clock.Sleep(ctx, time.Second) == nil {
 			say(fmt.Sprintf("%d of %d MiB", test.tested.Load()>>20, budget>>20))
 		}
 	}()

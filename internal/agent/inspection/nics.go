@@ -9,6 +9,7 @@ import (
 
 	"muster/internal/hardware"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 )
 
 // carrierLimit is how long a link may take from being brought up until it has a carrier.
@@ -60,7 +61,7 @@ func (m *machine) awaitCarriers(ctx context.Context, since time.Time) {
 		for _, name := range m.nicNames() {
 			missing = missing || !m.carrier(name)
 		}
-		if !missing || !sleep(ctx, look) {
+		if !missing || clock.Sleep(ctx, look) != nil {
 			return
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/files"
 )
 
 const (
@@ -93,15 +95,12 @@ func (k *keeper) follow(input io.Reader) error {
 }
 
 // writeAll writes files of the tree, each in one step: the server may read at any time.
-func writeAll(files Files) error {
-	for name, text := range files {
+func writeAll(all Files) error {
+	for name, text := range all {
 		if filepath.Clean(name) != name || !strings.HasPrefix(name, "/etc/") {
 			return fmt.Errorf("%q is no file for the server", name)
 		}
-		if err := os.WriteFile(name+".new", []byte(text), 0o644); err != nil {
-			return err
-		}
-		if err := os.Rename(name+".new", name); err != nil {
+		if err := files.Replace(name, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 // connect brings the NIC up with the address of the boot script, or with one from DHCP.
@@ -61,7 +62,7 @@ func ask(ctx context.Context, c console, n protocol.BootNetwork) (protocol.BootN
 		if news.now() {
 			c.say("no address by DHCP on %s: %v; asking again", n.NIC, err)
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := clock.Sleep(ctx, time.Second); err != nil {
 			return n, err
 		}
 	}

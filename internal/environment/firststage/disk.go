@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/internal/kit/clock"
 )
 
 // disk is a whole disk that a root may go to.
@@ -98,7 +100,7 @@ func (h *hardware) awaitDisk(ctx context.Context, want label) (d disk, ours bool
 		case time.Since(start) > diskWait:
 			return disk{}, false, fmt.Errorf("no disk for the root: it needs %s, and there are: %s", size(want.room()), describe(now))
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return disk{}, false, err
 		}
 	}

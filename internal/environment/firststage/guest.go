@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 // guestPlan reads the plan that a hypervisor has put into the initramfs; false: there is none, this is no guest. What it
@@ -82,7 +83,7 @@ func (h *hardware) awaitSerial(ctx context.Context, serial string) (string, erro
 		if time.Since(start) > diskWait {
 			return "", fmt.Errorf("no disk has the serial %s; the hypervisor gives it to every guest", serial)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return "", err
 		}
 	}

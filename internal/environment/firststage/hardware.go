@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"muster/internal/kit/clock"
 	"muster/internal/kmod"
 )
 
@@ -126,7 +127,7 @@ func (h *hardware) awaitNIC(ctx context.Context, mac net.HardwareAddr) (string, 
 			if news.now() {
 				h.console.say("no NIC has the MAC %s that booted; there are: %s", mac, orNone(others))
 			}
-			if err := pause(ctx, 50*time.Millisecond); err != nil {
+			if err := clock.Sleep(ctx, 50*time.Millisecond); err != nil {
 				return "", err
 			}
 		}
@@ -169,7 +170,7 @@ func (h *hardware) awaitCarrier(ctx context.Context, nic string) error {
 		if news.now() {
 			h.console.say("%s has no link; is its cable in, is its switch port on?", nic)
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := clock.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 // server is the boot services, as this machine sees them.
@@ -48,7 +49,7 @@ const (
 func newServer(a arguments, c console) *server {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	s := &server{
-		base: a.server, mac: a.mac, token: a.token, started: kernelStart(), console: c, pause: pause, nothingFor: time.Minute,
+		base: a.server, mac: a.mac, token: a.token, started: kernelStart(), console: c, pause: clock.Sleep, nothingFor: time.Minute,
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -77,15 +78,6 @@ func (c pacedConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.Conn.Read(p)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // final marks an error that no waiting mends.

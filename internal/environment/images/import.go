@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/files"
 )
 
 // Import copies an image into the store and makes it the latest of its name. The source is an image folder (its digest
@@ -53,7 +55,7 @@ func (s *Store) doImport(ctx context.Context, source, name string) (Image, error
 	if m.Name == "" {
 		return Image{}, fmt.Errorf("%w: the source has no manifest, so a name must be given", ErrName)
 	}
-	if err := errors.Join(m.write(image), syncFile(image)); err != nil {
+	if err := errors.Join(m.write(image), files.Sync(image)); err != nil {
 		return Image{}, err
 	}
 	return s.publish(ctx, image, m)
@@ -179,7 +181,7 @@ func tarToSquashfs(ctx context.Context, source, kind, target string) error {
 	if err != nil {
 		return err
 	}
-	return syncFile(target)
+	return files.Sync(target)
 }
 
 // tarballEpoch dates the squashfs made of a tarball, so that the same tarball always gives the same digest.
@@ -244,7 +246,7 @@ func (s *Store) publish(ctx context.Context, image string, m Manifest) (Image, e
 		return Image{}, err
 	}
 	now := time.Now()
-	err = errors.Join(os.Chtimes(final, now, now), s.setLatest(m.Name, m.Digest), syncFile(filepath.Dir(final)))
+	err = errors.Join(os.Chtimes(final, now, now), s.setLatest(m.Name, m.Digest), files.Sync(filepath.Dir(final)))
 	if err != nil {
 		return Image{}, err
 	}
@@ -296,13 +298,4 @@ func writeHashed(ctx context.Context, from io.Reader, to string) (digest string,
 	}
 	digest, size, err = hash(ctx, out, from)
 	return digest, size, errors.Join(err, out.Sync(), out.Close())
-}
-
-// syncFile puts a file, or the names in a folder, on the disk for good.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

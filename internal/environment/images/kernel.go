@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"muster/internal/environment/initramfs"
+	"muster/internal/kit/files"
 	"muster/internal/kmod"
 )
 
@@ -43,13 +44,13 @@ func takeKernel(ctx context.Context, root, image string) (kernel, drivers *File,
 		return nil, nil, err
 	}
 	defer inside.Close()
-	files := plain{inside.FS()}
-	version, modules, err := findKernel(files)
+	within := plain{inside.FS()}
+	version, modules, err := findKernel(within)
 	if err != nil || version == "" {
 		return nil, nil, err
 	}
 	kernel, drivers = &File{File: KernelFile, Version: version}, &File{File: DriversFile, Version: version}
-	in, err := files.Open("boot/vmlinuz-" + version)
+	in, err := within.Open("boot/vmlinuz-" + version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
@@ -57,7 +58,7 @@ func takeKernel(ctx context.Context, root, image string) (kernel, drivers *File,
 	if kernel.Digest, kernel.Size, err = writeHashed(ctx, in, filepath.Join(image, KernelFile)); err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
-	archive, err := driverArchive(modules, files, version)
+	archive, err := driverArchive(modules, within, version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
@@ -70,7 +71,7 @@ func takeKernel(ctx context.Context, root, image string) (kernel, drivers *File,
 	if drivers.Digest, drivers.Size, err = hashFile(ctx, packed); err != nil {
 		return nil, nil, fmt.Errorf("kernel %s: %w", version, err)
 	}
-	return kernel, drivers, syncFile(packed)
+	return kernel, drivers, files.Sync(packed)
 }
 
 // plain opens regular files and folders only: reading a pipe that came with a foreign image would never end.

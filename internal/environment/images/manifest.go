@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"muster/internal/kit/files"
 )
 
 // The files that every image's folder has.
@@ -103,16 +105,7 @@ func (m Manifest) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("image manifest: %w", err)
 	}
-	return writeSynced(filepath.Join(dir, ManifestFile), append(text, '\n'))
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
+	return files.Write(filepath.Join(dir, ManifestFile), append(text, '\n'), 0o644)
 }
 
 var (

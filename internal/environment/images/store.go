@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/locks"
 )
 
 // Store keeps images in a folder, by name and digest:
@@ -295,24 +298,7 @@ func (s *Store) setLatest(name, digest string) error {
 // lock keeps other users of the store, in this process and in others, from changing names at the same time. It is held
 // for moments only, never while data is copied or hashed.
 func (s *Store) lock() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(s.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := flock(f, syscall.LOCK_EX); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return func() { f.Close() }, nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
+	return locks.Wait(context.Background(), filepath.Join(s.dir, ".lock"))
 }
 
 const scratchPrefix = ".scratch-"
@@ -330,7 +316,7 @@ func (s *Store) scratch() (dir string, done func(), err error) {
 	}
 	f, err := os.Open(dir)
 	if err == nil {
-		err = flock(f, syscall.LOCK_EX)
+		_, err = locks.Flock(int(f.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
@@ -350,7 +336,7 @@ func (s *Store) sweep() error {
 		if err != nil {
 			continue // gone meanwhile
 		}
-		if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if left, err := locks.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); left && err == nil {
 			failed = append(failed, os.RemoveAll(dir))
 		}
 		f.Close()

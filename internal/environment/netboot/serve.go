@@ -18,6 +18,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/netns"
 	"muster/internal/telemetry"
 )
@@ -230,10 +231,8 @@ func (s *server) keepPins(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			s.trouble("cannot keep who has which address", err)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, pinsEvery) != nil {
 			return nil
-		case <-time.After(pinsEvery):
 		}
 	}
 }

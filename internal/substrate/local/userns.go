@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/osthread"
 	"muster/internal/substrate"
 )
 
@@ -198,17 +199,7 @@ func namespaces(network, users string) error {
 // inStage runs do, which starts runc, on a thread of its own in a mount namespace of its own. There, what the node is to see
 // lies where its root can go: the data directory is for the host's root alone, and runc mounts as the node's.
 func (d *Driver) inStage(mounts []staged, do func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with what was done to it
-		if unix.Gettid() == unix.Getpid() {
-			done <- d.inStage(mounts, do)
-			runtime.UnlockOSThread() // the main thread must not end
-			return
-		}
-		done <- d.stage(mounts, do)
-	}()
-	return <-done
+	return osthread.Spend(func() error { return d.stage(mounts, do) })
 }
 
 func (d *Driver) stage(mounts []staged, do func() error) error {

@@ -20,6 +20,7 @@ import (
 	"muster/internal/drivers/power"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/kit/clock"
 	"muster/internal/substrate"
 )
 
@@ -215,10 +216,8 @@ func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func()
 				return fmt.Errorf("switch it off: %w", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(cmp.Or(d.config.Looks, offLooks)):
+		if err := clock.Sleep(ctx, cmp.Or(d.config.Looks, offLooks)); err != nil {
+			return err
 		}
 	}
 }
