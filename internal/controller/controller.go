@@ -1,5 +1,6 @@
 // Package controller puts the house together: it opens the store, builds the parts from the bottom up, and runs them
-// until it is told to stop. It has no logic of its own.
+// until it is told to stop. What joins parts that must not know each other is here too: the networks that machines boot from,
+// hosts and their guests, and the drivers of fabrics with what root says of them.
 package controller
 
 import (

@@ -1,5 +1,5 @@
-// Package substrate says what it means to make a node exist. Drivers live below it (local, fake; vm and metal later)
-// and pass one contract test, substratetest.
+// Package substrate says what it means to make a node exist. Drivers pass one contract test, substratetest, and
+// say by a Factory what they can.
 //
 // What enters: the description of one node's boot. What leaves: what the driver sees of it. No driver knows phases,
 // rows or users. All methods are idempotent and may be called again after any crash, by any replica that shares the
