@@ -28,7 +28,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 	guest, host := here[n.MachineID], here[n.HostID]
 	class, known := a.Catalogue.Find(n.Class)
 	if guest.Holding == nil || !known {
-		return g, "its class " + n.Class + " is no more", nil
+		return g, "its class " + n.Class + " no longer exists", nil
 	}
 	asked := guestOf(member{vm: n.VM}, class)
 	var hosts []placement.Host

@@ -39,7 +39,7 @@ type shape struct {
 
 // shapeOf keeps as many of a queue's nodes as the cluster wants now. Those go first that are not ready, then those without
 // jobs, of an elastic queue longest idle first, then those with the highest numbers; a node of a class that the queue does
-// not name, of another shape, or of a queue that is no more, goes in any case.
+// not name, of another shape, or of a queue that was removed, goes in any case.
 // Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
 func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	var s shape
@@ -85,7 +85,7 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 			}
 		}
 	}
-	for _, gone := range staying { // queues that are no more
+	for _, gone := range staying { // queues that were removed
 		s.release = append(s.release, gone...)
 	}
 	slices.SortFunc(s.release, func(a, b store.Node) int { return cmp.Compare(a.Slot, b.Slot) })

@@ -30,7 +30,7 @@ func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 
 func fabricView(f store.Fabric) apiv1.Fabric {
 	if f.Desired == store.ToDelete {
-		f.Reason = "it is no more kept, as soon as what is underway there has ended"
+		f.Reason = "it is no longer managed, once what is under way there has ended"
 	}
 	return apiv1.Fabric{
 		FabricSpec: apiv1.FabricSpec{Name: f.Name, Driver: f.Driver, Config: f.Config, Managers: f.Managers}, Phase: apiv1.Phase(f.Phase), Reason: f.Reason, Since: f.PhaseAt,
@@ -134,7 +134,7 @@ func (a *API) getFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1
 }
 
 func (a *API) removeFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no more kept", func(tx *store.Tx, f store.Fabric) error {
+	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no longer managed", func(tx *store.Tx, f store.Fabric) error {
 		if err := tx.WantFabricDeleted(ctx, f); err != nil {
 			return err
 		}

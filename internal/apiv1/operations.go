@@ -402,7 +402,7 @@ var (
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422},
 		Commands: []string{"fabric assign"}}}
 	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/ports/{port}",
-		Summary: "Forget a port whose adapter is no more",
+		Summary: "Forget a port whose adapter is gone",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"fabric forget"}}}
 	ListTopologies = Op[Page, List[Topology]]{Endpoint{ID: "list-topologies", Method: http.MethodGet, Path: "/v1/topologies",

@@ -232,7 +232,7 @@ partition there, nor a key that was not yet seen gone from all ports.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return endInFabric(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric "+args[0]+" is no more kept")
+		return endInFabric(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric "+args[0]+" is no longer managed")
 	})
 	return c
 }
@@ -391,7 +391,7 @@ what inspections find counts again. The machine must be free.`,
 func (a *app) fabricForget() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget NAME PORT",
-		Short: "Forget a port whose adapter is no more",
+		Short: "Forget a port whose adapter is gone",
 		Long: `Forget a port, and that it may still hold a key of its last cluster: a machine waits for a port that never answers again. Say it only
 when the adapter was taken out, since nobody looks at the port any more before its machine is given on.`,
 		Example: `  muster fabric forget ib0 0x0002c903000a0b0d`,

@@ -122,7 +122,7 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 	return nil
 }
 
-// forgetNeighbours takes away what the kernel was told of the machines of a network that is no more.
+// forgetNeighbours takes away what the kernel was told of the machines of a network that was removed.
 func (y *yard) forgetNeighbours(n inventory.Network) {
 	link, err := onlink.Open(n.Namespace, n.Interface)
 	if err != nil {
@@ -130,7 +130,7 @@ func (y *yard) forgetNeighbours(n inventory.Network) {
 	}
 	defer link.Close()
 	if err := link.Forget(); err != nil {
-		y.Log.Warn("the kernel still holds addresses of a network that is no more", "network", n.Name, "error", err)
+		y.Log.Warn("the kernel still holds addresses of a network that was removed", "network", n.Name, "error", err)
 	}
 }
 

@@ -106,7 +106,7 @@ func (g *Gateway) stranger(ctx context.Context, err error) error {
 	return errStranger
 }
 
-// callerOf is what a person who came with this may do now; store.ErrNotFound if the key or the login is no more.
+// callerOf is what a person who came with this may do now; store.ErrNotFound if the key or the login no longer exists.
 func callerOf(ctx context.Context, tx *store.Tx, w who) (access.Caller, error) {
 	if w.fingerprint == "" {
 		return tx.Login(ctx, w.caller.Token)

@@ -200,7 +200,7 @@ func (v *virt) restore(ctx context.Context, path, xml string) error {
 // callOffWithin is how long libvirt may take to end what it is doing with a domain.
 const callOffWithin = 30 * time.Second
 
-// callOff ends what libvirt is doing with a domain on behalf of somebody who is no more. On return it has ended, this way or
+// callOff ends what libvirt is doing with a domain on behalf of somebody who has ended. On return it has ended, this way or
 // that way.
 func (v *virt) callOff(ctx context.Context, name string) error {
 	return onhost.Until(ctx, callOffWithin, func() (bool, error) {

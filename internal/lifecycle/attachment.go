@@ -91,7 +91,7 @@ func (m machineView) cleanPorts() (Outcome, bool) {
 	if p.Silent() {
 		what = "does not answer"
 	}
-	return m.quarantine("port %s of fabric %s may hold key %s of its last cluster, since it %s; if the adapter is no more, `muster fabric forget %s %s`",
+	return m.quarantine("port %s of fabric %s may hold key %s of its last cluster, since it %s; if the adapter is gone, `muster fabric forget %s %s`",
 		p.GUID, p.Fabric, p.Key, what, p.Fabric, p.GUID), false
 }
 

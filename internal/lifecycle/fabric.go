@@ -119,8 +119,8 @@ func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home,
 // looks again; who holds what is not his is set apart.
 func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	if v.Desired == store.ToDelete {
-		o := advance(store.Deleted, "fabric %s is no more looked after", v.Name).with(func(ctx context.Context, tx *store.Tx) error {
-			return tx.ClearAlarm(ctx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no more looked after")
+		o := advance(store.Deleted, "fabric %s is no longer managed", v.Name).with(func(ctx context.Context, tx *store.Tx) error {
+			return tx.ClearAlarm(ctx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
 		})
 		o.asleep = true
 		return o

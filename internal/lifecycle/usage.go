@@ -199,7 +199,7 @@ func (w World) reprice(ctx context.Context) error {
 			if r.Kind == usage.Node {
 				i := slices.IndexFunc(machines, func(m store.Machine) bool { return m.Holder == r.Subject })
 				if _, known := w.Admission.Catalogue.Find(r.Class); i < 0 || !known {
-					continue // a class that is no more keeps its price for those who are in it
+					continue // a class that was removed keeps its price for those who are in it
 				}
 				now = w.Admission.Terms(r.Class, machines[i].Machine)
 			}

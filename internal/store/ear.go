@@ -12,7 +12,7 @@ import (
 // reports that agents send every 5 s.
 const deaf = 5 * time.Second
 
-// earsKept is how long the ear of a controller that is no more is remembered.
+// earsKept is how long the ear of a controller that has gone is remembered.
 const earsKept = time.Hour
 
 // Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count anew.

@@ -81,7 +81,7 @@ func (tx *Tx) SessionsToEnd(ctx context.Context, gateway string) (map[string]str
 	return all, nil
 }
 
-// LoseSessions ends the sessions of which no gateway has said anything for that long: theirs is no more.
+// LoseSessions ends the sessions of which no gateway has said anything for that long: theirs has ended.
 func (tx *Tx) LoseSessions(ctx context.Context, silence time.Duration) error {
 	_, err := tx.exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL AND seen_at < now_ms() - $1`, silence.Milliseconds())
 	if err != nil {

@@ -324,7 +324,7 @@ func (s *Store) scratch() (dir string, done func(), err error) {
 	return dir, func() { os.RemoveAll(dir); f.Close() }, nil
 }
 
-// sweep deletes scratch folders whose import is no more. The store is locked.
+// sweep deletes scratch folders whose import has ended. The store is locked.
 func (s *Store) sweep() error {
 	left, err := filepath.Glob(filepath.Join(s.dir, scratchPrefix+"*"))
 	if err != nil {

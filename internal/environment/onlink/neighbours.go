@@ -110,7 +110,7 @@ func (l *Link) Keep(wanted map[netip.Addr]net.HardwareAddr) error {
 	return errors.Join(failed...)
 }
 
-// Forget takes all pins away, for a network that is no more.
+// Forget takes all pins away, for a network that was removed.
 func (l *Link) Forget() error {
 	there, err := l.ours()
 	for address := range there {
