@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/clock"
 )
 
 // Factory is all that Muster knows of a scheduler.
@@ -219,14 +220,4 @@ func (h Host) Until(ctx context.Context, network, address string) error {
 }
 
 // Pause is how long who has to wait pauses between two looks. An error means that ctx has ended.
-func Pause(ctx context.Context) error {
-	const knock = 20 * time.Millisecond
-	timer := time.NewTimer(knock)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func Pause(ctx context.Context) error { return clock.Sleep(ctx, 20*time.Millisecond) }
