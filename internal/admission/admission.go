@@ -103,7 +103,7 @@ type Plan struct {
 	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
-	Lays     []Lay      // how the queues that get nodes lie in the network, where that is known
+	Lays     []Layout   // how the queues that get nodes lie in the network, where that is known
 	Term     store.Term // when its lease runs
 	FitsAt   *time.Time // when it starts; nil: now
 
@@ -312,7 +312,7 @@ func possible(changes []spec.Change) error {
 
 // place chooses machines for the members that are missing and prices the whole.
 func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing []member) error {
-	if err := tx.LockDesk(ctx); err != nil {
+	if err := tx.LockAdmission(ctx); err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
@@ -331,7 +331,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 			return err
 		}
 	}
-	land, err := survey(ctx, tx, machines)
+	knownTopology, err := loadTopology(ctx, tx, machines)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 		}
 	}
 	nodes = staying(nodes, plan.release)
-	missing = a.locate(land, missing, nodes, machines, plan.Spec.Isolation)
+	missing = a.locate(knownTopology, missing, nodes, machines, plan.Spec.Isolation)
 	fit, unfit, err := connected(ctx, tx, machines)
 	if err != nil {
 		return err
@@ -352,7 +352,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 		disconnected(refusal, unfit)
 		return err
 	}
-	plan.Lays = lays(land, missing, plan.Add, nodes)
+	plan.Lays = layouts(knownTopology, missing, plan.Add, nodes)
 	plan.Messages = append(plan.Messages, unheeded(missing, plan.Later(now))...)
 	if plan.Later(now) {
 		plan.FitsAt = &plan.Term.StartsAt
@@ -393,18 +393,18 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}
-	if err := tx.LockDesk(ctx); err != nil {
+	if err := tx.LockAdmission(ctx); err != nil {
 		return nil, nil, err
 	}
 	machines, err := tx.Machines(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	land, err := survey(ctx, tx, machines)
+	knownTopology, err := loadTopology(ctx, tx, machines)
 	if err != nil {
 		return nil, nil, err
 	}
-	missing = a.locate(land, missing, nodes, machines, c.Spec.Isolation)
+	missing = a.locate(knownTopology, missing, nodes, machines, c.Spec.Isolation)
 	machines, unfit, err := connected(ctx, tx, machines)
 	if err != nil {
 		return nil, nil, err
@@ -413,12 +413,12 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
-	shunned, err := tx.Shunned(ctx, c.ID, shunFor)
+	avoided, err := tx.AvoidedHosts(ctx, c.ID, avoidFor)
 	if err != nil {
 		return nil, nil, err
 	}
 	for len(missing) > 0 {
-		placed, err := a.chooseAway(missing, machines, shunned, c.Spec.Isolation)
+		placed, err := a.chooseElsewhere(missing, machines, avoided, c.Spec.Isolation)
 		if err == nil {
 			fit, over, err := a.room(ctx, tx, c.ID, c.Spec, placed)
 			if err != nil {
@@ -531,10 +531,10 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 	}
 	for _, p := range placed {
 		if p.wakes != nil {
-			if err := tx.TakePart(ctx, *p.guest); err != nil {
+			if err := tx.SetAllocation(ctx, *p.guest); err != nil {
 				return err
 			}
-			if err := tx.Rouse(ctx, p.wakes.ID); err != nil {
+			if err := tx.WakeSleeper(ctx, p.wakes.ID); err != nil {
 				return err
 			}
 			continue

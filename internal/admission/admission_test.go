@@ -49,8 +49,8 @@ func (images) Image(name string) (admission.Image, error) {
 	return admission.Image{Name: name, Digest: "sha256:00", Arch: "amd64", Boots: true}, nil
 }
 
-// desk is admission over a database with machines in given phases.
-type desk struct {
+// fixture is admission over a database with machines in given phases.
+type fixture struct {
 	*testing.T
 	*admission.Admission
 	db *store.Store
@@ -64,12 +64,12 @@ type machine struct {
 	on    string // substrate; metal, if empty
 }
 
-func newDesk(t *testing.T, machines ...machine) desk {
+func newFixture(t *testing.T, machines ...machine) fixture {
 	t.Helper()
-	return newDeskAt(t, t.TempDir()+"/db", site, machines...)
+	return newFixtureAt(t, t.TempDir()+"/db", site, machines...)
 }
 
-func newDeskAt(t *testing.T, url, site string, machines ...machine) desk {
+func newFixtureAt(t *testing.T, url, site string, machines ...machine) fixture {
 	t.Helper()
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, site)
@@ -77,7 +77,7 @@ func newDeskAt(t *testing.T, url, site string, machines ...machine) desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := desk{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, storetest.Open(t, url)}
+	d := fixture{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, storetest.Open(t, url)}
 	for _, m := range machines {
 		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
 			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
@@ -98,7 +98,7 @@ func newDeskAt(t *testing.T, url, site string, machines ...machine) desk {
 	return d
 }
 
-func (d desk) plan(text string) (*admission.Plan, error) {
+func (d fixture) plan(text string) (*admission.Plan, error) {
 	d.Helper()
 	doc, err := spec.Parse("", []byte(text))
 	if err != nil {
@@ -112,7 +112,7 @@ func (d desk) plan(text string) (*admission.Plan, error) {
 	return plan, err
 }
 
-func (d desk) create(text string) store.Cluster {
+func (d fixture) create(text string) store.Cluster {
 	d.Helper()
 	doc, err := spec.Parse("", []byte(text))
 	if err != nil {
@@ -143,7 +143,7 @@ func farm(small, big int) []machine {
 }
 
 func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
-	d := newDesk(t, farm(3, 4)...)
+	d := newFixture(t, farm(3, 4)...)
 	plan, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 3}\n  - {name: pre, nodes: 1}\n")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
 func TestARefusalCountsWhatTheClassHas(t *testing.T) {
 	machines := append(farm(1, 3), machine{"b4", 64, "amd64", store.Quarantined, ""}, machine{"b5", 64, "amd64", store.Maintenance, ""},
 		machine{"b6", 64, "amd64", store.Inspecting, ""}, machine{"b7", 64, "arm64", store.Available, ""})
-	d := newDesk(t, machines...)
+	d := newFixture(t, machines...)
 	_, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 5}\n")
 	var refusal *admission.Refusal
 	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity {
@@ -177,7 +177,7 @@ func TestARefusalCountsWhatTheClassHas(t *testing.T) {
 }
 
 func TestOneRequestCannotTakeWhatAnotherHas(t *testing.T) {
-	d := newDesk(t, farm(4, 0)...)
+	d := newFixture(t, farm(4, 0)...)
 	d.create("name: a\nnodes: 2\n")
 	if _, err := d.plan("name: b\nnodes: 1\n"); err == nil || !strings.Contains(err.Error(), "2 asked, 1 free, 3 in use") {
 		t.Error(err)
@@ -185,7 +185,7 @@ func TestOneRequestCannotTakeWhatAnotherHas(t *testing.T) {
 }
 
 func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
-	d := newDesk(t, farm(4, 4)...)
+	d := newFixture(t, farm(4, 4)...)
 	c := d.create("name: a\nqueues:\n  - {name: cpu, class: small, nodes: 2}\n")
 	doc, err := spec.Parse("", []byte("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 2}\n  - {name: new, nodes: 1}\n"))
 	if err != nil {
@@ -206,7 +206,7 @@ func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
 }
 
 func TestMissingNodesGetWhatThereIs(t *testing.T) {
-	d := newDesk(t, farm(5, 0)...)
+	d := newFixture(t, farm(5, 0)...)
 	c := d.create("name: a\nnodes: 4\n")
 	// Two nodes end, and one of their machines does not come back.
 	lose(t, d, c, "n1", "n2")
@@ -225,7 +225,7 @@ func TestMissingNodesGetWhatThereIs(t *testing.T) {
 }
 
 // lose ends nodes; the first one's machine stays quarantined.
-func lose(t *testing.T, d desk, c store.Cluster, names ...string) {
+func lose(t *testing.T, d fixture, c store.Cluster, names ...string) {
 	t.Helper()
 	claims, err := d.db.Claim(t.Context(), store.NodeKind, "test", time.Minute, 100)
 	if err != nil {

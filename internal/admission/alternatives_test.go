@@ -19,7 +19,7 @@ classes:
 `
 
 func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
 		machine{"h1", 1, "amd64", store.Available, ""}, machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Quarantined, ""},
 		machine{"m1", 4, "amd64", store.Available, ""}, machine{"s1", 2, "amd64", store.Available, ""}, machine{"s2", 2, "amd64", store.Available, ""})
 	plan, err := d.plan("name: cfd\nqueues: [{name: cpu, nodes: 3, class: big, or: [middle, small]}]\n")
@@ -51,7 +51,7 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 
 // A machine that a reservation needs is left to it, and the reservation may itself be of any of its classes.
 func TestAlternativesAreInTheCalendar(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
 		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""}, machine{"h3", 1, "amd64", store.Available, ""},
 		machine{"b1", 8, "amd64", store.Available, ""}, machine{"m1", 4, "amd64", store.Available, ""})
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
@@ -68,7 +68,7 @@ func TestAlternativesAreInTheCalendar(t *testing.T) {
 
 // A queue that grows takes what nobody has reserved; what it was promised, it gets in any case.
 func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", alternatives,
+	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
 		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""},
 		machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Available, ""}, machine{"b3", 8, "amd64", store.Available, ""})
 	grow := d.create("name: grow\nqueues: [{name: cpu, class: big, max: 3}]\n")

@@ -32,7 +32,7 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 	slices.SortFunc(clusters, func(x, y store.Cluster) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 	})
-	living, has, holder := map[string]store.Cluster{}, map[[2]string]int{}, map[string]store.Tenure{}
+	living, has, holder := map[string]store.Cluster{}, map[[2]string]int{}, map[string]store.NodeLease{}
 	for _, cluster := range clusters {
 		if asks != nil && cluster.ID == asks.ID {
 			cluster.Term = asks.Term

@@ -40,7 +40,7 @@ func disconnected(refusal *Refusal, why []string) {
 func join(ctx context.Context, tx *store.Tx, node store.Node, m inventory.Machine, guest *store.Guest) error {
 	var held []string
 	if guest != nil {
-		held = guest.Holding.Devices
+		held = guest.Allocation.Devices
 	}
 	err := tx.JoinFabrics(ctx, node.ID, node.Cluster, m, held)
 	var full *store.TableFull

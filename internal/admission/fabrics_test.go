@@ -14,7 +14,7 @@ import (
 )
 
 // wire gives machines a port each on fabric ib0, numbered from 1 in their order, whose tables have room for capacity keys.
-func (d desk) wire(capacity int, machines ...string) {
+func (d fixture) wire(capacity int, machines ...string) {
 	d.Helper()
 	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
 		ctx := d.Context()
@@ -37,7 +37,7 @@ func (d desk) wire(capacity int, machines ...string) {
 }
 
 // sitePartition puts the site's own partition on ports, which takes an entry of each one's table.
-func (d desk) sitePartition(name string, ports ...fabric.GUID) {
+func (d fixture) sitePartition(name string, ports ...fabric.GUID) {
 	d.Helper()
 	members := map[fabric.GUID]fabric.Membership{}
 	for _, p := range ports {
@@ -56,7 +56,7 @@ func (d desk) sitePartition(name string, ports ...fabric.GUID) {
 }
 
 func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
-	d := newLeafDesk(t, 2, 3)
+	d := newLeafFixture(t, 2, 3)
 	d.wire(5, "a0", "a1", "a2") // three keys beside the default one and the one that stays free
 	for i := range 3 {
 		d.sitePartition(fmt.Sprint("site", i), 1, 3)
@@ -74,7 +74,7 @@ func TestAMachineWithAFullTableIsNotThereForANode(t *testing.T) {
 
 // TestTheLastEntryGoesToOneOfTwo has two clusters that were both promised the last entry of a machine's table.
 func TestTheLastEntryGoesToOneOfTwo(t *testing.T) {
-	d := newLeafDesk(t, 2, 1)
+	d := newLeafFixture(t, 2, 1)
 	d.wire(4, "a0")
 	d.sitePartition("one", 1)
 	plan, err := d.plan(cluster("cfd", "nodes: 1"))
@@ -91,7 +91,7 @@ func TestTheLastEntryGoesToOneOfTwo(t *testing.T) {
 
 // TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey has a node that is gone while its machine's port was not read since.
 func TestAMachineIsNotGivenOnBeforeItsPortWasSeenWithoutTheKey(t *testing.T) {
-	d := newLeafDesk(t, 2, 1)
+	d := newLeafFixture(t, 2, 1)
 	d.wire(128, "a0")
 	c := d.create(cluster("cfd", "nodes: 1"))
 	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.LeaveFabrics(t.Context(), nodeOf(t, tx, c, "cpu1").ID) }); err != nil {
@@ -145,7 +145,7 @@ func nodeOf(t *testing.T, tx *store.Tx, c store.Cluster, name string) store.Node
 
 // TestAMachineLiesWhereAnOperatorSaysThatItsPortIs has machines in which no inspection finds an adapter.
 func TestAMachineLiesWhereAnOperatorSaysThatItsPortIs(t *testing.T) {
-	d := newLeafDesk(t, 1)
+	d := newLeafFixture(t, 1)
 	var ports []store.FabricPort
 	for i, name := range []string{"a0", "a1", "a2", "a3"} {
 		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Facts: inventory.Facts{CPUs: 64, Arch: "amd64"}})

@@ -16,8 +16,8 @@ import (
 	"muster/internal/store"
 )
 
-// shunFor is how long a cluster's nodes stay away from a host on which one of them has failed, if there are others.
-const shunFor = 10 * time.Minute
+// avoidFor is how long a cluster's nodes stay away from a host on which one of them has failed, if there are others.
+const avoidFor = 10 * time.Minute
 
 // room is a hypervisor as admission sees it: what it has, and what its guests hold.
 type room struct {
@@ -29,13 +29,13 @@ type room struct {
 // that, if there is an image that makes them so.
 func (a *Admission) rooms(machines []store.Machine, arch string) []room {
 	_, missing := a.Images.Image(inventory.HypervisorImage)
-	held := map[string][]placement.Holding{}
+	held := map[string][]placement.Allocation{}
 	for _, m := range machines {
-		if m.Holding != nil {
-			held[m.Host] = append(held[m.Host], *m.Holding)
+		if m.Allocation != nil {
+			held[m.Host] = append(held[m.Host], *m.Allocation)
 		}
 		if m.Moves != nil {
-			held[m.Moves.Host] = append(held[m.Moves.Host], m.Moves.Holding)
+			held[m.Moves.Host] = append(held[m.Moves.Host], m.Moves.Allocation)
 		}
 	}
 	var all []room
@@ -115,7 +115,7 @@ func (a *Admission) placeGuests(members []member, which []int, machines []store.
 		}
 		var short *placement.GuestShortage
 		if errors.As(err, &short) && first.wakes != nil {
-			return first.noBed(machines, hosts, short)
+			return first.noMemoryDisk(machines, hosts, short)
 		}
 		if errors.As(err, &short) {
 			return &guestShortage{first.Class, n - len(found), short}
@@ -126,11 +126,11 @@ func (a *Admission) placeGuests(members []member, which []int, machines []store.
 		for k, f := range found {
 			r := &all[of[f.Host]]
 			m := members[which[k]]
-			guest := newGuest(a.Substrates.Guests(), r.machine, f.Holding, g, names)
+			guest := newGuest(a.Substrates.Guests(), r.machine, f.Allocation, g, names)
 			if m.wakes != nil {
-				guest.ID, guest.Name, guest.Holding.Guest = m.wakes.MachineID, m.wakes.Machine, m.wakes.Machine
+				guest.ID, guest.Name, guest.Allocation.Guest = m.wakes.MachineID, m.wakes.Machine, m.wakes.Machine
 			}
-			r.Held = append(r.Held, guest.Holding)
+			r.Held = append(r.Held, guest.Allocation)
 			placed[which[k]] = Placed{wakes: m.wakes, Name: m.Name, Role: m.Role, Queue: m.Queue, Class: m.Class, Machine: guest.Machine, guest: &guest, vm: m.vm}
 		}
 		which = which[n:]
@@ -148,7 +148,7 @@ func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Place
 	}
 	for _, p := range share(placed, g.Share) {
 		held := &hosts[p.Host].Room.Held
-		*held = append(slices.Clone(*held), p.Holding)
+		*held = append(slices.Clone(*held), p.Allocation)
 	}
 	rest, err := placement.PlaceGuests(g, n-len(placed), hosts)
 	var short *placement.GuestShortage
@@ -161,13 +161,13 @@ func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Place
 // share lets as many guests have the cores of what was placed.
 func share(placed []placement.Placed, guests int) []placement.Placed {
 	for i := range placed {
-		placed[i].Holding.Share = guests
+		placed[i].Allocation.Share = guests
 	}
 	return placed
 }
 
 // newGuest is a guest that is to be, under the host's name and the lowest number that is free.
-func newGuest(on string, host store.Machine, h placement.Holding, asked placement.Guest, names map[string]bool) store.Guest {
+func newGuest(on string, host store.Machine, h placement.Allocation, asked placement.Guest, names map[string]bool) store.Guest {
 	name := ""
 	for number := 1; name == "" || names[name]; number++ {
 		name = fmt.Sprintf("%s-g%d", host.Name, number)
@@ -175,11 +175,11 @@ func newGuest(on string, host store.Machine, h placement.Holding, asked placemen
 	names[name] = true
 	h.Guest = name
 	facts := PartFacts(host.Facts, h, asked.CPUs, asked.MemoryMiB)
-	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: host.ID, Facts: facts}, Holding: h}
+	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: host.ID, Facts: facts}, Allocation: h}
 }
 
 // PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
-func PartFacts(host inventory.Facts, h placement.Holding, cpus, memoryMiB int) inventory.Facts {
+func PartFacts(host inventory.Facts, h placement.Allocation, cpus, memoryMiB int) inventory.Facts {
 	facts := inventory.Facts{Host: host.Host, Arch: host.Arch, CPUModel: host.CPUModel, CPUs: cpus, MemoryMiB: memoryMiB}
 	next := 0
 	for i, cell := range h.Cells {
@@ -199,7 +199,7 @@ func PartFacts(host inventory.Facts, h placement.Holding, cpus, memoryMiB int) i
 	return facts
 }
 
-func coresOf(h placement.Holding) int {
+func coresOf(h placement.Allocation) int {
 	n := 0
 	for _, cell := range h.Cells {
 		n += len(cell.Cores)
@@ -217,10 +217,10 @@ func (p Placed) partWords() string {
 	return text
 }
 
-// chooseAway is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
-func (a *Admission) chooseAway(missing []member, machines []store.Machine, shunned map[string]bool, isolation string) ([]Placed, error) {
-	if len(shunned) > 0 {
-		others := slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return shunned[m.ID] })
+// chooseElsewhere is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
+func (a *Admission) chooseElsewhere(missing []member, machines []store.Machine, avoided map[string]bool, isolation string) ([]Placed, error) {
+	if len(avoided) > 0 {
+		others := slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return avoided[m.ID] })
 		placed, err := a.choose(missing, others, isolation, "", true)
 		if refusal, err := asRefusal(err); refusal == nil {
 			return placed, err
@@ -281,9 +281,9 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows what hosts hold")
 }
 
-// wouldTurn says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
+// wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
 // whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be gone.
-func wouldTurn(err error, placed []Placed, members []member, machines []store.Machine) error {
+func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []store.Machine) error {
 	if refusal, _ := asRefusal(err); refusal == nil {
 		return err
 	}
@@ -395,10 +395,10 @@ func ShareOf(host store.Machine, machines []store.Machine) Share {
 	}
 	cores := map[int]bool{}
 	for _, m := range machines {
-		h := m.Holding
+		h := m.Allocation
 		switch {
 		case m.Moves != nil && m.Moves.Host == host.ID: // it comes
-			h = &m.Moves.Holding
+			h = &m.Moves.Allocation
 		case m.Host != host.ID:
 			continue
 		}

@@ -44,14 +44,14 @@ func gpu(number int) inventory.Device {
 	return inventory.Device{Kind: "gpu", PCI: fmt.Sprintf("0000:4%d:00.0", number), Group: fmt.Sprint(number), Path: []string{fmt.Sprintf("0000:00:0%d.0", number)}}
 }
 
-// newGuestDesk has heads' places, h1 and on, and hypervisors, hv1 and on.
-func newGuestDesk(t *testing.T, url string, heads int, hosts ...inventory.Facts) desk {
+// newGuestFixture has heads' places, h1 and on, and hypervisors, hv1 and on.
+func newGuestFixture(t *testing.T, url string, heads int, hosts ...inventory.Facts) fixture {
 	t.Helper()
 	var machines []machine
 	for i := range heads {
 		machines = append(machines, machine{fmt.Sprintf("h%d", i+1), 2, "amd64", store.Available, "local"})
 	}
-	d := newDeskAt(t, cmp.Or(url, t.TempDir()+"/db"), guestSite, machines...)
+	d := newFixtureAt(t, cmp.Or(url, t.TempDir()+"/db"), guestSite, machines...)
 	for i, facts := range hosts {
 		d.add(inventory.Machine{ID: fmt.Sprintf("hv%d", i+1), Name: fmt.Sprintf("hv%d", i+1), Substrate: "vm", Hosts: true, Facts: facts})
 	}
@@ -59,7 +59,7 @@ func newGuestDesk(t *testing.T, url string, heads int, hosts ...inventory.Facts)
 }
 
 // add makes a machine available.
-func (d desk) add(m inventory.Machine) {
+func (d fixture) add(m inventory.Machine) {
 	d.Helper()
 	if err := d.db.Update(d.Context(), func(tx *store.Tx) error { return tx.AddMachine(d.Context(), m) }); err != nil {
 		d.Fatal(err)
@@ -77,7 +77,7 @@ func (d desk) add(m inventory.Machine) {
 	}
 }
 
-func (d desk) machines() []store.Machine {
+func (d fixture) machines() []store.Machine {
 	d.Helper()
 	var all []store.Machine
 	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) {
@@ -90,13 +90,13 @@ func (d desk) machines() []store.Machine {
 }
 
 // sound fails the test if guests have more than their hosts do.
-func (d desk) sound() {
+func (d fixture) sound() {
 	d.Helper()
-	held := map[string][]placement.Holding{}
+	held := map[string][]placement.Allocation{}
 	all := d.machines()
 	for _, m := range all {
-		if m.Holding != nil {
-			held[m.Host] = append(held[m.Host], *m.Holding)
+		if m.Allocation != nil {
+			held[m.Host] = append(held[m.Host], *m.Allocation)
 		}
 	}
 	for _, m := range all {
@@ -128,7 +128,7 @@ func refused(t *testing.T, err error) *admission.Refusal {
 }
 
 func TestIsolationVMIsOneLine(t *testing.T) {
-	d := newGuestDesk(t, "", 1, host(4, 16))
+	d := newGuestFixture(t, "", 1, host(4, 16))
 	plan, err := d.plan("name: a\nisolation: vm\nnodes: 2\n")
 	if err != nil {
 		t.Fatal(err)
@@ -150,14 +150,14 @@ func TestIsolationVMIsOneLine(t *testing.T) {
 
 func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		d := newGuestDesk(t, url, 2, host(4, 16), host(4, 16))
+		d := newGuestFixture(t, url, 2, host(4, 16), host(4, 16))
 		d.create("name: a\nqueues: [{name: cpu, class: vm, nodes: 4, vm: {cpus: 1, memory: 2GiB}}]\n")
 		d.sound()
 		guests := 0
 		for _, m := range d.machines() {
 			if m.Host != "" {
 				guests++
-				if m.Holding == nil || m.Holder == "" || m.Phase != store.Reserved {
+				if m.Allocation == nil || m.Holder == "" || m.Phase != store.Reserved {
 					t.Errorf("guest %+v", m)
 				}
 			}
@@ -179,7 +179,7 @@ func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
 func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		const askers = 4
-		d := newGuestDesk(t, url, askers, host(16, 64, gpu(1), gpu(2)), host(16, 64, gpu(3)))
+		d := newGuestFixture(t, url, askers, host(16, 64, gpu(1), gpu(2)), host(16, 64, gpu(3)))
 		results := make([]error, askers)
 		var all sync.WaitGroup
 		for i := range askers {
@@ -214,12 +214,12 @@ func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
 }
 
 func TestAClassMaySayThatGuestsShareCores(t *testing.T) {
-	d := newGuestDesk(t, "", 4, host(2, 16))
+	d := newGuestFixture(t, "", 4, host(2, 16))
 	d.create("name: a\nqueues: [{name: cpu, class: cheap, nodes: 2}]\n")
 	cores := map[int]bool{}
 	for _, m := range d.machines() {
-		if m.Holding != nil {
-			cores[m.Holding.Cells[0].Cores[0]] = true
+		if m.Allocation != nil {
+			cores[m.Allocation.Cells[0].Cores[0]] = true
 		}
 	}
 	if len(cores) != 2 {
@@ -236,7 +236,7 @@ func TestAClassMaySayThatGuestsShareCores(t *testing.T) {
 }
 
 func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
-	d := newGuestDesk(t, "", 3, host(4, 16))
+	d := newGuestFixture(t, "", 3, host(4, 16))
 	plan, err := d.plan("name: a\nqueues:\n  - {name: fast, class: small, nodes: 1}\n  - {name: part, class: vm, nodes: 1}\n")
 	if err != nil || placedOn(plan) != "head=h1 fast1=h2 part1=hv1-g1" {
 		t.Fatal(placedOn(plan), err)
@@ -256,7 +256,7 @@ func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
 }
 
 func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
-	d := newGuestDesk(t, "", 2, host(4, 16))
+	d := newGuestFixture(t, "", 2, host(4, 16))
 	for file, want := range map[string]string{
 		"name: a\nisolation: vm\nqueues: [{name: cpu, class: small, nodes: 1}]\n":                               "queues[0].class: class small is of whole machines, and isolation is vm (of classes of virtual machines there are vm, cheap)",
 		"name: a\nisolation: local\nqueues: [{name: cpu, class: small, or: [vm], nodes: 1}]\n":                  "queues[0].or[0]: class vm makes virtual machines, and isolation is local",
@@ -273,7 +273,7 @@ func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
 }
 
 func TestWithoutAHypervisorTheRefusalSaysHowToGetOne(t *testing.T) {
-	d := newGuestDesk(t, "", 1)
+	d := newGuestFixture(t, "", 1)
 	_, err := d.plan("name: a\nisolation: vm\nnodes: 1\n")
 	if text := refused(t, err).Error(); !strings.Contains(text, "no machine of it holds guests") || !strings.Contains(text, "--local-hypervisor") {
 		t.Error(text)
@@ -281,7 +281,7 @@ func TestWithoutAHypervisorTheRefusalSaysHowToGetOne(t *testing.T) {
 }
 
 func TestAnotherShapeReplacesTheQueuesNodes(t *testing.T) {
-	d := newGuestDesk(t, "", 1, host(8, 32))
+	d := newGuestFixture(t, "", 1, host(8, 32))
 	c := d.create("name: a\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 1, memory: 2GiB}}]\n")
 	for text, want := range map[string][]string{
 		"name: a\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 2, memory: 2GiB}}]\n":    {"cpu1", "cpu2"},
@@ -303,7 +303,7 @@ func TestAnotherShapeReplacesTheQueuesNodes(t *testing.T) {
 
 func TestAReplacementStaysAwayFromTheHostThatFailedItIfItCan(t *testing.T) {
 	for _, hosts := range []int{1, 2} {
-		d := newGuestDesk(t, "", 1, slices.Repeat([]inventory.Facts{host(4, 16)}, hosts)...)
+		d := newGuestFixture(t, "", 1, slices.Repeat([]inventory.Facts{host(4, 16)}, hosts)...)
 		c := d.create("name: a\nisolation: vm\nnodes: 1\n")
 		var placed []admission.Placed
 		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -326,7 +326,7 @@ func TestAReplacementStaysAwayFromTheHostThatFailedItIfItCan(t *testing.T) {
 }
 
 func TestAHostHasRoomUntilItsLastCoreIsHeld(t *testing.T) {
-	d := newGuestDesk(t, "", 1, host(4, 16), host(4, 16))
+	d := newGuestFixture(t, "", 1, host(4, 16), host(4, 16))
 	class, _ := d.Catalogue.Find("vm")
 	if got := d.Roomy(class, d.machines()); len(got) != 2 {
 		t.Error("at first:", got)
@@ -338,7 +338,7 @@ func TestAHostHasRoomUntilItsLastCoreIsHeld(t *testing.T) {
 }
 
 func TestARefusalCountsHostsThatAreSetApart(t *testing.T) {
-	d := newGuestDesk(t, "", 1, host(4, 16))
+	d := newGuestFixture(t, "", 1, host(4, 16))
 	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.WantMachine(t.Context(), "hv1", store.ForMaintenance) }); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestARefusalCountsHostsThatAreSetApart(t *testing.T) {
 func TestADeviceThatIsLostIsGivenToNobody(t *testing.T) {
 	broken := gpu(1)
 	broken.Lost = "it does not answer"
-	d := newGuestDesk(t, "", 2, host(16, 64, broken, gpu(2)))
+	d := newGuestFixture(t, "", 2, host(16, 64, broken, gpu(2)))
 	for i, served := range []bool{true, false} {
 		doc, err := spec.Parse("", fmt.Appendf(nil, "name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
 		if err != nil {
@@ -369,7 +369,7 @@ func TestADeviceThatIsLostIsGivenToNobody(t *testing.T) {
 		}
 	}
 	for _, m := range d.machines() {
-		if m.Holding != nil && slices.Contains(m.Holding.Devices, broken.PCI) {
+		if m.Allocation != nil && slices.Contains(m.Allocation.Devices, broken.PCI) {
 			t.Errorf("guest %s has the lost GPU", m.Name)
 		}
 	}

@@ -30,13 +30,13 @@ func (h hostingImages) Image(name string) (admission.Image, error) {
 }
 
 // newPool has places of heads, and machines r1 and on that may be whole or hold guests, with three cores for them.
-func newPool(t *testing.T, heads, machines int) desk {
+func newPool(t *testing.T, heads, machines int) fixture {
 	t.Helper()
 	var places []machine
 	for i := range heads {
 		places = append(places, machine{fmt.Sprintf("h%d", i+1), 2, "amd64", store.Available, "local"})
 	}
-	d := newDeskAt(t, t.TempDir()+"/db", poolSite, places...)
+	d := newFixtureAt(t, t.TempDir()+"/db", poolSite, places...)
 	d.Images = hostingImages{}
 	for i := range machines {
 		name := fmt.Sprintf("r%d", i+1)
@@ -49,15 +49,15 @@ func TestAFreeMachineHoldsGuestsAndIsNoLongerFree(t *testing.T) {
 	d := newPool(t, 3, 2)
 	d.create("name: a\nqueues: [{name: q, class: parts, nodes: 1}]\n")
 	d.sound()
-	turned := map[string]bool{}
+	onDemand := map[string]bool{}
 	for _, m := range d.machines() {
-		turned[m.Name] = m.Hosts
+		onDemand[m.Name] = m.Hosts
 		if m.Name == "r1" && (m.Free() || !m.HostsOnDemand()) {
 			t.Errorf("it is %+v", m)
 		}
 	}
-	if !turned["r1"] || turned["r2"] {
-		t.Errorf("turned: %v", turned)
+	if !onDemand["r1"] || onDemand["r2"] {
+		t.Errorf("turned: %v", onDemand)
 	}
 	plan, err := d.plan("name: b\nqueues: [{name: q, class: metal, nodes: 1}]\n")
 	if err != nil || placedOn(plan) != "head=h2 q1=r2" {

@@ -147,7 +147,7 @@ func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time
 			exact.Wants = a.wants(as(missing, placed), plan.Spec.Isolation, plan.image.Arch)
 			if given, conflict := c.Check(exact); conflict == nil {
 				spared, err := a.choose(as(missing, placed), only(machines, given), plan.Spec.Isolation, plan.image.Arch, plan.current != nil)
-				return spared, wouldTurn(err, placed, missing, machines)
+				return spared, wouldBecomeHypervisor(err, placed, missing, machines)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"muster/internal/store"
 )
 
-// rules gives the desk's site rules for leases; its classes' machines need no time to come and go.
-func (d desk) rules(leases string) desk {
+// rules gives admission's site rules for leases; its classes' machines need no time to come and go.
+func (d fixture) rules(leases string) fixture {
 	d.Helper()
 	path := d.TempDir() + "/site.yaml"
 	write(d.T, path, strings.ReplaceAll(site, ", price:", ", lead: 0s, price:")+leases)
@@ -25,7 +25,7 @@ func (d desk) rules(leases string) desk {
 	return d
 }
 
-func (d desk) now() (now time.Time) {
+func (d fixture) now() (now time.Time) {
 	d.Helper()
 	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) { now, err = tx.Now(d.Context()); return err }); err != nil {
 		d.Fatal(err)
@@ -34,7 +34,7 @@ func (d desk) now() (now time.Time) {
 }
 
 // change plans another lease for a cluster, and carries it out if it may.
-func (d desk) change(c store.Cluster, edit func(*spec.Cluster)) (*admission.Plan, error) {
+func (d fixture) change(c store.Cluster, edit func(*spec.Cluster)) (*admission.Plan, error) {
 	d.Helper()
 	var plan *admission.Plan
 	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
@@ -53,7 +53,7 @@ func (d desk) change(c store.Cluster, edit func(*spec.Cluster)) (*admission.Plan
 	return plan, err
 }
 
-func (d desk) until(c store.Cluster, end time.Time) error {
+func (d fixture) until(c store.Cluster, end time.Time) error {
 	d.Helper()
 	_, err := d.change(c, func(want *spec.Cluster) {
 		c, err := d.cluster(c.ID)
@@ -65,7 +65,7 @@ func (d desk) until(c store.Cluster, end time.Time) error {
 	return err
 }
 
-func (d desk) cluster(id string) (c store.Cluster, err error) {
+func (d fixture) cluster(id string) (c store.Cluster, err error) {
 	err = d.db.View(d.Context(), func(tx *store.Tx) (err error) { c, err = tx.Cluster(d.Context(), id); return err })
 	return c, err
 }
@@ -85,7 +85,7 @@ func refusal(t *testing.T, err error, kind admission.Kind, words ...string) *adm
 }
 
 func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
-	d := newDesk(t, farm(4, 0)...).rules("")
+	d := newFixture(t, farm(4, 0)...).rules("")
 	course := d.create("name: course\nnodes: 3\nlease: {start: +8h, for: 2h, on_end: delete}\n")
 	if course.StartsAt.Sub(d.now()) < 7*time.Hour || course.EndsAt.Sub(course.StartsAt) != 2*time.Hour {
 		t.Fatal(course.Term)
@@ -127,7 +127,7 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 }
 
 func TestWhatFitsNowIsRefusedWithTheTimeFromWhenOn(t *testing.T) {
-	d := newDesk(t, farm(3, 0)...).rules("")
+	d := newFixture(t, farm(3, 0)...).rules("")
 	d.create("name: a\nnodes: 1\nlease: {for: 5h, on_end: delete}\n")
 	_, err := d.plan("name: b\nnodes: 2\n")
 	r := refusal(t, err, admission.NoCapacity, "class small: 3 asked, 1 free", "2 nodes fit from ")
@@ -141,7 +141,7 @@ func TestWhatFitsNowIsRefusedWithTheTimeFromWhenOn(t *testing.T) {
 }
 
 func TestScalingUpLeavesReservedMachines(t *testing.T) {
-	d := newDesk(t, farm(4, 0)...).rules("")
+	d := newFixture(t, farm(4, 0)...).rules("")
 	a := d.create("name: a\nnodes: 1\n")
 	d.create("name: course\nnodes: 1\nlease: {start: +8h, for: 2h, on_end: delete}\n")
 	three := 3
@@ -153,7 +153,7 @@ func TestScalingUpLeavesReservedMachines(t *testing.T) {
 }
 
 func TestASitesRulesForLeases(t *testing.T) {
-	d := newDesk(t, farm(4, 0)...).rules("leases: {default: 5d, max: 30d}\n")
+	d := newFixture(t, farm(4, 0)...).rules("leases: {default: 5d, max: 30d}\n")
 	c := d.create("name: a\nnodes: 1\nlease: {on_end: delete}\n")
 	if c.EndsAt.Sub(c.StartsAt) != 5*24*time.Hour || c.Spec.Lease.For != "5d" {
 		t.Error(c.Term, c.Spec.Lease)
@@ -178,7 +178,7 @@ func TestASitesRulesForLeases(t *testing.T) {
 }
 
 func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
-	d := newDesk(t, farm(4, 0)...).rules("")
+	d := newFixture(t, farm(4, 0)...).rules("")
 	c := d.create("name: a\nnodes: 1\nlease: {for: 5h, on_end: delete}\n")
 	if err := d.until(c, c.StartsAt.Add(9*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
 
 // Machines of a class that overlaps another: the plan takes those that the reservation can do without.
 func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
-	d := newDesk(t, machine{"a-big", 64, "amd64", store.Available, ""}, machine{"b", 4, "amd64", store.Available, ""}, machine{"c", 4, "amd64", store.Available, ""})
+	d := newFixture(t, machine{"a-big", 64, "amd64", store.Available, ""}, machine{"b", 4, "amd64", store.Available, ""}, machine{"c", 4, "amd64", store.Available, ""})
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, "site: home\ndefaults: {project: default, image: debian12-hpc, class: any, head_class: any}\nclasses:\n"+
 		"  - {name: any, select: [\"cpus > 0\"], lead: 0s}\n  - {name: big, select: [\"cpus >= 64\"], lead: 0s}\n")

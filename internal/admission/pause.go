@@ -87,8 +87,8 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	return plan, a.place(ctx, tx, plan, append(missing, shape.missing...))
 }
 
-// noBed says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
-func (m member) noBed(machines []store.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
+// noMemoryDisk says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
+func (m member) noMemoryDisk(machines []store.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
 	host, why := "", ""
 	for _, at := range machines {
 		if at.ID == m.wakes.HostID {

@@ -24,7 +24,7 @@ projects:
 `
 
 // request creates a cluster and returns its ID, or the refusal.
-func (d desk) request(ctx context.Context, text string) (c store.Cluster, err error) {
+func (d fixture) request(ctx context.Context, text string) (c store.Cluster, err error) {
 	doc, err := spec.Parse("", []byte(text))
 	if err != nil {
 		return c, err
@@ -39,7 +39,7 @@ func (d desk) request(ctx context.Context, text string) (c store.Cluster, err er
 	return c, err
 }
 
-func (d desk) inUse() admission.Use {
+func (d fixture) inUse() admission.Use {
 	d.Helper()
 	var use admission.Use
 	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) {
@@ -52,7 +52,7 @@ func (d desk) inUse() admission.Use {
 }
 
 // clusters names the clusters there are.
-func (d desk) clusters() (names []string) {
+func (d fixture) clusters() (names []string) {
 	d.Helper()
 	if err := d.db.View(d.Context(), func(tx *store.Tx) error {
 		clusters, err := tx.Clusters(d.Context(), "default")
@@ -68,7 +68,7 @@ func (d desk) clusters() (names []string) {
 
 func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		d := newDeskAt(t, url, limited, farm(24, 0)...)
+		d := newFixtureAt(t, url, limited, farm(24, 0)...)
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
@@ -100,7 +100,7 @@ func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 				machines = append(machines, machine{fmt.Sprintf("c%d-%d", i, j), 8, "amd64", store.Available, ""})
 			}
 		}
-		d := newDeskAt(t, url, text, machines...)
+		d := newFixtureAt(t, url, text, machines...)
 		file := func(i, nodes int) string {
 			return fmt.Sprintf("name: a%d\nhead: {class: c%d}\nqueues: [{name: cpu, class: c%d, nodes: %d}]\n", i, i, i, nodes)
 		}
@@ -140,7 +140,7 @@ func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 }
 
 func TestReservationsCountInTheQuotaFromTheirRequestOn(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(24, 0)...)
+	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(24, 0)...)
 	const later = "\nlease: {start: +1h, for: 1h, on_end: delete}\n"
 	first, err := d.request(t.Context(), "name: first\nnodes: 5"+later)
 	if err != nil {
@@ -168,13 +168,13 @@ func TestReservationsCountInTheQuotaFromTheirRequestOn(t *testing.T) {
 }
 
 func TestCoresAndDevicesCountByTheMachinesChosen(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(3, 3)...)
+	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(3, 3)...)
 	_, err := d.request(t.Context(), "name: a\nqueues:\n  - {name: cpu, class: big, nodes: 2}\n")
 	refusal(t, err, admission.OverQuota, "0 of 80 cores in use, 136 more asked")
 }
 
 func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", strings.Replace(limited, "cores: 80, ", "", 1), farm(14, 0)...)
+	d := newFixtureAt(t, t.TempDir()+"/db", strings.Replace(limited, "cores: 80, ", "", 1), farm(14, 0)...)
 	fixed := d.create("name: fixed\nnodes: 4\n") // 5
 	lose(t, d, fixed, "n1")
 	if use := d.inUse(); use.Nodes != 5 {
@@ -213,7 +213,7 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 }
 
 func TestWhatGoesIsGoneFromTheQuotaOnlyWhenItsMachineIs(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(12, 0)...)
+	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(12, 0)...)
 	c := d.create("name: a\nnodes: 8\n")
 	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.WantClusterDeleted(t.Context(), c.ID) }); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
 		for i := range machines {
 			machines[i].on = "local"
 		}
-		d := newDeskAt(t, url, site, machines...)
+		d := newFixtureAt(t, url, site, machines...)
 		c := d.create("name: a\nnodes: 1\nbudget: {limit: 5 EUR}\n")
 		ready(t, d, c)
 		time.Sleep(60 * time.Millisecond) // 12 EUR
@@ -254,7 +254,7 @@ func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
 }
 
 // ready makes a cluster's nodes ready.
-func ready(t *testing.T, d desk, c store.Cluster) {
+func ready(t *testing.T, d fixture, c store.Cluster) {
 	t.Helper()
 	claims, err := d.db.Claim(t.Context(), store.NodeKind, "ready", time.Minute, 100)
 	if err != nil || len(claims) == 0 {
@@ -270,7 +270,7 @@ func ready(t *testing.T, d desk, c store.Cluster) {
 }
 
 func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
-	d := newDesk(t, farm(3, 0)...)
+	d := newFixture(t, farm(3, 0)...)
 	_, err := d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 USD}\n")
 	refusal(t, err, admission.Invalid, "budget.limit: a budget in USD, but this site counts in EUR", "5.00 EUR")
 	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -280,13 +280,13 @@ func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
 	}
 	_, err = d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR}\n")
 	refusal(t, err, admission.Conflict, "could not be paused", "on_limit: warn")
-	free := newDeskAt(t, t.TempDir()+"/db", strings.ReplaceAll(strings.ReplaceAll(site, ", price: 0.10 EUR", ""), ", price: 1.50 EUR", ""), farm(3, 0)...)
+	free := newFixtureAt(t, t.TempDir()+"/db", strings.ReplaceAll(strings.ReplaceAll(site, ", price: 0.10 EUR", ""), ", price: 1.50 EUR", ""), farm(3, 0)...)
 	_, err = free.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 EUR, on_limit: warn}\n")
 	refusal(t, err, admission.Invalid, "this site has no prices")
 }
 
 func TestAPlanSaysWhatItsPriceComesTo(t *testing.T) {
-	d := newDeskAt(t, t.TempDir()+"/db", limited, farm(3, 0)...)
+	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(3, 0)...)
 	plan, err := d.plan("name: a\nqueues: [{name: cpu, min: 1, max: 20}]\nbudget: {limit: 5 EUR, on_limit: warn}\n")
 	if err != nil {
 		t.Fatal(err)

@@ -17,16 +17,16 @@ import (
 	"muster/internal/store"
 )
 
-// Lay is how a queue's nodes lie in a fabric.
-type Lay struct {
+// Layout is how a queue's nodes lie in a fabric.
+type Layout struct {
 	Queue  string
 	Fabric string
-	placement.Lay
+	placement.Layout
 }
 
 // String is "cpu: 16 nodes on 2 leaves (leaf01 9, leaf02 7), at most 2 hops apart", and how many nodes share the cables of
 // a leaf where that is fewer cables than nodes.
-func (l Lay) String() string {
+func (l Layout) String() string {
 	nodes := 0
 	var parts, narrow []string
 	for _, p := range l.Places {
@@ -51,47 +51,47 @@ func (l Lay) String() string {
 	return text + l.strangers()
 }
 
-func (l Lay) strangers() string {
+func (l Layout) strangers() string {
 	if l.Unknown == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; of %d more the leaf is not known", l.Unknown)
 }
 
-// land is what is known of where machines are: a map a fabric, and for guests their hosts.
-type land struct {
+// knownTopology is what is known of where machines are: a map a fabric, and for guests their hosts.
+type knownTopology struct {
 	maps []*topology.Map
 	of   map[string]string // guest's machine → its host's
 }
 
-// survey reads how fabrics are cabled and puts the machines on maps. Where no snapshot was ever imported it costs one query
+// loadTopology reads how fabrics are cabled and puts the machines on maps. Where no snapshot was ever imported it costs one query
 // that finds nothing.
-func survey(ctx context.Context, tx *store.Tx, machines []store.Machine) (land, error) {
+func loadTopology(ctx context.Context, tx *store.Tx, machines []store.Machine) (knownTopology, error) {
 	cablings, err := tx.Topology(ctx)
 	if err != nil || len(cablings) == 0 {
-		return land{}, err
+		return knownTopology{}, err
 	}
 	ports, err := tx.FabricPorts(ctx, "")
-	return chart(cablings, machines, ports), err
+	return newTopology(cablings, machines, ports), err
 }
 
-// chart puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an operator says
+// newTopology puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an operator says
 // are theirs.
-func chart(cablings []store.Cabling, machines []store.Machine, ports []store.FabricPort) land {
-	l := land{of: map[string]string{}}
+func newTopology(cablings []store.Cabling, machines []store.Machine, ports []store.FabricPort) knownTopology {
+	l := knownTopology{of: map[string]string{}}
 	assigned := map[string][]fabric.GUID{}
 	for _, p := range ports {
 		if p.Assigned {
 			assigned[p.MachineID] = append(assigned[p.MachineID], p.Adapter)
 		}
 	}
-	var stands []topology.Stand
+	var stands []topology.Machine
 	for _, m := range machines {
 		if m.IsGuest() {
 			l.of[m.ID] = m.Host
 			continue
 		}
-		stands = append(stands, topology.Stand{ID: m.ID, Name: m.Name, Adapters: append(adapters(m.Facts), assigned[m.ID]...)})
+		stands = append(stands, topology.Machine{ID: m.ID, Name: m.Name, Adapters: append(adapters(m.Facts), assigned[m.ID]...)})
 	}
 	for _, c := range cablings {
 		l.maps = append(l.maps, c.Graph.Map(c.Fabric, stands))
@@ -99,15 +99,15 @@ func chart(cablings []store.Cabling, machines []store.Machine, ports []store.Fab
 	return l
 }
 
-// Terrain is how a fabric is cabled and where the site's machines are in it.
-type Terrain struct {
+// Topology is how a fabric is cabled and where the site's machines are in it.
+type Topology struct {
 	store.Cabling
 	Map      *topology.Map
 	Machines [][]string // names, by place
 }
 
-// Terrains lists those of all fabrics of which a snapshot was imported.
-func Terrains(ctx context.Context, tx *store.Tx) ([]Terrain, error) {
+// Topologies lists those of all fabrics of which a snapshot was imported.
+func Topologies(ctx context.Context, tx *store.Tx) ([]Topology, error) {
 	cablings, err := tx.Topology(ctx)
 	if err != nil || len(cablings) == 0 {
 		return nil, err
@@ -120,10 +120,10 @@ func Terrains(ctx context.Context, tx *store.Tx) ([]Terrain, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := chart(cablings, machines, ports)
-	var all []Terrain
+	l := newTopology(cablings, machines, ports)
+	var all []Topology
 	for i, m := range l.maps {
-		t := Terrain{Cabling: cablings[i], Map: m, Machines: make([][]string, len(m.Places))}
+		t := Topology{Cabling: cablings[i], Map: m, Machines: make([][]string, len(m.Places))}
 		for _, one := range machines {
 			if at, known := m.At(one.ID); known {
 				t.Machines[at] = append(t.Machines[at], one.Name)
@@ -149,7 +149,7 @@ func adapters(f inventory.Facts) []fabric.GUID {
 }
 
 // at is the machine whose place counts: of a guest its host.
-func (l land) at(machine string) string {
+func (l knownTopology) at(machine string) string {
 	if host, guest := l.of[machine]; guest {
 		return host
 	}
@@ -157,7 +157,7 @@ func (l land) at(machine string) string {
 }
 
 // best is the map that knows most of the machines that fit; of equal ones the first by name. nil: none knows any.
-func (l land) best(machines []store.Machine, fits func(inventory.Machine) bool) *topology.Map {
+func (l knownTopology) best(machines []store.Machine, fits func(inventory.Machine) bool) *topology.Map {
 	var best *topology.Map
 	most := 0
 	for _, m := range l.maps {
@@ -176,7 +176,7 @@ func (l land) best(machines []store.Machine, fits func(inventory.Machine) bool) 
 
 // locate tells the members of queues where machines are, and which nodes they are to be near to or far from: those of their
 // queue, or, where it has none, those of the cluster's others.
-func (a *Admission) locate(l land, members []member, nodes []store.Node, machines []store.Machine, isolation string) []member {
+func (a *Admission) locate(l knownTopology, members []member, nodes []store.Node, machines []store.Machine, isolation string) []member {
 	if len(l.maps) == 0 {
 		return members
 	}
@@ -212,7 +212,7 @@ func (a *Admission) locate(l land, members []member, nodes []store.Node, machine
 }
 
 // mates are the machines of the nodes that a queue's new ones are to be beside.
-func (l land) mates(m *member, nodes []store.Node) []string {
+func (l knownTopology) mates(m *member, nodes []store.Node) []string {
 	var own, others []string
 	for _, n := range nodes {
 		switch {
@@ -245,11 +245,11 @@ func leafOf(m member, p Placed) (string, int) {
 	return m.fabric.Places[at].Name, at + 1
 }
 
-// lays says how the queues lie that get nodes, with those of their nodes that stay.
-func lays(l land, members []member, placed []Placed, nodes []store.Node) []Lay {
-	var all []Lay
+// layouts says how the queues lie that get nodes, with those of their nodes that stay.
+func layouts(l knownTopology, members []member, placed []Placed, nodes []store.Node) []Layout {
+	var all []Layout
 	for _, m := range members {
-		if m.fabric == nil || slices.ContainsFunc(all, func(l Lay) bool { return l.Queue == m.Queue }) {
+		if m.fabric == nil || slices.ContainsFunc(all, func(l Layout) bool { return l.Queue == m.Queue }) {
 			continue
 		}
 		var machines []string
@@ -263,8 +263,8 @@ func lays(l land, members []member, placed []Placed, nodes []store.Node) []Lay {
 				machines = append(machines, cmp.Or(p.Machine.Host, p.Machine.ID))
 			}
 		}
-		if lay := placement.LayOf(m.fabric, machines); len(lay.Places) > 0 {
-			all = append(all, Lay{Queue: m.Queue, Fabric: m.fabric.Fabric, Lay: lay})
+		if lay := placement.LayoutOf(m.fabric, machines); len(lay.Places) > 0 {
+			all = append(all, Layout{Queue: m.Queue, Fabric: m.fabric.Fabric, Layout: lay})
 		}
 	}
 	return all

@@ -23,14 +23,14 @@ classes:
   - {name: vm, select: ["substrate = vm"], hypervisor: true, vm: {cpus: 1, memory: 1GiB}}
 `
 
-// newLeafDesk has heads' places, h1 and on, and machines of class epyc-ib on leaves, a0 and on, b0 and on …, as many as it says.
-func newLeafDesk(t *testing.T, heads int, sizes ...int) desk {
+// newLeafFixture has heads' places, h1 and on, and machines of class epyc-ib on leaves, a0 and on, b0 and on …, as many as it says.
+func newLeafFixture(t *testing.T, heads int, sizes ...int) fixture {
 	t.Helper()
 	var all []machine
 	for i := range heads {
 		all = append(all, machine{fmt.Sprintf("h%d", i+1), 1, "amd64", store.Available, ""})
 	}
-	d := newDeskAt(t, t.TempDir()+"/db", leaves, all...)
+	d := newFixtureAt(t, t.TempDir()+"/db", leaves, all...)
 	for leaf, size := range sizes {
 		for i := range size {
 			name := fmt.Sprintf("%c%d", 'a'+leaf, i)
@@ -44,7 +44,7 @@ func newLeafDesk(t *testing.T, heads int, sizes ...int) desk {
 }
 
 // cable imports what hosts on leaves see.
-func (d desk) cable(sizes ...int) {
+func (d fixture) cable(sizes ...int) {
 	d.Helper()
 	var text strings.Builder
 	for leaf, size := range sizes {
@@ -55,7 +55,7 @@ func (d desk) cable(sizes ...int) {
 	d.snapshot("eth0", text.String())
 }
 
-func (d desk) snapshot(fabric, text string) {
+func (d fixture) snapshot(fabric, text string) {
 	d.Helper()
 	g, err := topology.Read(text)
 	if err == nil {
@@ -82,7 +82,7 @@ func cluster(name, queue string) string {
 }
 
 func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
-	d := newLeafDesk(t, 9, 2, 4, 3)
+	d := newLeafFixture(t, 9, 2, 4, 3)
 	for queue, want := range map[string]struct{ machines, lay string }{
 		"nodes: 3":                         {"a0 a1 b0", "cpu: 3 nodes on 2 leaves (leaf01 2, leaf02 1), at most 2 hops apart"},
 		"nodes: 3, placement: compact":     {"c0 c1 c2", "cpu: 3 nodes on 1 leaf (leaf03)"},
@@ -102,10 +102,10 @@ func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
 
 func TestANodeThatComesLaterIsNearTheOthers(t *testing.T) {
 	for placement, want := range map[string]string{"compact": "c2", "same-switch": "c2", "spread": "a0"} {
-		d := newLeafDesk(t, 9, 2, 4, 3)
+		d := newLeafFixture(t, 9, 2, 4, 3)
 		c := d.create(cluster("cfd", "nodes: 2, placement: "+placement))
 		if placement != "spread" { // leaf01 would be full with them: so let it be leaf03
-			d = newLeafDesk(t, 9, 1, 4, 3)
+			d = newLeafFixture(t, 9, 1, 4, 3)
 			d.create(cluster("other", "nodes: 1, placement: same-switch"))
 			c = d.create(cluster("cfd", "nodes: 2, placement: "+placement))
 		}
@@ -120,7 +120,7 @@ func TestANodeThatComesLaterIsNearTheOthers(t *testing.T) {
 }
 
 func TestOneSwitchIsRefusedBeforeAnythingIsReserved(t *testing.T) {
-	d := newLeafDesk(t, 9, 2, 4, 3)
+	d := newLeafFixture(t, 9, 2, 4, 3)
 	_, err := d.plan(cluster("cfd", "nodes: 6, placement: same-switch"))
 	r := refusal(t, err, admission.NoCapacity, "class epyc-ib: 6 on one switch asked, at most 4 free on one (leaf02)")
 	if r.Diagnostics[0].Path != "queues[cpu].max" || r.Diagnostics[0].Hint == "" || r.FitsAt != nil { // no other time would help
@@ -135,7 +135,7 @@ func TestOneSwitchIsRefusedBeforeAnythingIsReserved(t *testing.T) {
 }
 
 func TestAQueueOnOneSwitchIsOfOneClass(t *testing.T) {
-	d := newLeafDesk(t, 9, 2, 2)
+	d := newLeafFixture(t, 9, 2, 2)
 	for i := range 3 {
 		name := fmt.Sprintf("c%d", i)
 		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Facts: inventory.Facts{CPUs: 32, Arch: "amd64"}})
@@ -152,7 +152,7 @@ func TestAQueueOnOneSwitchIsOfOneClass(t *testing.T) {
 }
 
 func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
-	d := newLeafDesk(t, 9, 2, 4, 3)
+	d := newLeafFixture(t, 9, 2, 4, 3)
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 5, placement: same-switch}]\n")
 	plan, err := d.plan("name: cfd\nlease: {for: 1d, on_end: delete}\nqueues: [{name: cpu, nodes: 3, placement: same-switch}]\n")
 	if err != nil || machinesOf(plan) != "c0 c1 c2" {
@@ -165,7 +165,7 @@ func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 }
 
 func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
-	d := newDesk(t, farm(3, 3)...)
+	d := newFixture(t, farm(3, 3)...)
 	plan, err := d.plan(cluster("cfd", "nodes: 2, class: big, placement: compact"))
 	if err != nil || len(plan.Messages) != 1 || !strings.Contains(plan.Messages[0], "queue cpu: placement compact has no effect: of no machine of class big is known") || len(plan.Lays) > 0 {
 		t.Error(plan, err)
@@ -183,7 +183,7 @@ func TestNodesShareAChassisAsFarAsTheyCan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newLeafDesk(t, 9)
+	d := newLeafFixture(t, 9)
 	for i := range 24 {
 		name := fmt.Sprintf("n%02d", (i*7)%24) // nothing in their names says where they are
 		guid := fmt.Sprintf("%016x", 0x2c90300500000+i*16)
@@ -207,7 +207,7 @@ func TestNodesShareAChassisAsFarAsTheyCan(t *testing.T) {
 }
 
 func TestGuestsAreOnHostsOfOneSwitch(t *testing.T) {
-	d := newLeafDesk(t, 9)
+	d := newLeafFixture(t, 9)
 	for _, name := range []string{"a0", "b0", "b1"} {
 		facts := host(4, 8)
 		d.add(inventory.Machine{ID: name, Name: name, Substrate: "vm", Hosts: true, Facts: facts})

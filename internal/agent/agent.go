@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	defer collector.Wait()
 	defer stop()
 
-	err := run(ctx, o, world{
+	err := run(ctx, o, deps{
 		processes:   reaper,
 		jails:       newJails(reaper),
 		machine:     kernelMachine{reaper},
@@ -117,8 +117,8 @@ type controller interface {
 	inspection.Controller
 }
 
-// world is all that the agent touches outside of itself.
-type world struct {
+// deps is all that the agent touches outside of itself.
+type deps struct {
 	processes   processes
 	jails       jailer // of the head's NFS server
 	machine     ownMachine
@@ -144,7 +144,7 @@ const endLimit = 20 * time.Second
 
 // node is one boot.
 type node struct {
-	world      world
+	deps       deps
 	console    *console
 	system     system
 	schedulers scheduler.Registry
@@ -181,8 +181,8 @@ type node struct {
 	tasks sync.WaitGroup
 }
 
-func run(ctx context.Context, o Options, w world) error {
-	n := &node{world: w, console: &console{out: o.Console}, system: system{disk: w.disk}, schedulers: o.Schedulers, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
+func run(ctx context.Context, o Options, w deps) error {
+	n := &node{deps: w, console: &console{out: o.Console}, system: system{disk: w.disk}, schedulers: o.Schedulers, driven: make(chan struct{}), slept: make(chan struct{}, 1), homeThere: make(chan struct{}), homeServer: &homeServer{jailer: w.jails}}
 	n.leavers = newLeavers(n.console)
 	n.supervisor = &supervisor{processes: w.processes, console: n.console, changed: n.due}
 	err := n.live(ctx, o.BootFile)
@@ -220,8 +220,8 @@ func (n *node) live(ctx context.Context, bootFile string) error {
 		return err
 	}
 	n.lives.Store(&life{token: n.boot.Token, authority: n.boot.Authority})
-	if n.boot.OwnKernel() && n.world.cut != nil {
-		limit := sync.OnceFunc(func() { time.AfterFunc(endLimit, n.world.cut) })
+	if n.boot.OwnKernel() && n.deps.cut != nil {
+		limit := sync.OnceFunc(func() { time.AfterFunc(endLimit, n.deps.cut) })
 		context.AfterFunc(ctx, limit)
 		defer limit() // before the services are stopped, which may hang
 	}
@@ -268,7 +268,7 @@ func (n *node) prepare(boot protocol.Boot) error {
 	if n.hostKey, err = n.system.hostKey("root@" + boot.Name); err != nil {
 		return fmt.Errorf("SSH host key: %w", err)
 	}
-	n.controller, err = n.world.dialer(boot.Endpoints, n.identity, boot.Authority)
+	n.controller, err = n.deps.dialer(boot.Endpoints, n.identity, boot.Authority)
 	return err
 }
 
@@ -322,7 +322,7 @@ func (n *node) serve(ctx context.Context, config *protocol.Config) error {
 	}
 	n.tasks.Go(func() { n.provideHome(ctx) })
 	n.tasks.Go(func() { n.measure(ctx) })
-	if n.world.respond {
+	if n.deps.respond {
 		n.tasks.Go(func() { n.respond(ctx, config.Self.Address) })
 	}
 	for _, s := range services {

@@ -76,8 +76,8 @@ func (l *lab) configure(revision int64) {
 	l.controller.set("n1", protocol.Config{Revision: revision, Cluster: "test", Self: self, Peers: []protocol.Peer{testPeer("head", 0, protocol.Head), self}, Credential: []byte("munge secret"), SSH: protocol.SSH{UserCA: ca, HostCA: ca}})
 }
 
-func (l *lab) world() world {
-	return world{
+func (l *lab) deps() deps {
+	return deps{
 		processes: l.processes, machine: l.machine, neighbours: l, disk: l.disk,
 		dialer:      func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) },
 		openConsole: func() (io.Writer, error) { return &l.console, nil },
@@ -96,7 +96,7 @@ func (l *lab) run(t *testing.T) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
+		done <- run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.deps())
 	}()
 	var once sync.Once
 	var result error
@@ -165,7 +165,7 @@ func TestARefusedJoinEndsTheAgent(t *testing.T) {
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
 	go func() {
-		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
+		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.deps())
 	}()
 	select {
 	case err := <-done:

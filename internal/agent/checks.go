@@ -80,7 +80,7 @@ func (n *node) probes(config *protocol.Config) []check {
 	}
 	checks := []check{
 		shell,
-		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.world.home(self.Role == protocol.Head) })},
+		{name: "home", every: 10 * time.Second, probe: inTime(func() error { return n.deps.home(self.Role == protocol.Head) })},
 	}
 	for _, c := range n.driver.Checks(config) {
 		checks = append(checks, check{name: c.Name, service: c.Daemon, every: c.Every, first: c.First, probe: c.Probe})
@@ -131,7 +131,7 @@ func (n *node) reaches(who, address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		err := n.world.dial(ctx, "tcp", net.JoinHostPort(address, silentPort))
+		err := n.deps.dial(ctx, "tcp", net.JoinHostPort(address, silentPort))
 		if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
 		}
@@ -146,7 +146,7 @@ func (n *node) listens(daemon string, port int) func(context.Context) error {
 		if !n.supervisor.running(daemon) {
 			return errors.New(daemon + " does not run")
 		}
-		if !n.world.listening(port) {
+		if !n.deps.listening(port) {
 			return fmt.Errorf("%s does not listen on port %d", daemon, port)
 		}
 		return nil
@@ -158,7 +158,7 @@ func (n *node) probeSSH(address string) func(context.Context) error {
 		if !n.supervisor.running(sshd) {
 			return errors.New("sshd does not run")
 		}
-		return n.world.banner(ctx, net.JoinHostPort(address, strconv.Itoa(sshPort)))
+		return n.deps.banner(ctx, net.JoinHostPort(address, strconv.Itoa(sshPort)))
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 // it.
 func (n *node) keepTime(ctx context.Context) {
 	for clock.Sleep(ctx, clockLooks) == nil {
-		slept, err := n.world.machine.catchUp(clockSlack)
+		slept, err := n.deps.machine.catchUp(clockSlack)
 		if err != nil {
 			n.console.printf("%v; the clock is left alone", err)
 			return

@@ -16,36 +16,36 @@ func (n *node) wake(ctx context.Context) error {
 		close(n.driven)
 		return nil
 	}
-	if out, err := n.world.openConsole(); err == nil {
+	if out, err := n.deps.openConsole(); err == nil {
 		n.console.move(out)
 	}
-	n.world.machine.wake(ctx, n.boot.Name, n.console.printf)
+	n.deps.machine.wake(ctx, n.boot.Name, n.console.printf)
 	if n.boot.Duty == protocol.Host {
-		if err := n.world.machine.bridge(); err != nil {
+		if err := n.deps.machine.bridge(); err != nil {
 			return err
 		}
 	}
-	n.tasks.Go(func() { n.world.machine.keepLease(ctx, n.console.printf) })
+	n.tasks.Go(func() { n.deps.machine.keepLease(ctx, n.console.printf) })
 	if n.boot.Duty != protocol.ServeNode && n.boot.Duty != protocol.Host {
 		return nil // an inspection loads drivers itself, and needs no cluster
 	}
 	n.tasks.Go(func() {
 		defer close(n.driven)
-		n.world.machine.drivers(ctx, n.console.printf)
+		n.deps.machine.drivers(ctx, n.console.printf)
 	})
 	if n.boot.Attachment == nil {
 		return nil
 	}
-	if err := n.world.machine.attach(*n.boot.Attachment); err != nil {
+	if err := n.deps.machine.attach(*n.boot.Attachment); err != nil {
 		return err
 	}
-	if err := n.world.machine.mountCPUSets(); err != nil {
+	if err := n.deps.machine.mountCPUSets(); err != nil {
 		n.console.printf("%v; tasks are bound to CPUs, but no program is kept from binding itself to others", err)
 	}
 	if n.boot.Attachment.Home != "" {
 		return nil // see provideHome
 	}
-	return n.world.machine.mountHome("")
+	return n.deps.machine.mountHome("")
 }
 
 // inspect returns when the controller has what was found.
@@ -70,7 +70,7 @@ func (n *node) enrol(ctx context.Context) error {
 }
 
 func (n *node) inspector() inspection.Options {
-	return inspection.Options{Tools: n.world.processes, Refused: ErrRefused}
+	return inspection.Options{Tools: n.deps.processes, Refused: ErrRefused}
 }
 
 // argument is a word's value on the kernel's command line, as protocol describes it.

@@ -192,8 +192,8 @@ func (n *node) users(ctx context.Context, users []protocol.User) {
 	fresh, err := n.system.fresh(users)
 	if len(fresh) > 0 {
 		asking, cancel := context.WithTimeout(ctx, elsewhereLimit)
-		passwd, _ := n.world.processes.Run(asking, append([]string{"getent", "passwd"}, fresh...)...) // fails if it lacks one of them
-		group, _ := n.world.processes.Run(asking, append([]string{"getent", "group"}, fresh...)...)
+		passwd, _ := n.deps.processes.Run(asking, append([]string{"getent", "passwd"}, fresh...)...) // fails if it lacks one of them
+		group, _ := n.deps.processes.Run(asking, append([]string{"getent", "group"}, fresh...)...)
 		cancel()
 		others = accountFiles{passwd: string(passwd), group: string(group)}
 	}
@@ -225,7 +225,7 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 		return fmt.Errorf("configuration %d: %w", config.Revision, err)
 	}
 	n.renewFor(config.Stamp)
-	failed := n.world.neighbours.set(config.Self.MAC, neighbours(config))
+	failed := n.deps.neighbours.set(config.Self.MAC, neighbours(config))
 	n.tester.want(config)
 	if config.Self.Role == protocol.Head {
 		n.pause(ctx, config.Pause)

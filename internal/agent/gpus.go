@@ -20,7 +20,7 @@ const (
 )
 
 // tree is where the kernel tells of the node's hardware.
-func (n *node) tree() hardware.Tree { return hardware.Tree(n.world.disk.root) }
+func (n *node) tree() hardware.Tree { return hardware.Tree(n.deps.disk.root) }
 
 // gpus are those that the node sees. A node in namespaces sees its host's, and has those only that it is said to have.
 func (n *node) gpus(self protocol.Peer) []protocol.GPUFacts {
@@ -49,10 +49,10 @@ func (n *node) probeGPUs(self protocol.Peer) func(context.Context) error {
 			return err
 		}
 		ofNVIDIA := func(g protocol.GPUFacts) bool { return g.Driver == "nvidia" }
-		if !slices.ContainsFunc(found, ofNVIDIA) || !n.world.disk.exists("/usr/bin/nvidia-smi") {
+		if !slices.ContainsFunc(found, ofNVIDIA) || !n.deps.disk.exists("/usr/bin/nvidia-smi") {
 			return nil
 		}
-		out, failed := n.world.processes.Run(ctx, accelerators.Query()...)
+		out, failed := n.deps.processes.Run(ctx, accelerators.Query()...)
 		memory, err := accelerators.ParseMemory(string(out))
 		if err = cmp.Or(err, failed); err != nil {
 			return err

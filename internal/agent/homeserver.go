@@ -168,7 +168,7 @@ func (n *node) export(ctx context.Context, config *protocol.Config) error {
 		command: Command{Argv: []string{"/proc/self/exe", "agent", jail.Argument}},
 		start:   n.homeServer.start,
 		wait: func(ctx context.Context) error {
-			if err := n.world.jails.why(); err != nil { // and it will stay so
+			if err := n.deps.jails.why(); err != nil { // and it will stay so
 				n.console.printf("%s: %v", ganesha, err)
 				<-ctx.Done()
 			}
@@ -180,12 +180,12 @@ func (n *node) export(ctx context.Context, config *protocol.Config) error {
 	n.reporter.expect("nfs")
 	n.watch(ctx, check{name: "nfs", service: ganesha, every: 30 * time.Second, probe: func(ctx context.Context) error {
 		if !n.supervisor.running(ganesha) {
-			if err := n.world.jails.why(); err != nil {
+			if err := n.deps.jails.why(); err != nil {
 				return err
 			}
 			return errors.New("nfs-ganesha does not run")
 		}
-		return n.world.served(ctx, address)
+		return n.deps.served(ctx, address)
 	}})
 	return nil
 }

@@ -54,7 +54,7 @@ func (n *node) entrust(certificate string) error {
 // holdGuests keeps the process that holds guests running, until ctx ends.
 func (n *node) holdGuests(ctx context.Context) error {
 	n.supervisor.start(context.WithoutCancel(ctx), service{
-		name: "guests", command: Command{Argv: []string{n.world.program, "agent", "host"}},
+		name: "guests", command: Command{Argv: []string{n.deps.program, "agent", "host"}},
 		ended: func(err error) {
 			if code := exited(0); errors.As(err, &code) && code == StatusRefused {
 				n.refuse(ErrRefused)

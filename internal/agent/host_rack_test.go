@@ -94,7 +94,7 @@ func TestAMachineBootsAsAHypervisorAndHoldsAGuest(t *testing.T) {
 	f.mu.Unlock()
 	guest := protocol.HostedGuest{
 		Cluster: "c1", Node: "node-1", Boot: 1, Try: 1, Name: "n1", Machine: "rack-1-g1", Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01", Image: of.Digest,
-		Holding: json.RawMessage(`{"guest":"node-1","cells":[{"numa":0,"cores":[1],"memory_mib":384}],"share":4}`), Asked: json.RawMessage(`{"CPUs":1,"MemoryMiB":384,"Share":4}`),
+		Allocation: json.RawMessage(`{"guest":"node-1","cells":[{"numa":0,"cores":[1],"memory_mib":384}],"share":4}`), Asked: json.RawMessage(`{"CPUs":1,"MemoryMiB":384,"Share":4}`),
 		File: protocol.Boot{Node: "node-1", Name: "n1", Boot: 1, Token: "guest's secret", Authority: f.authority, Endpoints: []string{"https://10.77.0.1:7421"}},
 	}
 	want := func(h protocol.Hosting) {

@@ -76,8 +76,8 @@ func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
 	if !asleep.Present || asleep.Running || asleep.Bytes < 1<<20 || info.Size() != asleep.Bytes || info.Mode().Perm() != 0o600 {
 		t.Errorf("asleep it is told as %+v, and its memory is a file of %d bytes with mode %v", asleep, info.Size(), info.Mode())
 	}
-	if pid := pidOf("qemu-system", "guest=c1."+name+".1"); pid > 0 || len(asleep.Holding) > 0 && string(asleep.Holding) != "null" {
-		t.Errorf("asleep it has a QEMU, process %d, and %s of its host", pid, asleep.Holding)
+	if pid := pidOf("qemu-system", "guest=c1."+name+".1"); pid > 0 || len(asleep.Allocation) > 0 && string(asleep.Allocation) != "null" {
+		t.Errorf("asleep it has a QEMU, process %d, and %s of its host", pid, asleep.Allocation)
 	}
 	d.kill()
 	s.f.mu.Lock()

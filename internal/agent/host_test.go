@@ -79,7 +79,7 @@ func hostMain() int {
 		fmt.Println(err)
 		return 1
 	}
-	return ExitStatus(run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: h.BootFile, Console: os.Stdout}, world{
+	return ExitStatus(run(ctx, Options{Schedulers: drivers.Schedulers(), BootFile: h.BootFile, Console: os.Stdout}, deps{
 		processes: reaper, machine: &fakeMachine{}, disk: disk{root: h.Dir, chown: os.Chown}, program: program,
 		dialer:      func(e []string, i *identity, a string) (controller, error) { return dialer(e, i, a) },
 		openConsole: func() (io.Writer, error) { return os.Stdout, nil },
@@ -149,13 +149,13 @@ func guestOf(t *testing.T, node string) protocol.HostedGuest {
 		if slices.Contains(kept, c.ID) {
 			continue
 		}
-		holding, err := json.Marshal(placement.Holding{Guest: node, Share: 16, Cells: []placement.Cell{{NUMA: c.NUMA, Cores: []int{c.ID}, MemoryMiB: 256}}})
+		allocation, err := json.Marshal(placement.Allocation{Guest: node, Share: 16, Cells: []placement.Cell{{NUMA: c.NUMA, Cores: []int{c.ID}, MemoryMiB: 256}}})
 		must(t, err)
 		asked, err := json.Marshal(placement.Guest{CPUs: 1, MemoryMiB: 256, Share: 16})
 		must(t, err)
 		return protocol.HostedGuest{
 			Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-g1", Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01",
-			Image: "sha256:" + strings.Repeat("1a", 32), Holding: holding, Asked: asked, File: protocol.Boot{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
+			Image: "sha256:" + strings.Repeat("1a", 32), Allocation: allocation, Asked: asked, File: protocol.Boot{Node: node, Name: "n1", Boot: 1, Token: "guest's secret"},
 		}
 	}
 	t.Skip("skipped: this host keeps all its cores to itself")

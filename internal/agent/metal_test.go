@@ -155,7 +155,7 @@ func TestARefusedMachineIsSwitchedOff(t *testing.T) {
 	l.onMetal(t, func(*protocol.Boot) {})
 	l.controller.stale["n1"] = true
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
-	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world()); !errors.Is(err, ErrRefused) {
+	if err := run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.deps()); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
 	if did := l.machine.did(); did[len(did)-1] != "off" {
@@ -170,7 +170,7 @@ func TestAMachineThatIsNoLongerWantedIsSwitchedOffAtItsNextReport(t *testing.T) 
 	l.controller.listen(t, filepath.Join(l.sockets, "one.sock"))
 	done := make(chan error, 1)
 	go func() {
-		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.world())
+		done <- run(t.Context(), Options{Schedulers: drivers.Schedulers(), BootFile: l.bootFile, Console: &l.console}, l.deps())
 	}()
 	l.untilReady(t)
 	l.controller.mu.Lock()

@@ -211,11 +211,11 @@ func (n *node) provideHome(ctx context.Context) {
 	}
 	source := n.boot.Attachment.Home
 	server, _, _ := strings.Cut(source, ":")
-	mount := inTime(func() error { return n.world.machine.mountHome(source) }) // which waits, should the head go away
+	mount := inTime(func() error { return n.deps.machine.mountHome(source) }) // which waits, should the head go away
 	told := false
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeLimit)
-		err := n.world.served(limited, server)
+		err := n.deps.served(limited, server)
 		cancel()
 		if err == nil {
 			err = mount(ctx)

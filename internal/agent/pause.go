@@ -52,7 +52,7 @@ func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
 
 // checkpoint runs the image's hook, if it has one.
 func (n *node) checkpoint(ctx context.Context) protocol.Check {
-	hook := n.world.disk.path(protocol.CheckpointHook)
+	hook := n.deps.disk.path(protocol.CheckpointHook)
 	info, err := os.Stat(hook)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (info.IsDir() || info.Mode()&0o111 == 0) {
 		return protocol.Check{OK: true, Text: "the image has no checkpoint hook"}
@@ -60,7 +60,7 @@ func (n *node) checkpoint(ctx context.Context) protocol.Check {
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, protocol.CheckpointLimit, fmt.Errorf("not done within %s", protocol.CheckpointLimit))
 	defer cancel()
-	if _, err := n.world.processes.Run(limited, hook); err != nil {
+	if _, err := n.deps.processes.Run(limited, hook); err != nil {
 		return protocol.Check{Text: fmt.Sprintf("the checkpoint hook failed: %v", err)}
 	}
 	return protocol.Check{OK: true, Text: fmt.Sprintf("the checkpoint hook took %.1f s", time.Since(began).Seconds())}

@@ -31,8 +31,8 @@ func TestAHeadRunsTheHookOfItsImageIfItIsAProgram(t *testing.T) {
 	}{{"none", 0, false}, {"no program", 0o644, false}, {"a program", 0o755, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			ran := &hooks{}
-			n := &node{world: world{processes: ran, disk: testDisk(t)}}
-			hook := n.world.disk.path(protocol.CheckpointHook)
+			n := &node{deps: deps{processes: ran, disk: testDisk(t)}}
+			hook := n.deps.disk.path(protocol.CheckpointHook)
 			if test.mode != 0 {
 				must(t, os.MkdirAll(filepath.Dir(hook), 0o755))
 				must(t, os.WriteFile(hook, []byte("#!/bin/sh\n"), test.mode))

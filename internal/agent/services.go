@@ -20,7 +20,7 @@ func (n *node) services(config *protocol.Config) ([]service, error) {
 	list := []service{{name: sshd, command: Command{Argv: []string{"/usr/sbin/sshd", "-D", "-e", "-f", sshdFile}},
 		noise: []string{"Connection closed by " + n.sshAddress(config.Self), "kex_exchange_identification: Connection closed"}}} // our probe
 	for _, d := range n.driver.Daemons(config) {
-		account, err := nodeFiles{n.world.disk}.account(d.User)
+		account, err := nodeFiles{n.deps.disk}.account(d.User)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -34,7 +34,7 @@ func (n *node) services(config *protocol.Config) ([]service, error) {
 // lend is what the scheduler's driver may use of the node.
 func (n *node) lend() scheduler.Host {
 	return scheduler.Host{
-		Files: nodeFiles{n.world.disk}, Run: n.world.processes.Run, Dial: n.world.dial, Listening: n.world.listening,
+		Files: nodeFiles{n.deps.disk}, Run: n.deps.processes.Run, Dial: n.deps.dial, Listening: n.deps.listening,
 		Running: func(daemon string) bool { return n.supervisor.running(daemon) },
 		Printf:  n.console.printf,
 		Go:      n.tasks.Go,

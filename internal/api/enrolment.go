@@ -133,7 +133,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list
 			}
 			macs[mac.String()] = path
 			m.MACs = append(m.MACs, mac.String())
-			if err := tx.ForgetStranger(ctx, mac.String()); err != nil {
+			if err := tx.ForgetDiscovered(ctx, mac.String()); err != nil {
 				return nil, err
 			}
 		}

@@ -126,7 +126,7 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.UnknownMachine]], error) {
 	out := &output[apiv1.List[apiv1.UnknownMachine]]{}
 	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		strangers, err := tx.Strangers(ctx)
+		strangers, err := tx.DiscoveredMachines(ctx)
 		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
 			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})

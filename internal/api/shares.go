@@ -48,7 +48,7 @@ func NewShares(connections int, m limit.Meter) *Shares {
 		checked:     share("logins", checkedEach, checkedAll, "try again in a moment"),
 		checkedHere: share("logins", checkedAll, checkedAll, "try again in a moment"),
 		tries:       limit.Tries{Window: time.Minute, Each: triesOfOne, Here: triesOfHere, All: triesOfAll, Strained: triesThen},
-		lines:       limit.LinesOfStrangers(),
+		lines:       limit.LinesOfUnknown(),
 
 		requests: share("requests", eachRequests, connections/4, "send fewer at a time"),
 		streams:  share("event streams", eachStreams, connections/4, "close some; one `muster events -w` follows all that you may see"),

@@ -24,7 +24,7 @@ func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1
 }
 
 func topologies(ctx context.Context, tx *store.Tx) ([]apiv1.Topology, error) {
-	known, err := admission.Terrains(ctx, tx)
+	known, err := admission.Topologies(ctx, tx)
 	var all []apiv1.Topology
 	for _, k := range known {
 		t := apiv1.Topology{Fabric: k.Fabric, TakenAt: k.TakenAt, Summary: k.Graph.String(), Leaves: []apiv1.Leaf{}}

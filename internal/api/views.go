@@ -104,7 +104,7 @@ func partView(m store.Machine) *apiv1.Part {
 		return nil
 	}
 	p := &apiv1.Part{Host: m.HostName, Cells: []placement.Cell{}, Share: 1}
-	if h := m.Holding; h != nil {
+	if h := m.Allocation; h != nil {
 		p.Cells, p.Devices, p.Share = h.Cells, h.Devices, h.Share
 	}
 	if m.Moves != nil {

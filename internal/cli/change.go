@@ -121,7 +121,7 @@ func (a *app) announce(answer apiv1.Answer) {
 }
 
 // arrived says that an operation is done, and what the next step may be.
-func (a *app) arrived(j *journey) {
+func (a *app) arrived(j *tracking) {
 	took := seconds(time.Since(j.start))
 	if j.op.Kind == "delete" {
 		a.say("cluster %s is %s in %s", j.name, a.paint(a.err, green, "deleted"), took)

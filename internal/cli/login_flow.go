@@ -85,7 +85,7 @@ func (a *app) byBrowser(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven,
 	target := client.AuthCodeURL(state, oauth2.S256ChallengeOption(p.Verifier), oauth2.SetAuthURLParam("nonce", p.Nonce))
 
 	returned := make(chan returning, 1)
-	server := &http.Server{Handler: landing(state, returned), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: callback(state, returned), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(listener) }()
 	defer func() {
@@ -116,8 +116,8 @@ type returning struct {
 	err  error
 }
 
-// landing is where the browser comes back. It listens to the first one that knows the state, which others cannot know.
-func landing(state string, returned chan<- returning) http.Handler {
+// callback is where the browser comes back. It listens to the first one that knows the state, which others cannot know.
+func callback(state string, returned chan<- returning) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /callback", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()

@@ -159,7 +159,7 @@ func TestABrowserThatComesBackIsListenedToOnce(t *testing.T) {
 		"code=c1":                         "",
 	} {
 		returned := make(chan returning, 1)
-		page := landing("right", returned)
+		page := callback("right", returned)
 		for range 2 { // people load pages again
 			page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/callback?"+query, nil))
 		}

@@ -61,8 +61,8 @@ func (w *waiting) limit(ctx context.Context) (context.Context, context.CancelFun
 
 var errTimeout = errors.New("timeout")
 
-// journey is one operation on its way.
-type journey struct {
+// tracking is one operation on its way.
+type tracking struct {
 	app     *app
 	client  *client
 	op      apiv1.Operation
@@ -76,10 +76,10 @@ type journey struct {
 }
 
 // await shows the progress of an operation until it is done.
-func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster, start time.Time) (*journey, error) {
+func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operation, cluster apiv1.Cluster, start time.Time) (*tracking, error) {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	j := &journey{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start), cluster: cluster, said: time.Now()}
+	j := &tracking{app: a, client: c, op: op, name: cluster.Name, start: start, show: a.newProgress(cluster.Name, start), cluster: cluster, said: time.Now()}
 	err := j.run(ctx)
 	j.show.end()
 	if ctx.Err() != nil && err != nil {
@@ -89,7 +89,7 @@ func (a *app) await(ctx context.Context, c *client, w *waiting, op apiv1.Operati
 }
 
 // left says how things stood when the user stopped waiting.
-func (j *journey) left(ctx context.Context, w *waiting) error {
+func (j *tracking) left(ctx context.Context, w *waiting) error {
 	stands := fmt.Sprintf("cluster %s is %s", j.name, standing(j.cluster))
 	ref := j.name
 	if j.op.Kind == "delete" {
@@ -103,7 +103,7 @@ func (j *journey) left(ctx context.Context, w *waiting) error {
 	return silent{context.Cause(ctx)}
 }
 
-func (j *journey) run(ctx context.Context) error {
+func (j *tracking) run(ctx context.Context) error {
 	events := make(chan apiv1.Event, 1000)
 	ended := make(chan error, 1)
 	watch := &stream{client: j.client, cluster: j.op.Cluster, after: j.op.EventsAfter, pause: j.app.timing.back}
@@ -138,7 +138,7 @@ func (j *journey) run(ctx context.Context) error {
 }
 
 // next returns when it is time to look again.
-func (j *journey) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
+func (j *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -158,7 +158,7 @@ func (j *journey) next(ctx context.Context, events <-chan apiv1.Event, ended <-c
 	}
 }
 
-func (j *journey) drain(events <-chan apiv1.Event) {
+func (j *tracking) drain(events <-chan apiv1.Event) {
 	for {
 		select {
 		case e := <-events:
@@ -171,7 +171,7 @@ func (j *journey) drain(events <-chan apiv1.Event) {
 
 // catchUp tells the events that led to where the cluster is and that the stream had no time to bring. It is no matter if
 // they cannot be had: how the operation ended is known.
-func (j *journey) catchUp(ctx context.Context, watch *stream) {
+func (j *tracking) catchUp(ctx context.Context, watch *stream) {
 	events, _, err := eventsAfter(ctx, j.client, watch.cluster, watch.after)
 	if err != nil {
 		return
@@ -181,13 +181,13 @@ func (j *journey) catchUp(ctx context.Context, watch *stream) {
 	}
 }
 
-func (j *journey) tell(e apiv1.Event) {
+func (j *tracking) tell(e apiv1.Event) {
 	j.show.event(e)
 	j.said = time.Now()
 }
 
 // look reads the cluster and says whether the operation is done. A controller that does not answer is waited for.
-func (j *journey) look(ctx context.Context) (done bool, err error) {
+func (j *tracking) look(ctx context.Context) (done bool, err error) {
 	j.looked = time.Now()
 	var now apiv1.Cluster
 	raw, err := j.client.once(ctx, apiv1.GetCluster.Ask(apiv1.ClusterRef{Cluster: j.op.Cluster}))
@@ -213,7 +213,7 @@ func (j *journey) look(ctx context.Context) (done bool, err error) {
 }
 
 // quiet says, at most every so often, that nothing has happened for so long.
-func (j *journey) quiet() bool {
+func (j *tracking) quiet() bool {
 	if time.Since(j.said) < j.app.timing.quiet {
 		return false
 	}
@@ -221,7 +221,7 @@ func (j *journey) quiet() bool {
 	return true
 }
 
-func (j *journey) done() (bool, error) {
+func (j *tracking) done() (bool, error) {
 	c := j.cluster
 	ends := c.Phase == apiv1.Deleting || c.Phase == apiv1.Deleted
 	switch {

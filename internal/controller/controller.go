@@ -89,7 +89,7 @@ type controller struct {
 	keeper    *rotation.Keeper
 	images    *images.Store
 	local     *local.Driver
-	guests    lifecycle.Ground
+	guests    lifecycle.Provider
 	devices   *devices.Driver // nil: this host holds no guests
 	admission *admission.Admission
 	listener  net.Listener // for users
@@ -246,11 +246,11 @@ func (k *controller) run(ctx context.Context) error {
 	ports := &segments{db: k.db, log: k.Log, all: drivers.Switches()}
 	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir, drivers.Power()), Again: switchAgain, Place: ports.place})
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
-	world := lifecycle.World{
+	fixture := lifecycle.Deps{
 		Fabrics: fabrics,
-		DB:      k.db, Commons: segmented{k.local, ports}, Keep: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		DB:      k.db, Shared: segmented{k.local, ports}, Snapshots: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry, Power: drivers.Power(),
-		Grounds: k.grounds(map[string]lifecycle.Ground{
+		Providers: k.providers(map[string]lifecycle.Provider{
 			local.Factory().Name: {
 				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir},
 			},
@@ -264,12 +264,12 @@ func (k *controller) run(ctx context.Context) error {
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
-	engine := lifecycle.New(k.owner, world, k.Log)
-	yard := newYard(k, watch)
-	watch.Images = yard.files
-	about := k.about(engine, yard)
+	engine := lifecycle.New(k.owner, fixture, k.Log)
+	networks := newTestbed(k, watch)
+	watch.Images = networks.files
+	about := k.about(engine, networks)
 	about.LocalRoot = localRoot(k.local.OwnUsers())
-	k.registerMetrics(engine, yard, about)
+	k.registerMetrics(engine, networks, about)
 	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches()},
 		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.local.HomeUsage}
 	door, err := k.newWebDoor()
@@ -312,9 +312,9 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error { return k.keeper.Run(ctx) })
 	group.Go(func() error { return k.keepSealed(ctx) })
 	group.Go(func() error { k.local.GuardDisk(ctx); return nil })
-	group.Go(func() error { world.Sweep(ctx, sweepEvery, k.Log); return nil })
-	group.Go(func() error { world.WatchLimits(ctx, k.Log); return nil })
-	group.Go(func() error { world.MeasureHomes(ctx, measureEvery, k.Log); return nil })
+	group.Go(func() error { fixture.Sweep(ctx, sweepEvery, k.Log); return nil })
+	group.Go(func() error { fixture.WatchLimits(ctx, k.Log); return nil })
+	group.Go(func() error { fixture.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
@@ -323,7 +323,7 @@ func (k *controller) run(ctx context.Context) error {
 	group.Go(func() error {
 		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
 	})
-	group.Go(func() error { return yard.serve(ctx) })
+	group.Go(func() error { return networks.serve(ctx) })
 	group.Go(func() error { return ports.watch(ctx) })
 	group.Go(func() error { return k.serveGuests(ctx, watch) })
 	if k.devices != nil {
@@ -349,15 +349,15 @@ func (k *controller) run(ctx context.Context) error {
 	return err
 }
 
-// grounds says what each can, and how long it may take.
-func (k *controller) grounds(all map[string]lifecycle.Ground) map[string]lifecycle.Ground {
-	for name, ground := range all {
+// providers says what each can, and how long it may take.
+func (k *controller) providers(all map[string]lifecycle.Provider) map[string]lifecycle.Provider {
+	for name, provider := range all {
 		f, _ := k.admission.Substrates.Find(name)
-		ground.Caps, ground.Emulated = f.Caps, k.limits(f, f.Emulated)
-		if ground.Limits == (substrate.Deadlines{}) {
-			ground.Limits = k.limits(f, f.Deadlines)
+		provider.Caps, provider.Emulated = f.Caps, k.limits(f, f.Emulated)
+		if provider.Limits == (substrate.Deadlines{}) {
+			provider.Limits = k.limits(f, f.Deadlines)
 		}
-		all[name] = ground
+		all[name] = provider
 	}
 	return all
 }

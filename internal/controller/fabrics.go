@@ -51,7 +51,7 @@ func (o *fabricDrivers) Driver(f store.Fabric) (fabric.Driver, error) {
 }
 
 func (o *fabricDrivers) opened(f store.Fabric, fromRows bool) (fabric.Driver, error) {
-	return o.all.Open(f.Driver, fabrics.Told{
+	return o.all.Open(f.Driver, fabrics.Directives{
 		Fabric: f.Name, Managers: f.Managers, Root: o.site[f.Name], Given: f.Config,
 		Scratch: o.scratch, Signals: o.signals, Secrets: o.secrets, FromRows: fromRows,
 	})

@@ -26,10 +26,10 @@ import (
 
 // fakeHost is a hypervisor's agent, whose guests are those of a fake substrate. It speaks the protocol over mutual TLS.
 type fakeHost struct {
-	url    string
-	client *http.Client
-	world  *fake.Substrate
-	refuse func(protocol.HostedGuest) string // why it will not have a guest; nil: it has all
+	url     string
+	client  *http.Client
+	fixture *fake.Substrate
+	refuse  func(protocol.HostedGuest) string // why it will not have a guest; nil: it has all
 
 	mu    sync.Mutex
 	want  protocol.Hosting
@@ -39,8 +39,8 @@ type fakeHost struct {
 }
 
 // joinHost makes an agent of a machine's boot and lets it join.
-func joinHost(ctx context.Context, url string, boot protocol.Boot, world *fake.Substrate) (*fakeHost, error) {
-	return newFakeHost(url, boot, world, func(h *fakeHost, csr, key string) (string, error) {
+func joinHost(ctx context.Context, url string, boot protocol.Boot, fixture *fake.Substrate) (*fakeHost, error) {
+	return newFakeHost(url, boot, fixture, func(h *fakeHost, csr, key string) (string, error) {
 		var reply protocol.JoinReply
 		request := protocol.JoinRequest{Node: boot.Node, Boot: boot.Boot, Token: boot.Token, HostKey: key, CSR: csr}
 		err := h.call(ctx, http.MethodPost, "/agent/v1/join", request, &reply)
@@ -49,7 +49,7 @@ func joinHost(ctx context.Context, url string, boot protocol.Boot, world *fake.S
 }
 
 // newFakeHost makes an agent with the certificate that it is given for its request, and its host's key.
-func newFakeHost(url string, boot protocol.Boot, world *fake.Substrate, certify func(h *fakeHost, csr, key string) (string, error)) (*fakeHost, error) {
+func newFakeHost(url string, boot protocol.Boot, fixture *fake.Substrate, certify func(h *fakeHost, csr, key string) (string, error)) (*fakeHost, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newFakeHost(url string, boot protocol.Boot, world *fake.Substrate, certify 
 	var certificate tls.Certificate
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: "muster-controller",
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }}
-	h := &fakeHost{url: url, client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, world: world,
+	h := &fakeHost{url: url, client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, fixture: fixture,
 		tried: map[string]protocol.HostedState{}, busy: map[string]bool{}}
 	csr, err1 := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, private)
 	key, err2 := ssh.NewPublicKey(public)
@@ -148,7 +148,7 @@ func (h *fakeHost) reconcile(ctx context.Context, all *sync.WaitGroup) {
 	defer h.mu.Unlock()
 	wanted := map[string]bool{}
 	for _, n := range h.want.Networks {
-		_ = h.world.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: n.Segment})
+		_ = h.fixture.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: n.Segment})
 	}
 	for _, g := range h.want.Guests {
 		wanted[g.Node] = true
@@ -158,10 +158,10 @@ func (h *fakeHost) reconcile(ctx context.Context, all *sync.WaitGroup) {
 		h.busy[g.Node] = true
 		all.Go(func() { h.make(ctx, g) })
 	}
-	refs, _ := h.world.List(ctx)
+	refs, _ := h.fixture.List(ctx)
 	for _, r := range refs {
 		if !wanted[r.Node] && !h.busy[r.Node] {
-			_ = h.world.Remove(ctx, substrate.Ref{Cluster: r.Cluster, Node: r.Node})
+			_ = h.fixture.Remove(ctx, substrate.Ref{Cluster: r.Cluster, Node: r.Node})
 			delete(h.tried, r.Node)
 		}
 	}
@@ -177,11 +177,11 @@ func (h *fakeHost) make(ctx context.Context, g protocol.HostedGuest) {
 	if err == nil && done.Refused == "" {
 		switch g.Do {
 		case protocol.DoRun:
-			err = h.world.Ensure(ctx, n)
+			err = h.fixture.Ensure(ctx, n)
 		case protocol.DoSleep:
-			done.Bytes, err = h.world.Sleep(ctx, n.Ref, "")
+			done.Bytes, err = h.fixture.Sleep(ctx, n.Ref, "")
 		case protocol.DoWake:
-			err = h.world.Wake(ctx, n, "")
+			err = h.fixture.Wake(ctx, n, "")
 		}
 	}
 	if errors.Is(err, substrate.ErrEnded) {
@@ -199,9 +199,9 @@ func (h *fakeHost) report(ctx context.Context) protocol.HostReport {
 	defer h.mu.Unlock()
 	r := protocol.HostReport{Revision: h.want.Revision, Guests: []protocol.HostedState{}, Networks: []string{}}
 	present := map[string]bool{}
-	refs, _ := h.world.List(ctx)
+	refs, _ := h.fixture.List(ctx)
 	for _, ref := range refs {
-		seen, _ := h.world.Observe(ctx, ref)
+		seen, _ := h.fixture.Observe(ctx, ref)
 		s, _ := remote.State(ref, seen)
 		if done := h.tried[ref.Node]; done.Boot == s.Boot {
 			s.Try, s.Bytes, s.Refused, s.Gone, s.Failed = done.Try, done.Bytes, done.Refused, done.Gone, done.Failed

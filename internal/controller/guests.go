@@ -110,31 +110,31 @@ func (k *controller) listenWithin(ctx context.Context, watch *monitor.Monitor, c
 	if err != nil {
 		return err
 	}
-	return k.doors.Gate(plain, k.budget.ClusterLimits()).Serve(ctx, config, watch.HandlerWithin(cluster))
+	return k.doors.Limiter(plain, k.budget.ClusterLimits()).Serve(ctx, config, watch.HandlerWithin(cluster))
 }
 
 // openGuests makes the ground of guests: on machines of their own, and on this host, if it holds any, or did before.
-func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Ground, error) {
-	ground, err := k.openHere(firstStage)
-	elsewhere := remote.New(remote.Config{Ledger: hostingLedger{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience})
-	ground.Away = remote.NewMover(remote.MoverConfig{
-		Journeys: journeys{k.db}, Silence: ground.Limits.Silence, Patience: hypervisorPatience, Limit: ground.Limits.Move,
+func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Provider, error) {
+	provider, err := k.openHere(firstStage)
+	elsewhere := remote.New(remote.Config{Ledger: hostingLedger{k.db}, Silence: provider.Limits.Silence, Patience: hypervisorPatience})
+	provider.RemoteMover = remote.NewMover(remote.MoverConfig{
+		Migrations: migrations{k.db}, Silence: provider.Limits.Silence, Patience: hypervisorPatience, Limit: provider.Limits.Move,
 	})
-	ground.AwaySleeper = restRoutes{elsewhere, k.local.Introduce}
-	ground.Substrate = guestRoutes{k.db, ground.Substrate, elsewhere, k.local.Introduce}
-	return ground, err
+	provider.RemoteSleeper = restRoutes{elsewhere, k.local.Introduce}
+	provider.Substrate = guestRoutes{k.db, provider.Substrate, elsewhere, k.local.Introduce}
+	return provider, err
 }
 
 // openHere makes the ground of guests on this host.
-func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Ground, error) {
+func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Provider, error) {
 	guest := hypervisor.Factory()
-	ground := lifecycle.Ground{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(guest, guest.Deadlines)}
+	provider := lifecycle.Provider{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(guest, guest.Deadlines)}
 	if _, err := os.Stat(k.dir.guests()); err != nil && !k.LocalHypervisor {
-		return ground, nil
+		return provider, nil
 	}
 	var err error
 	if k.devices, err = k.openDevices(); err != nil {
-		return ground, err
+		return provider, err
 	}
 	driver, err := hypervisor.New(hypervisor.Config{
 		Devices: k.devices,
@@ -142,21 +142,21 @@ func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Grou
 		Facts: func(context.Context) (inventory.Facts, error) { return inspectHost() },
 	})
 	if err != nil {
-		return ground, err
+		return provider, err
 	}
-	ground.Inspector = hypervisorInspector{k.devices}
+	provider.Inspector = hypervisorInspector{k.devices}
 	fleet := hypervisor.Fleet(func(host string) (hypervisor.Host, error) {
 		if own, err := os.Hostname(); err != nil || host != hypervisorName(own) {
 			return nil, errors.Join(err, fmt.Errorf("this controller's host is not %s, and it reaches no other", host))
 		}
 		return driver, nil
 	})
-	ground.Mover, ground.Sleeper = fleet, fleet
-	ground.Substrate = driver
+	provider.Mover, provider.Sleeper = fleet, fleet
+	provider.Substrate = driver
 	if driver.Emulates() {
-		ground.Limits = k.limits(guest, guest.Emulated)
+		provider.Limits = k.limits(guest, guest.Emulated)
 	}
-	return ground, nil
+	return provider, nil
 }
 
 // guestImage finds the files that a guest boots from.

@@ -168,7 +168,7 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.H
 	})
 }
 
-func (l hostingLedger) Lull(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
+func (l hostingLedger) WantSleep(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error {
 		e, host, err := entryOf(ctx, tx, r.Node)
 		if err != nil {

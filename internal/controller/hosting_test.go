@@ -40,8 +40,8 @@ func (anyImage) BootFiles(digest string) (monitor.BootFiles, error) {
 }
 func (anyImage) Inspector() (string, error) { return "", errors.New("nobody inspects here") }
 
-// stand is a controller's part of one hypervisor elsewhere: its rows, and what its agent calls.
-type stand struct {
+// fixture is a controller's part of one hypervisor elsewhere: its rows, and what its agent calls.
+type fixture struct {
 	*testing.T
 	db        *store.Store
 	authority *identity.Authority
@@ -49,13 +49,13 @@ type stand struct {
 	driver    *remote.Driver
 }
 
-// newStand has the hypervisor hv, whose boot 1 was begun, and the nodes that substratetest asks for, as guests on it.
-func newStand(t *testing.T) *stand {
+// newFixture has the hypervisor hv, whose boot 1 was begun, and the nodes that substratetest asks for, as guests on it.
+func newFixture(t *testing.T) *fixture {
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stand{T: t, db: storetest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
+	s := &fixture{T: t, db: storetest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
 	network := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"), Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
 	const mac = "52:54:00:00:00:01"
 	s.update(func(ctx context.Context, tx *store.Tx) error {
@@ -109,14 +109,14 @@ func newStand(t *testing.T) *stand {
 func addHosted(ctx context.Context, tx *store.Tx, cluster string, number, core int) error {
 	name, node := fmt.Sprintf("n%d", number), fmt.Sprintf("%s-node-%d", cluster, number)
 	guest := store.Guest{
-		Machine: inventory.Machine{ID: "id-" + node, Name: fmt.Sprintf("m%s%d", cluster, number), Substrate: "vm", Host: "hv"},
-		Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 64}}},
+		Machine:    inventory.Machine{ID: "id-" + node, Name: fmt.Sprintf("m%s%d", cluster, number), Substrate: "vm", Host: "hv"},
+		Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 64}}},
 	}
 	return errors.Join(tx.AddGuest(ctx, guest, "for a test"), tx.AddSeat(ctx, cluster, store.Seat{Name: name, Slot: 256 + number}),
 		tx.AddNode(ctx, store.Node{ID: node, Cluster: cluster, Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
 }
 
-func (s *stand) update(f func(context.Context, *store.Tx) error) {
+func (s *fixture) update(f func(context.Context, *store.Tx) error) {
 	s.Helper()
 	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
@@ -124,14 +124,14 @@ func (s *stand) update(f func(context.Context, *store.Tx) error) {
 }
 
 // boot is what the machine is started with.
-func (s *stand) boot() protocol.Boot {
+func (s *fixture) boot() protocol.Boot {
 	return protocol.Boot{Node: "hv", Boot: 1, Token: s.authority.Token("hv", 1), Authority: s.authority.AgentsPEM()}
 }
 
 // start has the hypervisor's agent join and work until the test, or stop, ends it.
-func (s *stand) start(world *fake.Substrate) (h *fakeHost, stop func()) {
+func (s *fixture) start(fixture *fake.Substrate) (h *fakeHost, stop func()) {
 	s.Helper()
-	h, err := joinHost(s.Context(), s.server.URL, s.boot(), world)
+	h, err := joinHost(s.Context(), s.server.URL, s.boot(), fixture)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func (s *stand) start(world *fake.Substrate) (h *fakeHost, stop func()) {
 }
 
 // node describes a node as substratetest does.
-func (s *stand) node(number int, boot int64) substrate.Node {
+func (s *fixture) node(number int, boot int64) substrate.Node {
 	file, err := json.Marshal(protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"})
 	if err != nil {
 		s.Fatal(err)
@@ -155,7 +155,7 @@ func (s *stand) node(number int, boot int64) substrate.Node {
 	}
 }
 
-func (s *stand) await(what string, ok func() bool) {
+func (s *fixture) await(what string, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -165,7 +165,7 @@ func (s *stand) await(what string, ok func() bool) {
 }
 
 // sees says how a node is observed.
-func (s *stand) sees(r substrate.Ref) substrate.Observation {
+func (s *fixture) sees(r substrate.Ref) substrate.Observation {
 	s.Helper()
 	seen, err := s.driver.Observe(context.Background(), r)
 	if err != nil {
@@ -176,17 +176,17 @@ func (s *stand) sees(r substrate.Ref) substrate.Observation {
 
 func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
-		s := newStand(t)
-		world := fake.New(fake.Options{})
-		s.start(world)
+		s := newFixture(t)
+		fixture := fake.New(fake.Options{})
+		s.start(fixture)
 		return substratetest.Harness{
 			Caps: drivers.Substrates().Of("vm"), Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00", BootFile: []byte(`{}`),
 			Crash: func(_ *testing.T, r substrate.Ref) {
-				world.Die(r, "crashed")
+				fixture.Die(r, "crashed")
 				s.await("seen dead", func() bool { return !s.sees(r).Running })
 			},
 			HalfMake: func(t *testing.T, n substrate.Node) {
-				world.FailEnsure(n.Node, 1, nil)
+				fixture.FailEnsure(n.Node, 1, nil)
 				if err := s.driver.Ensure(t.Context(), n); err == nil {
 					t.Error("what failed on the host did not fail here")
 				}
@@ -196,7 +196,7 @@ func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
 }
 
 func TestAGuestsTokenIsComputedForItsHostAndStandsNowhere(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	h, _ := s.start(fake.New(fake.Options{}))
 	n := s.node(1, 3)
 	if err := s.driver.Ensure(t.Context(), n); err != nil {
@@ -220,7 +220,7 @@ func TestAGuestsTokenIsComputedForItsHostAndStandsNowhere(t *testing.T) {
 }
 
 func TestWhatAHostRefusesIsARefusal(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	h, _ := s.start(fake.New(fake.Options{}))
 	h.mu.Lock()
 	h.refuse = func(protocol.HostedGuest) string { return "its huge pages are gone" }
@@ -232,7 +232,7 @@ func TestWhatAHostRefusesIsARefusal(t *testing.T) {
 }
 
 func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	_, stop := s.start(fake.New(fake.Options{}))
 	n := s.node(1, 1)
 	if err := s.driver.Ensure(t.Context(), n); err != nil {
@@ -260,7 +260,7 @@ func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
 }
 
 func TestAHostThatWasToldOfAGuestCountsAsOneThatMayHaveIt(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	h, err := joinHost(t.Context(), s.server.URL, s.boot(), fake.New(fake.Options{}))
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestAHostThatWasToldOfAGuestCountsAsOneThatMayHaveIt(t *testing.T) {
 }
 
 func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	h, err := joinHost(t.Context(), s.server.URL, s.boot(), fake.New(fake.Options{}))
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
 
 // A guest's agent, however it came by its controller's address, is a node's and no hypervisor's.
 func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	for _, who := range []identity.Agent{{Node: "c1-node-1", Boot: 1}, {Node: "id-c1-node-1", Boot: 1}, {Node: "hv", Boot: 2}} {
 		h, err := newFakeHost(s.server.URL, s.boot(), nil, func(_ *fakeHost, csr, _ string) (string, error) {
 			certificate, _, err := s.authority.CertifyAgent(csr, who, time.Now())
@@ -343,7 +343,7 @@ func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
 
 // Of guests that are not its own a hypervisor can say what it likes.
 func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	own, gone := s.node(1, 2), s.node(2, 1)
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.AddMachine(ctx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}); err != nil {

@@ -28,8 +28,8 @@ func (k *controller) openLimits() error {
 }
 
 // gate gives a listener limits of its own.
-func (k *controller) gate(l net.Listener, limits limit.Limits) *limit.Gate {
-	return limit.NewGroup(limits.Total, k.telemetry).Gate(l, limits)
+func (k *controller) gate(l net.Listener, limits limit.Limits) *limit.Limiter {
+	return limit.NewGroup(limits.Total, k.telemetry).Limiter(l, limits)
 }
 
 // socket is where agents on this host reach this replica.
@@ -75,5 +75,5 @@ func (k *controller) serveHost(ctx context.Context, l net.Listener, h http.Handl
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return k.doors.Gate(l, k.budget.AgentsLimits("host")).Serve(ctx, config, h)
+	return k.doors.Limiter(l, k.budget.AgentsLimits("host")).Serve(ctx, config, h)
 }

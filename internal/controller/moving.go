@@ -9,21 +9,21 @@ import (
 	"muster/internal/substrate/remote"
 )
 
-// journeys is the store as the mover of guests elsewhere asks for it.
-type journeys struct{ db *store.Store }
+// migrations is the store as the mover of guests elsewhere asks for it.
+type migrations struct{ db *store.Store }
 
-func (l journeys) Changed() <-chan struct{} { return l.db.Changed() }
+func (l migrations) Changed() <-chan struct{} { return l.db.Changed() }
 
-func (l journeys) Journey(ctx context.Context, node string) (j remote.Journey, err error) {
+func (l migrations) Migration(ctx context.Context, node string) (j remote.Migration, err error) {
 	err = l.db.View(ctx, func(tx *store.Tx) error {
-		a, err := tx.AwayNode(ctx, node)
+		a, err := tx.MigrationOfNode(ctx, node)
 		if errors.Is(err, store.ErrNotFound) {
 			return remote.ErrNone
 		}
 		if err != nil {
 			return err
 		}
-		j = remote.Journey{
+		j = remote.Migration{
 			Node: substrate.Ref{Cluster: a.Guest.Cluster, Node: node, Boot: a.Guest.Boot}, Number: a.Number, Step: a.Step, Stage: remote.Stage(a.Stage),
 			Description: a.Description, Address: a.Address, Why: a.Why,
 		}
@@ -32,16 +32,16 @@ func (l journeys) Journey(ctx context.Context, node string) (j remote.Journey, e
 			return err
 		}
 		j.Age = now.Sub(a.Begun)
-		if j.From, err = stopOf(ctx, tx, a, a.Source); err == nil {
-			j.To, err = stopOf(ctx, tx, a, a.Target)
+		if j.From, err = endpointOf(ctx, tx, a, a.Source); err == nil {
+			j.To, err = endpointOf(ctx, tx, a, a.Target)
 		}
 		return err
 	})
 	return j, err
 }
 
-// stopOf is what one host of a move has said.
-func stopOf(ctx context.Context, tx *store.Tx, a store.Away, at store.Way) (s remote.Stop, err error) {
+// endpointOf is what one host of a move has said.
+func endpointOf(ctx context.Context, tx *store.Tx, a store.Migration, at store.Endpoint) (s remote.Endpoint, err error) {
 	s.Host = at.Name
 	seen, err := tx.HostSeen(ctx, at.Host)
 	if errors.Is(err, store.ErrNotFound) {
@@ -68,12 +68,12 @@ func stopOf(ctx context.Context, tx *store.Tx, a store.Away, at store.Way) (s re
 	return s, nil
 }
 
-func (l journeys) Depart(ctx context.Context, n substrate.Node, from, to string, s remote.Stage) error {
+func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to string, s remote.Stage) error {
 	g, err := remote.Guest(n)
 	if err != nil {
 		return err
 	}
-	told := s.Told()
+	told := s.Directive()
 	return l.db.Update(ctx, func(tx *store.Tx) error {
 		source, err := tx.Machine(ctx, from)
 		if err != nil {
@@ -88,26 +88,26 @@ func (l journeys) Depart(ctx context.Context, n substrate.Node, from, to string,
 			return err
 		}
 		g.Try = hosted.Guest.Try // it is over where it arrives, too
-		return tx.StartAway(ctx, store.Away{
-			Node: n.Node, Source: store.Way{Host: source.ID, Does: told.Source}, Target: store.Way{Host: target.ID, Does: told.Target},
+		return tx.StartMigration(ctx, store.Migration{
+			Node: n.Node, Source: store.Endpoint{Host: source.ID, Does: told.Source}, Target: store.Endpoint{Host: target.ID, Does: told.Target},
 			Stage: string(s), Kept: told.Kept, Guest: g,
 		})
 	})
 }
 
-func (l journeys) Proceed(ctx context.Context, j remote.Journey) error {
-	told := j.Stage.Told()
+func (l migrations) Proceed(ctx context.Context, j remote.Migration) error {
+	told := j.Stage.Directive()
 	return l.db.Update(ctx, func(tx *store.Tx) error {
-		a, err := tx.AwayNode(ctx, j.Node.Node)
+		a, err := tx.MigrationOfNode(ctx, j.Node.Node)
 		if err != nil {
 			return err
 		}
 		a.Stage, a.Source.Does, a.Target.Does, a.Kept = string(j.Stage), told.Source, told.Target, told.Kept
 		a.Step, a.Description, a.Address, a.Why = j.Step, j.Description, j.Address, j.Why
-		return tx.StepAway(ctx, a)
+		return tx.StepMigration(ctx, a)
 	})
 }
 
-func (l journeys) Forgo(ctx context.Context, node string) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetAway(ctx, node) })
+func (l migrations) Forgo(ctx context.Context, node string) error {
+	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetMigration(ctx, node) })
 }

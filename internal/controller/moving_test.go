@@ -52,9 +52,9 @@ type paper struct {
 	*fake.Substrate // its networks
 	all             *papers
 	other           *paper
-	stand           string
+	fixture         string
 	boot            int64
-	holding         *placement.Holding
+	allocation      *placement.Allocation
 }
 
 var errAccident = errors.New("an accident")
@@ -67,7 +67,7 @@ func (p *paper) do(what func() error) error {
 		return errAccident
 	}
 	err := what()
-	if p.all.hosts[0].stand == alive && p.all.hosts[1].stand == alive {
+	if p.all.hosts[0].fixture == alive && p.all.hosts[1].fixture == alive {
 		p.all.Error("two guests run")
 	}
 	if err == nil && !p.all.calm && p.all.dice.IntN(12) == 0 {
@@ -79,7 +79,7 @@ func (p *paper) do(what func() error) error {
 func (p *paper) is() string {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	return p.stand
+	return p.fixture
 }
 
 func (p *paper) Emulates() bool { return false }
@@ -88,25 +88,25 @@ func (p *paper) Ensure(_ context.Context, n substrate.Node) error {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	p.all.made++
-	p.stand, p.boot, p.holding = alive, n.Boot, n.Holding
+	p.fixture, p.boot, p.allocation = alive, n.Boot, n.Allocation
 	return nil
 }
 
 func (p *paper) Observe(context.Context, substrate.Ref) (substrate.Observation, error) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	if p.stand == nowhere {
+	if p.fixture == nowhere {
 		return substrate.Observation{}, nil
 	}
-	return substrate.Observation{Present: true, Running: p.stand == alive, Boot: p.boot, Detail: p.stand, Holding: p.holding}, nil
+	return substrate.Observation{Present: true, Running: p.fixture == alive, Boot: p.boot, Detail: p.fixture, Allocation: p.allocation}, nil
 }
 
 func (p *paper) Remove(_ context.Context, r substrate.Ref) error {
 	return p.do(func() error {
-		if p.stand == halted && p.other.stand != alive {
+		if p.fixture == halted && p.other.fixture != alive {
 			p.all.Error("the only whole copy is thrown away")
 		}
-		p.stand = nowhere
+		p.fixture = nowhere
 		return nil
 	})
 }
@@ -114,7 +114,7 @@ func (p *paper) Remove(_ context.Context, r substrate.Ref) error {
 func (p *paper) List(context.Context) ([]substrate.Ref, error) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	if p.stand == nowhere {
+	if p.fixture == nowhere {
 		return nil, nil
 	}
 	return []substrate.Ref{{Cluster: "c1", Node: "c1-node-1", Boot: p.boot}}, nil
@@ -122,7 +122,7 @@ func (p *paper) List(context.Context) ([]substrate.Ref, error) {
 
 func (p *paper) Leave(context.Context, substrate.Ref) (description string, err error) {
 	return "it", p.do(func() error {
-		if p.stand != alive {
+		if p.fixture != alive {
 			return hypervisor.ErrNotHere
 		}
 		return nil
@@ -131,10 +131,10 @@ func (p *paper) Leave(context.Context, substrate.Ref) (description string, err e
 
 func (p *paper) Receive(_ context.Context, n substrate.Node, _ string) (string, error) {
 	return "it, here", p.do(func() error {
-		if p.stand == alive || p.stand == halted && p.other.stand != alive {
-			p.all.Errorf("a place is made where it %s", p.stand)
+		if p.fixture == alive || p.fixture == halted && p.other.fixture != alive {
+			p.all.Errorf("a place is made where it %s", p.fixture)
 		}
-		p.stand, p.boot, p.holding = place, n.Boot, n.Holding
+		p.fixture, p.boot, p.allocation = place, n.Boot, n.Allocation
 		return nil
 	})
 }
@@ -152,10 +152,10 @@ func (p *paper) Send(ctx context.Context, _ substrate.Ref, _ string, dial hyperv
 		return err
 	}
 	return p.do(func() error {
-		if p.other.stand != halted || p.stand != alive {
+		if p.other.fixture != halted || p.fixture != alive {
 			return errors.New("it broke off")
 		}
-		p.stand = dead
+		p.fixture = dead
 		return nil
 	})
 }
@@ -168,10 +168,10 @@ func (p *paper) Dial(context.Context) (net.Conn, error) {
 			return
 		}
 		if p.do(func() error {
-			if p.stand != place {
+			if p.fixture != place {
 				return errors.New("there is no place")
 			}
-			p.stand = halted
+			p.fixture = halted
 			return nil
 		}) == nil {
 			_, _ = far.Write([]byte{'!'})
@@ -182,11 +182,11 @@ func (p *paper) Dial(context.Context) (net.Conn, error) {
 
 func (p *paper) Arrive(context.Context, substrate.Node) error {
 	return p.do(func() error {
-		switch p.stand {
+		switch p.fixture {
 		case alive:
 			return nil
 		case halted:
-			p.stand = alive
+			p.fixture = alive
 			return nil
 		}
 		return hypervisor.ErrNotHere
@@ -217,9 +217,9 @@ func (c caller) Hosted(ctx context.Context, r protocol.HostReport) (reply protoc
 	return reply, err
 }
 
-// journey is a stand with two hypervisors, whose agents are the true ones.
-type journey struct {
-	*stand
+// migration is a stand with two hypervisors, whose agents are the true ones.
+type migration struct {
+	*fixture
 	papers *papers
 	mover  *remote.Mover
 	dirs   [2]string
@@ -230,17 +230,17 @@ type journey struct {
 
 var hypervisors = [2]string{"hv", "hv2"}
 
-func newJourney(t *testing.T, seed uint64) *journey {
-	s := newStand(t)
-	j := &journey{stand: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
-	j.mover = remote.NewMover(remote.MoverConfig{Journeys: journeys{s.db}, Silence: time.Hour, Patience: 100 * time.Millisecond, Limit: time.Hour})
+func newMigration(t *testing.T, seed uint64) *migration {
+	s := newFixture(t)
+	j := &migration{fixture: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
+	j.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour, Patience: 100 * time.Millisecond, Limit: time.Hour})
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		err := errors.Join(tx.AddMachine(ctx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}),
 			tx.StartInspection(ctx, "hv2", false))
 		if err == nil { // somebody's else, by which it is a hypervisor
 			err = tx.AddGuest(ctx, store.Guest{
-				Machine: inventory.Machine{ID: "other", Name: "other", Substrate: "vm", Host: "hv2"},
-				Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{9}, MemoryMiB: 64}}},
+				Machine:    inventory.Machine{ID: "other", Name: "other", Substrate: "vm", Host: "hv2"},
+				Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{9}, MemoryMiB: 64}}},
 			}, "for a test")
 		}
 		if err == nil {
@@ -278,7 +278,7 @@ func newJourney(t *testing.T, seed uint64) *journey {
 }
 
 // start has a hypervisor's agent work.
-func (j *journey) start(i int) {
+func (j *migration) start(i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	p := j.papers.hosts[i]
@@ -295,9 +295,9 @@ func (j *journey) start(i int) {
 }
 
 // travel takes the guest from one host to the other, and does to the rows what package lifecycle does. It says what came of it.
-func (j *journey) travel(n substrate.Node, from, to int) error {
+func (j *migration) travel(n substrate.Node, from, to int) error {
 	j.Helper()
-	target := store.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Holding: *n.Holding}
+	target := store.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Allocation: *n.Allocation}
 	j.update(func(ctx context.Context, tx *store.Tx) error { return tx.StartMove(ctx, target) })
 	for end := time.Now().Add(time.Minute); ; {
 		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
@@ -326,7 +326,7 @@ func (j *journey) travel(n substrate.Node, from, to int) error {
 	}
 }
 
-func (j *journey) calm(is bool) {
+func (j *migration) calm(is bool) {
 	j.papers.mu.Lock()
 	defer j.papers.mu.Unlock()
 	j.papers.calm = is
@@ -336,9 +336,9 @@ func (j *journey) calm(is bool) {
 // agents die. The seed of a failure is in its message.
 func TestAGuestGoesToAndFroWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	j := newJourney(t, seed)
+	j := newMigration(t, seed)
 	n := j.node(1, 1)
-	n.Holding = &placement.Holding{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
+	n.Allocation = &placement.Allocation{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
 	if err := j.driver.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -382,10 +382,10 @@ func TestAGuestGoesToAndFroWhateverFails(t *testing.T) {
 }
 
 // noMoveIsLeft looks whether the rows say that the guest is one host's, and of no other.
-func (j *journey) noMoveIsLeft(n substrate.Node, host string) {
+func (j *migration) noMoveIsLeft(n substrate.Node, host string) {
 	j.Helper()
 	j.update(func(ctx context.Context, tx *store.Tx) error {
-		if _, err := tx.AwayNode(ctx, n.Node); !errors.Is(err, store.ErrNotFound) {
+		if _, err := tx.MigrationOfNode(ctx, n.Node); !errors.Is(err, store.ErrNotFound) {
 			j.Errorf("a move is left: %v", err)
 		}
 		hosted, err := tx.HostedNode(ctx, n.Node)
@@ -409,13 +409,13 @@ func (j *journey) noMoveIsLeft(n substrate.Node, host string) {
 
 // A node that is to end while its guest is on its way leaves nothing at either host.
 func TestAGuestThatIsToEndOnItsWayIsNowhere(t *testing.T) {
-	j := newJourney(t, 1)
+	j := newMigration(t, 1)
 	n := j.node(1, 1)
-	n.Holding = &placement.Holding{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
+	n.Allocation = &placement.Allocation{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
 	if err := j.driver.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	impatient := remote.NewMover(remote.MoverConfig{Journeys: journeys{j.db}, Silence: time.Hour, Patience: time.Millisecond, Limit: time.Hour})
+	impatient := remote.NewMover(remote.MoverConfig{Migrations: migrations{j.db}, Silence: time.Hour, Patience: time.Millisecond, Limit: time.Hour})
 	if err := impatient.Move(t.Context(), n, "hv", "hv2"); !errors.Is(err, substrate.ErrUnderway) {
 		t.Fatalf("the move says %v", err)
 	}
@@ -437,7 +437,7 @@ func TestAGuestThatIsToEndOnItsWayIsNowhere(t *testing.T) {
 
 // TestWhatAHostCannotLookAtIsNotGone is about the controller's side of a report.
 func TestWhatAHostCannotLookAtIsNotGone(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	n := s.node(1, 1)
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		g, err := remote.Guest(n)

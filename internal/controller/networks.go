@@ -23,9 +23,9 @@ import (
 	"muster/internal/store"
 )
 
-// yard is where machines are: it runs the boot services and the agents' door on every network there is, and follows when
+// networks is where machines are: it runs the boot services and the agents' door on every network there is, and follows when
 // networks come, change and go.
-type yard struct {
+type networks struct {
 	*controller
 	watch *monitor.Monitor
 	boots *monitor.Boots
@@ -36,9 +36,9 @@ type yard struct {
 	troubles map[string]string // by network: why its machines are not served
 }
 
-func newYard(k *controller, watch *monitor.Monitor) *yard {
+func newTestbed(k *controller, watch *monitor.Monitor) *networks {
 	files := bootFiles{images: k.images, binary: k.Binary, agent: sync.OnceValues(func() (protocol.Blob, error) { return blobOf(k.Binary) })}
-	return &yard{
+	return &networks{
 		controller: k, watch: watch, files: files, init: sync.OnceValues(initramfs.Archive),
 		boots:    &monitor.Boots{DB: k.db, Authority: k.authority, Images: files, Telemetry: k.telemetry},
 		troubles: map[string]string{},
@@ -66,7 +66,7 @@ func (s service) end() {
 }
 
 // serve runs until ctx ends. A network whose services fail is told of and tried again; the others go on.
-func (y *yard) serve(ctx context.Context) error {
+func (y *networks) serve(ctx context.Context) error {
 	running := map[string]service{}
 	defer func() {
 		for _, s := range running {
@@ -82,7 +82,7 @@ func (y *yard) serve(ctx context.Context) error {
 }
 
 // follow makes what runs be what the store has.
-func (y *yard) follow(ctx context.Context, running map[string]service) error {
+func (y *networks) follow(ctx context.Context, running map[string]service) error {
 	var networks []inventory.Network
 	err := y.db.View(ctx, func(tx *store.Tx) (err error) {
 		networks, err = tx.Networks(ctx)
@@ -123,7 +123,7 @@ func (y *yard) follow(ctx context.Context, running map[string]service) error {
 }
 
 // forgetNeighbours takes away what the kernel was told of the machines of a network that was removed.
-func (y *yard) forgetNeighbours(n inventory.Network) {
+func (y *networks) forgetNeighbours(n inventory.Network) {
 	link, err := onlink.Open(n.Namespace, n.Interface)
 	if err != nil {
 		return // its interface is gone, and they with it
@@ -135,7 +135,7 @@ func (y *yard) forgetNeighbours(n inventory.Network) {
 }
 
 // keep serves one network until ctx ends.
-func (y *yard) keep(ctx context.Context, n inventory.Network) {
+func (y *networks) keep(ctx context.Context, n inventory.Network) {
 	said := ""
 	defer y.trouble(n.Name, "")
 	for ctx.Err() == nil {
@@ -152,7 +152,7 @@ func (y *yard) keep(ctx context.Context, n inventory.Network) {
 }
 
 // network runs the boot services and the agents' door of one network.
-func (y *yard) network(ctx context.Context, n inventory.Network) error {
+func (y *networks) network(ctx context.Context, n inventory.Network) error {
 	init, err := y.init()
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (y *yard) network(ctx context.Context, n inventory.Network) error {
 	y.Log.Info("machines are served", "network", n.Name, "interface", n.Interface, "mode", n.Mode)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		gate := y.doors.Gate(plain, y.budget.AgentsLimits("agents"))
+		gate := y.doors.Limiter(plain, y.budget.AgentsLimits("agents"))
 		gate.Context = onlink.WithCaller
 		return gate.Serve(ctx, config, y.watch.HandlerOn(n.Name))
 	})

@@ -62,7 +62,7 @@ func (k *controller) probes(users *api.API) http.Handler {
 }
 
 // about is what this controller says of itself.
-func (k *controller) about(engine *lifecycle.Engine, y *yard) api.About {
+func (k *controller) about(engine *lifecycle.Engine, y *networks) api.About {
 	return api.About{
 		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []apiv1.Alarm { return append(y.alarms(), k.diskAlarms()...) },
 		Checks: func(ctx context.Context) []protocol.Check {
@@ -112,7 +112,7 @@ func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
 }
 
 // registerMetrics adds what is looked up at the moment of a scrape.
-func (k *controller) registerMetrics(engine *lifecycle.Engine, y *yard, about api.About) {
+func (k *controller) registerMetrics(engine *lifecycle.Engine, y *networks, about api.About) {
 	gauge := func(name, help string, value func() float64) {
 		k.telemetry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -145,7 +145,7 @@ func (k *controller) registerMetrics(engine *lifecycle.Engine, y *yard, about ap
 }
 
 // trouble notes why the machines of a network are not served; "" that they are.
-func (y *yard) trouble(network, why string) {
+func (y *networks) trouble(network, why string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if why == "" {
@@ -156,7 +156,7 @@ func (y *yard) trouble(network, why string) {
 }
 
 // alarms are the networks whose machines this controller cannot serve.
-func (y *yard) alarms() []apiv1.Alarm {
+func (y *networks) alarms() []apiv1.Alarm {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	var all []apiv1.Alarm

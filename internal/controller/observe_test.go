@@ -41,8 +41,8 @@ func observed(t *testing.T) (*controller, api.About) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it
-	engine := lifecycle.New(k.owner, lifecycle.World{DB: k.db}, k.Log)
-	y := newYard(k, monitor.New(k.db, nil, k.owner, k.Log))
+	engine := lifecycle.New(k.owner, lifecycle.Deps{DB: k.db}, k.Log)
+	y := newTestbed(k, monitor.New(k.db, nil, k.owner, k.Log))
 	about := k.about(engine, y)
 	k.registerMetrics(engine, y, about)
 	return k, about

@@ -62,14 +62,14 @@ func (s *segments) put(ctx context.Context, m inventory.Machine, on inventory.Ne
 	return nil
 }
 
-// segmented are commons whose uplinks end in the cluster's own segments of the networks they are on.
+// segmented are shared parts whose uplinks end in the cluster's own segments of the networks they are on.
 type segmented struct {
-	substrate.Commons
+	substrate.Shared
 	*segments
 }
 
-// EnsureCommons opens the segments and joins the cluster's network to their bridges.
-func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error {
+// EnsureShared opens the segments and joins the cluster's network to their bridges.
+func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
 	var networks []inventory.Network
 	present := map[string]store.Presence{}
 	err := s.db.View(ctx, func(tx *store.Tx) error {
@@ -100,7 +100,7 @@ func (s segmented) EnsureCommons(ctx context.Context, cluster string, n substrat
 		uplinks = append(uplinks, own...)
 	}
 	n.Uplinks = uplinks
-	return s.Commons.EnsureCommons(ctx, cluster, n)
+	return s.Shared.EnsureShared(ctx, cluster, n)
 }
 
 // uplinks are to the segments of one network where the cluster has nodes.

@@ -19,9 +19,9 @@ import (
 
 func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {
 	return 64 << 20, p.do(func() error {
-		switch p.stand {
+		switch p.fixture {
 		case alive, asleep:
-			p.stand = asleep
+			p.fixture = asleep
 			return nil
 		}
 		return hypervisor.ErrNotHere
@@ -30,9 +30,9 @@ func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {
 
 func (p *paper) Wake(context.Context, substrate.Node) error {
 	return p.do(func() error {
-		switch p.stand {
+		switch p.fixture {
 		case alive, asleep:
-			p.stand = alive
+			p.fixture = alive
 			return nil
 		}
 		return hypervisor.ErrNotHere
@@ -40,7 +40,7 @@ func (p *paper) Wake(context.Context, substrate.Node) error {
 }
 
 // insist asks until it is known what has come of it. Meanwhile agents are killed, and started again.
-func (j *journey) insist(ask func() error) error {
+func (j *migration) insist(ask func() error) error {
 	j.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		err := ask()
@@ -60,11 +60,11 @@ func (j *journey) insist(ask func() error) error {
 	}
 }
 
-// hosted is a journey with a guest that runs at its first host.
-func (j *journey) hosted() substrate.Node {
+// hosted is a migration with a guest that runs at its first host.
+func (j *migration) hosted() substrate.Node {
 	j.Helper()
 	n := j.node(1, 1)
-	n.Holding = &placement.Holding{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
+	n.Allocation = &placement.Allocation{Guest: n.Machine, Share: 1, Cells: []placement.Cell{{Cores: []int{0}, MemoryMiB: 64}}}
 	if err := j.driver.Ensure(j.Context(), n); err != nil {
 		j.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (j *journey) hosted() substrate.Node {
 // while calls fail and agents die.
 func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	j := newJourney(t, seed)
+	j := newMigration(t, seed)
 	n, p := j.hosted(), j.papers.hosts[0]
 	hasty := remote.New(remote.Config{Ledger: hostingLedger{j.db}, Silence: time.Hour, Patience: 20 * time.Millisecond})
 	slept, stayed := 0, 0
@@ -110,7 +110,7 @@ func TestAGuestSleepsAndWakesWhateverFails(t *testing.T) {
 }
 
 func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
-	j := newJourney(t, 1)
+	j := newMigration(t, 1)
 	n, p := j.hosted(), j.papers.hosts[0]
 	if bytes, err := j.driver.Sleep(t.Context(), n.Ref, "hv"); err != nil || bytes != 64<<20 {
 		t.Fatalf("%d bytes, %v", bytes, err)
@@ -119,7 +119,7 @@ func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
 		t.Errorf("asked to run it %s: %v", p.is(), err)
 	}
 	j.papers.mu.Lock()
-	p.stand = dead
+	p.fixture = dead
 	j.papers.mu.Unlock()
 	for range 2 {
 		if err := j.driver.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) {
@@ -132,7 +132,7 @@ func TestWhatSleepsIsNeverMadeAnew(t *testing.T) {
 }
 
 func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	_, stop := s.start(fake.New(fake.Options{}))
 	n := s.node(1, 1)
 	if err := s.driver.Ensure(t.Context(), n); err != nil {
@@ -162,7 +162,7 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 }
 
 func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
-	s := newStand(t)
+	s := newFixture(t)
 	n := s.node(1, 1)
 	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	report := func(change func(*protocol.HostedState)) {

@@ -28,7 +28,7 @@ type directTCP struct {
 func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 	var to directTCP
 	if ssh.Unmarshal(opened.ExtraData(), &to) != nil || to.Port > 65535 {
-		turnAway(opened, ssh.ConnectionFailed, "a malformed request")
+		reject(opened, ssh.ConnectionFailed, "a malformed request")
 		return
 	}
 	var err error = &Refusal{Text: fmt.Sprintf("%s:%d is no port of a cluster of yours", printable.Within(to.Host, maxName), to.Port)}
@@ -39,12 +39,12 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		}
 	}
 	if v.login.ref == "" {
-		turnAway(opened, ssh.Prohibited, err.Error())
+		reject(opened, ssh.Prohibited, err.Error())
 		return
 	}
 	e, failed := v.enter(ctx)
 	if failed != nil {
-		turnAway(opened, ssh.ConnectionFailed, failed.Error())
+		reject(opened, ssh.ConnectionFailed, failed.Error())
 		return
 	}
 	address, ok := "", false
@@ -52,7 +52,7 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		address, ok = e.target.Forward(to.Host)
 	}
 	if !ok {
-		turnAway(opened, ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable.Within(to.Host, maxName), e.row.Place))
+		reject(opened, ssh.Prohibited, fmt.Sprintf("%s is no node of %s; ports are forwarded to its own nodes only", printable.Within(to.Host, maxName), e.row.Place))
 		return
 	}
 	to.Host = address
@@ -63,7 +63,7 @@ func (v *visit) forward(ctx context.Context, opened ssh.NewChannel) {
 		if errors.As(err, &refused) {
 			text = refused.Message
 		}
-		turnAway(opened, ssh.ConnectionFailed, printable.Within(text, 200))
+		reject(opened, ssh.ConnectionFailed, printable.Within(text, 200))
 		return
 	}
 	go ssh.DiscardRequests(requests)
@@ -113,7 +113,7 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 			if p.ID == "" {
 				continue
 			}
-			turnAway(opened, ssh.ConnectionFailed, unknown.Error())
+			reject(opened, ssh.ConnectionFailed, unknown.Error())
 			return true, nil
 		}
 		if target.Jump == nil {
@@ -123,19 +123,19 @@ func (v *visit) jump(ctx context.Context, opened ssh.NewChannel, host string) (d
 		inside, failed := target.Jump(ctx, j.node)
 		if failed != nil {
 			err = v.tellable(ctx, failed)
-			turnAway(opened, ssh.ConnectionFailed, err.Error())
+			reject(opened, ssh.ConnectionFailed, err.Error())
 			return true, nil
 		}
 		e, failed := v.begin(ctx, p, "jump", recorded)
 		if failed != nil {
 			_ = inside.Close()
-			turnAway(opened, ssh.ConnectionFailed, failed.Error())
+			reject(opened, ssh.ConnectionFailed, failed.Error())
 			return true, nil
 		}
 		e.close = func() { _ = inside.Close() }
 		if !v.join(e) {
 			e.close()
-			turnAway(opened, ssh.Prohibited, v.outcome(""))
+			reject(opened, ssh.Prohibited, v.outcome(""))
 			v.record(ctx, e, v.outcome(""))
 			return true, nil
 		}

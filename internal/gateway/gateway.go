@@ -54,10 +54,10 @@ type Gateway struct {
 	Telemetry  *telemetry.Telemetry // nil: nobody counts
 	Limits     Limits
 
-	keys     hostKeys
-	hall     hall
-	visitors visitors
-	vigil    *vigil
+	keys         hostKeys
+	preauthLimit preauthLimit
+	visitors     visitors
+	vigil        *vigil
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -66,7 +66,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
-	g.hall.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
+	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
 	g.vigil = newVigil(latencyDevice, g.Log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.vigil.run(ctx); return nil })
@@ -91,14 +91,14 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 				time.Sleep(50 * time.Millisecond)
 				continue
 			}
-			leave := g.hall.enter(conn) // in the order in which they come
+			leave := g.preauthLimit.enter(conn) // in the order in which they come
 			open.Go(func() { g.welcome(ctx, conn, leave) })
 		}
 	})
 	return group.Wait()
 }
 
-// welcome carries one connection from its first byte to its last; leave tells that it has left the hall.
+// welcome carries one connection from its first byte to its last; leave tells that it has said who it is.
 func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -119,7 +119,7 @@ func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
 }
 
 // handshake finds out who it is, within the time that there is for it. Before they are told that they are in, they have
-// left the hall: a crowd that comes in the next moment puts nobody out who was let in.
+// said who it is: a crowd that comes in the next moment puts nobody out who was let in.
 func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if err := conn.SetDeadline(time.Now().Add(g.Limits.Handshake)); err != nil {
 		return nil, nil, nil, err

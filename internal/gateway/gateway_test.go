@@ -25,8 +25,8 @@ import (
 	"muster/internal/store/storetest"
 )
 
-// stand is a gateway with one place behind it: an SSH server that runs "echo" (what comes in goes out) and "exit N".
-type stand struct {
+// fixture is a gateway with one place behind it: an SSH server that runs "echo" (what comes in goes out) and "exit N".
+type fixture struct {
 	*testing.T
 	g       *Gateway
 	address string
@@ -55,14 +55,14 @@ func (s onePlace) Places(_ context.Context, _ *store.Tx, projects []string) ([]P
 	}}, nil
 }
 
-func newStand(t *testing.T, change func(*Gateway)) stand {
+func newFixture(t *testing.T, change func(*Gateway)) fixture {
 	t.Helper()
 	db := storetest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stand{T: t, key: newKey(t)}
+	s := fixture{T: t, key: newKey(t)}
 	s.update(db, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(tx.AddPerson(ctx, store.Person{Name: "alice"}), tx.AddProject(ctx, store.Project{Name: "aero"}),
 			tx.SetMember(ctx, store.Membership{Project: "aero", Person: "alice", Role: access.Member}), s.addKey(ctx, tx))
@@ -90,12 +90,12 @@ func newStand(t *testing.T, change func(*Gateway)) stand {
 	return s
 }
 
-func (s stand) addKey(ctx context.Context, tx *store.Tx) error {
+func (s fixture) addKey(ctx context.Context, tx *store.Tx) error {
 	key := s.key.PublicKey()
 	return tx.AddKey(ctx, store.Key{Person: "alice", Fingerprint: ssh.FingerprintSHA256(key), Line: string(ssh.MarshalAuthorizedKey(key))})
 }
 
-func (s stand) update(db *store.Store, f func(context.Context, *store.Tx) error) {
+func (s fixture) update(db *store.Store, f func(context.Context, *store.Tx) error) {
 	s.Helper()
 	if err := db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
@@ -174,12 +174,12 @@ func servePlace(conn net.Conn, config *ssh.ServerConfig) {
 }
 
 // come logs in.
-func (s stand) come(user string, key ssh.Signer) (*ssh.Client, error) {
+func (s fixture) come(user string, key ssh.Signer) (*ssh.Client, error) {
 	return ssh.Dial("tcp", s.address, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: 20 * time.Second})
 }
 
 // run runs a command, and returns what it wrote and its exit code.
-func (s stand) run(c *ssh.Client, command, input string) (out, errs string, code int) {
+func (s fixture) run(c *ssh.Client, command, input string) (out, errs string, code int) {
 	s.Helper()
 	session, err := c.NewSession()
 	if err != nil {
@@ -198,7 +198,7 @@ func (s stand) run(c *ssh.Client, command, input string) (out, errs string, code
 	return stdout.String(), stderr.String(), code
 }
 
-func (s stand) client(user string) *ssh.Client {
+func (s fixture) client(user string) *ssh.Client {
 	s.Helper()
 	c, err := s.come(user, s.key)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s stand) client(user string) *ssh.Client {
 }
 
 func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
-	s := newStand(t, nil)
+	s := newFixture(t, nil)
 	c := s.client("alice+aero/cfd")
 	long := strings.Repeat("0123456789", 1<<18)
 	if out, errs, code := s.run(c, "echo", long); out != long || errs != "told\n" || code != 0 {
@@ -241,7 +241,7 @@ func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
 }
 
 func TestStrangersAndOtherPlacesAreRefused(t *testing.T) {
-	s := newStand(t, nil)
+	s := newFixture(t, nil)
 	if _, err := s.come("cfd", newKey(t)); err == nil {
 		t.Error("a key that is nobody's is let in")
 	}
@@ -254,18 +254,18 @@ func TestStrangersAndOtherPlacesAreRefused(t *testing.T) {
 }
 
 func TestASessionEndsWithWhatLetItIn(t *testing.T) {
-	for name, take := range map[string]func(context.Context, *store.Tx, stand) error{
-		"key": func(ctx context.Context, tx *store.Tx, s stand) error {
+	for name, take := range map[string]func(context.Context, *store.Tx, fixture) error{
+		"key": func(ctx context.Context, tx *store.Tx, s fixture) error {
 			return tx.RemoveKey(ctx, "alice", ssh.FingerprintSHA256(s.key.PublicKey()))
 		},
-		"membership": func(ctx context.Context, tx *store.Tx, _ stand) error { return tx.RemoveMember(ctx, "aero", "alice") },
-		"role": func(ctx context.Context, tx *store.Tx, _ stand) error {
+		"membership": func(ctx context.Context, tx *store.Tx, _ fixture) error { return tx.RemoveMember(ctx, "aero", "alice") },
+		"role": func(ctx context.Context, tx *store.Tx, _ fixture) error {
 			return tx.SetMember(ctx, store.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
 		},
-		"person": func(ctx context.Context, tx *store.Tx, _ stand) error {
+		"person": func(ctx context.Context, tx *store.Tx, _ fixture) error {
 			return tx.ChangePerson(ctx, store.Person{Name: "alice", Disabled: true})
 		},
-		"somebody": func(ctx context.Context, tx *store.Tx, _ stand) error {
+		"somebody": func(ctx context.Context, tx *store.Tx, _ fixture) error {
 			sessions, err := tx.Sessions(ctx, store.SessionsOf{Limit: 10})
 			for _, one := range sessions {
 				err = errors.Join(err, tx.WantSessionEnded(ctx, one.ID, "bob"))
@@ -274,7 +274,7 @@ func TestASessionEndsWithWhatLetItIn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, nil)
+			s := newFixture(t, nil)
 			session, err := s.client("cfd").NewSession()
 			if err != nil {
 				t.Fatal(err)
@@ -304,7 +304,7 @@ func TestASessionEndsWithWhatLetItIn(t *testing.T) {
 
 func TestManyWhoSayNothingKeepNobodyOut(t *testing.T) {
 	const room, silent = 16, 400
-	s := newStand(t, func(g *Gateway) { g.Limits.Knocking = room })
+	s := newFixture(t, func(g *Gateway) { g.Limits.Knocking = room })
 	c := s.client("cfd")
 	var open []net.Conn
 	for range silent {
@@ -325,16 +325,16 @@ func TestManyWhoSayNothingKeepNobodyOut(t *testing.T) {
 	if out, _, _ := s.run(c, "echo", "still here"); out != "still here" {
 		t.Error("who was in is out")
 	}
-	s.g.hall.mu.Lock()
-	waiting := s.g.hall.waiting.Len()
-	s.g.hall.mu.Unlock()
+	s.g.preauthLimit.mu.Lock()
+	waiting := s.g.preauthLimit.waiting.Len()
+	s.g.preauthLimit.mu.Unlock()
 	if waiting > room {
 		t.Errorf("%d wait where there is room for %d", waiting, room)
 	}
 }
 
 func TestTenThousandBadHandshakesStopNothing(t *testing.T) {
-	s := newStand(t, nil)
+	s := newFixture(t, nil)
 	c := s.client("cfd")
 	const bad, atOnce = 10_000, 50
 	turns := make(chan int)
@@ -368,7 +368,7 @@ func TestTenThousandBadHandshakesStopNothing(t *testing.T) {
 }
 
 func TestOnePersonMayNotTakeEverything(t *testing.T) {
-	s := newStand(t, func(g *Gateway) { g.Limits.PerPerson = 2 })
+	s := newFixture(t, func(g *Gateway) { g.Limits.PerPerson = 2 })
 	for range 2 {
 		if out, _, _ := s.run(s.client("cfd"), "echo", "in"); out != "in" { // now it is known to be in
 			t.Error("does not come in")

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
-	s := newStand(t, nil)
+	s := newFixture(t, nil)
 	line, private, err := identity.NewHostKey()
 	if err != nil {
 		t.Fatal(err)

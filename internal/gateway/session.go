@@ -77,10 +77,10 @@ type relayed struct {
 	inside   ssh.Channel // the place's
 	answers  <-chan *ssh.Request
 
-	held     []*ssh.Request // came before there was an inside; answered
-	start    *ssh.Request   // the same, not answered
-	terminal bool
-	tape     tape
+	held      []*ssh.Request // came before there was an inside; answered
+	start     *ssh.Request   // the same, not answered
+	terminal  bool
+	recording recording
 }
 
 // hold takes requests until the one that starts something; only then does the client read.
@@ -107,9 +107,9 @@ func (s *relayed) see(r *ssh.Request) {
 	switch r.Type {
 	case "pty-req":
 		s.terminal = true
-		s.tape.size(ptySize(r.Payload))
+		s.recording.size(ptySize(r.Payload))
 	case "window-change":
-		s.tape.resize(windowSize(r.Payload))
+		s.recording.resize(windowSize(r.Payload))
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *relayed) run(ctx context.Context) {
 	<-finished
 	_ = s.outside.Close()
 	all.Wait()
-	s.tape.close()
+	s.recording.close()
 }
 
 // silence is how long a command that has closed its output may go on before the client is told of that.

@@ -57,7 +57,7 @@ func (v *visit) carry(ctx context.Context, channels <-chan ssh.NewChannel, reque
 				v.channel(ctx, opened)
 			})
 		default:
-			turnAway(opened, ssh.ResourceShortage, "too many channels in one connection")
+			reject(opened, ssh.ResourceShortage, "too many channels in one connection")
 		}
 	}
 	cancel()
@@ -85,7 +85,7 @@ func (v *visit) channel(ctx context.Context, opened ssh.NewChannel) {
 	case "direct-tcpip":
 		v.forward(ctx, opened)
 	default:
-		turnAway(opened, ssh.Prohibited, "muster's gateway does not carry "+printable.Within(kind, 60))
+		reject(opened, ssh.Prohibited, "muster's gateway does not carry "+printable.Within(kind, 60))
 	}
 }
 
@@ -300,8 +300,8 @@ func say(channel ssh.Channel, terminal bool, text string) {
 	_, _ = channel.Stderr().Write([]byte(begin + "muster: " + printable.Within(text, mostTold) + end)) // who has gone needs no words
 }
 
-// turnAway refuses a channel with words that the client shows to its user.
-func turnAway(opened ssh.NewChannel, reason ssh.RejectionReason, why string) {
+// reject refuses a channel with words that the client shows to its user.
+func reject(opened ssh.NewChannel, reason ssh.RejectionReason, why string) {
 	_ = opened.Reject(reason, printable.Within(why, mostTold)) // who has gone needs no words
 }
 

@@ -17,9 +17,9 @@ import (
 // for as long as it runs. Its plan is not: that was read long ago, and its token is used up.
 func (d *Driver) Receive(ctx context.Context, n substrate.Node, description string) (here string, err error) {
 	switch {
-	case n.Holding == nil:
+	case n.Allocation == nil:
 		return "", fmt.Errorf("node %s has nothing of this host: it is no guest", n.Node)
-	case len(n.Holding.Devices) > 0:
+	case len(n.Allocation.Devices) > 0:
 		return "", fmt.Errorf("%w: a guest with devices of its host cannot move", substrate.ErrRefused)
 	}
 	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
@@ -64,7 +64,7 @@ func (d *Driver) layOutFor(ctx context.Context, held *onhost.Hold, b boot, n sub
 		{"directory", func() error { return errors.Join(os.Mkdir(b.dir, 0o711), os.Chmod(b.dir, 0o711)) }},
 		{"its part of the host", func() error {
 			p, as, err := d.take(ctx, b, n)
-			n.Holding, facts, user = &p.Holding, as, p.User
+			n.Allocation, facts, user = &p.Allocation, as, p.User
 			return err
 		}},
 		{"files", func() error {
@@ -149,7 +149,7 @@ func (d *Driver) Arrive(ctx context.Context, n substrate.Node) error {
 	case state != paused:
 		return fmt.Errorf("%w: it is %s", ErrNotHere, state)
 	}
-	n.Holding = &p.Holding
+	n.Allocation = &p.Allocation
 	return d.wake(ctx, held, v, b, n, emulators[0])
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // wantEnclosed looks at a QEMU from outside.
-func (w world) wantEnclosed(t *testing.T, pid int) {
+func (w fixture) wantEnclosed(t *testing.T, pid int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	check(t, err)
@@ -62,7 +62,7 @@ func (w world) wantEnclosed(t *testing.T, pid int) {
 }
 
 // wantRoot wants QEMU to see what it needs, and nothing else of the host.
-func (w world) wantRoot(t *testing.T, pid int) {
+func (w fixture) wantRoot(t *testing.T, pid int) {
 	t.Helper()
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	check(t, err)
@@ -109,7 +109,7 @@ func (w world) wantRoot(t *testing.T, pid int) {
 }
 
 // wantFiles wants QEMU to have few files open, and none of the host's but its own.
-func (w world) wantFiles(t *testing.T, pid int) {
+func (w fixture) wantFiles(t *testing.T, pid int) {
 	t.Helper()
 	const most = 80
 	open := glob(t, fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -125,7 +125,7 @@ func (w world) wantFiles(t *testing.T, pid int) {
 }
 
 // wantBounds wants QEMU in a control group of its own, where this host lets one be made.
-func (w world) wantBounds(t *testing.T, pid int) {
+func (w fixture) wantBounds(t *testing.T, pid int) {
 	t.Helper()
 	if !w.cgroups.Memory {
 		t.Log("what QEMU takes is not limited: this host lets no control groups be made")
@@ -141,7 +141,7 @@ func (w world) wantBounds(t *testing.T, pid int) {
 	end := strings.LastIndex(name, ".")
 	p, _, err := boot{dir: filepath.Join(w.guests(), name[:end], name[end+1:])}.part()
 	check(t, err)
-	memory := memoryMiB(substrate.Node{Holding: &p.Holding})
+	memory := memoryMiB(substrate.Node{Allocation: &p.Allocation})
 	if got, want := w.cgroups.Limits(name).Memory, fmt.Sprintf("%d MiB", memory+memory/tables+ownMiB+emulatorMiB); memory == 0 || got != want {
 		t.Errorf("QEMU's memory is limited to %s, want %s", got, want)
 	}

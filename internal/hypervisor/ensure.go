@@ -28,7 +28,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 		return fmt.Errorf("boot %d of node %s: boots count from 1", n.Boot, n.Node)
 	case !n.Address.IsValid() || len(n.MAC) != 6:
 		return fmt.Errorf("node %s needs an address and a MAC", n.Node)
-	case n.Holding == nil:
+	case n.Allocation == nil:
 		return fmt.Errorf("node %s has nothing of this host: it is no guest", n.Node)
 	}
 	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
@@ -94,7 +94,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, n substrat
 		{"directory", func() error { return errors.Join(os.Mkdir(b.dir, 0o711), os.Chmod(b.dir, 0o711)) }},
 		{"its part of the host", func() error {
 			p, as, err := d.take(ctx, b, n)
-			n.Holding, facts, user = &p.Holding, as, p.User
+			n.Allocation, facts, user = &p.Allocation, as, p.User
 			return err
 		}},
 		{"files", func() error { return d.writeFiles(b, n, user) }},
@@ -156,7 +156,7 @@ func (d *Driver) describe(b boot, n substrate.Node, facts inventory.Facts) (doma
 		return domain.Domain{}, err
 	}
 	return domain.Describe(domain.Guest{
-		Name: b.name, User: p.User, Facts: facts, Holding: *n.Holding, KVM: d.kvm(), Vhost: canVhost(),
+		Name: b.name, User: p.User, Facts: facts, Allocation: *n.Allocation, KVM: d.kvm(), Vhost: canVhost(),
 		Kernel: b.inside(kernelFile), Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
 		Root:    domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot},
 		Agent:   domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},

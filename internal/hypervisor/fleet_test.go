@@ -11,14 +11,14 @@ import (
 )
 
 // What a guest is at a host on paper.
-type stand string
+type standing string
 
 const (
-	nowhere stand = ""
-	place   stand = "a place for it"
-	halted  stand = "whole, and stands still"
-	alive   stand = "runs"
-	dead    stand = "has ended"
+	nowhere standing = ""
+	place   standing = "a place for it"
+	halted  standing = "whole, and stands still"
+	alive   standing = "runs"
+	dead    standing = "has ended"
 )
 
 // paper is a host on paper. Every call may fail before or after it has done what it does, and a copy may break off when it
@@ -26,7 +26,7 @@ const (
 type paper struct {
 	t     *testing.T
 	dice  *rand.Rand
-	guest stand
+	guest standing
 	other *paper
 	calm  bool // nothing fails any more
 }

@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 		}
 		w := place.open(t)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w, Commons: w.commons, Sleeper: Fleet(func(string) (Host, error) { return w, nil }), Image: "sha256:b0b0", BootFile: []byte("{}"), Crash: w.crash,
+			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) { return w, nil }), Image: "sha256:b0b0", BootFile: []byte("{}"), Crash: w.crash,
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				home, err := w.home(n.Ref)
 				check(t, err)
@@ -55,7 +55,7 @@ func TestContract(t *testing.T) {
 const bootsWithin = 6 * time.Minute
 
 // heard is a call of a guest's, and what it says of itself, at the gateway of its cluster.
-func (w world) heard(t *testing.T, cluster string) (net.Conn, net.Listener, map[string]string) {
+func (w fixture) heard(t *testing.T, cluster string) (net.Conn, net.Listener, map[string]string) {
 	t.Helper()
 	listener, err := netns.Listen(w.clusterNamespace(cluster), "tcp", net.JoinHostPort(substrate.Gateway().Addr().String(), strconv.Itoa(protocol.AgentPort)))
 	if err != nil {
@@ -76,10 +76,10 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 	needs(t)
 	looker := build(t, "./testdata/looker")
 	w := open(t, image(t, "inspector"), build(t, "muster/cmd/muster-init"), looker)
-	w.commonsOf(t, "c1")
+	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
 	two := cores()[:2]
-	n.Holding = &placement.Holding{Share: 16, Cells: []placement.Cell{{Cores: two, MemoryMiB: 512}}}
+	n.Allocation = &placement.Allocation{Share: 16, Cells: []placement.Cell{{Cores: two, MemoryMiB: 512}}}
 	begin := time.Now()
 	check(t, w.Ensure(t.Context(), n))
 	if t.Failed() {
@@ -142,8 +142,8 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 		}
 		seen, err := w.Observe(t.Context(), n.Ref)
 		check(t, err)
-		if seen.Holding == nil || !slices.Equal(seen.Holding.Cells[0].Cores, two) {
-			t.Errorf("observed that it has %+v", seen.Holding)
+		if seen.Allocation == nil || !slices.Equal(seen.Allocation.Cells[0].Cores, two) {
+			t.Errorf("observed that it has %+v", seen.Allocation)
 		}
 		if !seen.Running || seen.Limits.CPU != "2 cpus" || seen.Limits.Memory != "512 MiB" {
 			t.Errorf("observed %+v", seen)
@@ -182,7 +182,7 @@ func TestAGuestOutlivesItsController(t *testing.T) {
 	needs(t)
 	s := idling(t)
 	w := s.open(t)
-	w.commonsOf(t, "c1")
+	w.sharedOf(t, "c1")
 	text, err := json.Marshal(s)
 	check(t, err)
 	controller := exec.Command(os.Args[0])
@@ -258,20 +258,20 @@ func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 	s := idling(t)
 	s.Image.Kernel, s.First = image(t, "inspector").Kernel, build(t, "./testdata/looker")
 	w := s.open(t)
-	w.commonsOf(t, "c1")
+	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
 	facts := inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{ID: 0, Distances: []int{10, 21, 31}}, {ID: 1, Distances: []int{21, 10, 31}}, {ID: 2, Distances: []int{31, 31, 10}}}}
 	for id := range 6 {
 		facts.Layout = append(facts.Layout, inventory.Core{ID: 2 * id, CPUs: []int{2 * id, 2*id + 1}, NUMA: id / 2, Package: id / 4, Cache: 4 * (id / 2)})
 	}
-	holding := placement.Holding{Share: 1, Cells: []placement.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128}, {NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
+	allocation := placement.Allocation{Share: 1, Cells: []placement.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128}, {NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
 	b := w.bootOf(t, n.Ref)
 	check(t, os.MkdirAll(b.dir, 0o711))
 	check(t, os.WriteFile(filepath.Join(filepath.Dir(b.dir), "boot"), []byte("1"), 0o600))
 	check(t, os.Chmod(filepath.Dir(b.dir), 0o711))
 	check(t, w.writeFiles(b, n, firstUser))
 	described, err := domain.Describe(domain.Guest{
-		Name: b.name, User: firstUser, Facts: facts, Holding: holding, Kernel: b.inside(kernelFile), Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
+		Name: b.name, User: firstUser, Facts: facts, Allocation: allocation, Kernel: b.inside(kernelFile), Initramfs: b.inside(initramfsFile), CommandLine: commandLine,
 		Root: domain.Disk{Path: b.inside(rootFile), Serial: protocol.GuestRoot}, Agent: domain.Disk{Path: b.inside(agentFile), Serial: protocol.GuestAgent},
 		Console: b.inside(consoleFile), NIC: w.PortName(n.Node), MAC: n.MAC,
 	})

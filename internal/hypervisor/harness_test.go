@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a driver with what a test asks of it.
-type world struct {
+// fixture is a driver with what a test asks of it.
+type fixture struct {
 	*Driver
-	commons *local.Driver
+	shared *local.Driver
 }
 
 // cores are those that guests can have of this host.
@@ -59,23 +59,23 @@ func cores() []int {
 }
 
 // Ensure gives nodes that have nothing of the host a CPU of it, in turn.
-func (w world) Ensure(ctx context.Context, n substrate.Node) error {
+func (w fixture) Ensure(ctx context.Context, n substrate.Node) error {
 	return w.Driver.Ensure(ctx, withCore(n))
 }
 
 // Wake gives it to them again.
-func (w world) Wake(ctx context.Context, n substrate.Node) error {
+func (w fixture) Wake(ctx context.Context, n substrate.Node) error {
 	return w.Driver.Wake(ctx, withCore(n))
 }
 
 func withCore(n substrate.Node) substrate.Node {
-	if n.Holding == nil {
-		n.Holding = &placement.Holding{Guest: n.Node, Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
+	if n.Allocation == nil {
+		n.Allocation = &placement.Allocation{Guest: n.Node, Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
 	}
 	return n
 }
 
-func (w world) PortName(node string) string { return local.PortName(node) }
+func (w fixture) PortName(node string) string { return local.PortName(node) }
 
 // ports are the clusters' networks of this host.
 type ports struct{ *local.Driver }
@@ -148,7 +148,7 @@ type site struct {
 
 // drive makes a driver over the folders of a site, and one for the networks of clusters.
 func (s site) drive() (*Driver, *local.Driver, error) {
-	commons, err := local.New(local.Config{
+	shared, err := local.New(local.Config{
 		Dir: filepath.Join(s.Dir, "local"), Images: func(string) (string, error) { return s.Image.Root, nil }, Binary: s.Agent, Sockets: s.Dir,
 	})
 	if err != nil {
@@ -163,9 +163,9 @@ func (s site) drive() (*Driver, *local.Driver, error) {
 	}
 	d, err := New(Config{
 		Dir: filepath.Join(s.Dir, "hypervisor"), Images: func(string) (Image, error) { return s.Image, nil }, FirstStage: sync.OnceValues(archive),
-		Binary: s.Agent, Facts: host, Ports: ports{commons}, Accel: "tcg",
+		Binary: s.Agent, Facts: host, Ports: ports{shared}, Accel: "tcg",
 	})
-	return d, commons, err
+	return d, shared, err
 }
 
 // idling is a site of guests that only have to be there: their kernel is the smallest that a boot loader takes (Linux,
@@ -189,18 +189,18 @@ func idling(t testing.TB) site {
 }
 
 // open makes a driver over new folders.
-func open(t testing.TB, i Image, first, agent string) world {
+func open(t testing.TB, i Image, first, agent string) fixture {
 	t.Helper()
 	return site{t.TempDir(), i, first, agent}.open(t)
 }
 
-func (s site) open(t testing.TB) world {
+func (s site) open(t testing.TB) fixture {
 	t.Helper()
-	d, commons, err := s.drive()
+	d, shared, err := s.drive()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{d, commons}
+	w := fixture{d, shared}
 	t.Cleanup(func() { w.down(t) })
 	return w
 }
@@ -210,11 +210,11 @@ func (s site) open(t testing.TB) world {
 const siteVariable = "MUSTER_TEST_SITE"
 
 func (s site) control() error {
-	d, commons, err := s.drive()
+	d, shared, err := s.drive()
 	if err != nil {
 		return err
 	}
-	w := world{d, commons}
+	w := fixture{d, shared}
 	if err := w.Ensure(context.Background(), node("c1", 1, 1)); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s site) control() error {
 }
 
 // down removes everything, and shows what was said if the test has failed.
-func (w world) down(t testing.TB) {
+func (w fixture) down(t testing.TB) {
 	t.Helper()
 	if t.Failed() {
 		logs, _ := filepath.Glob(filepath.Join(w.guests(), "*/*/"+consoleFile))
@@ -243,16 +243,16 @@ func (w world) down(t testing.TB) {
 		check(t, w.Remove(ctx, r))
 	}
 	check(t, w.Close(ctx))
-	clusters, err := w.commons.ListCommons(ctx)
+	clusters, err := w.shared.ListShared(ctx)
 	check(t, err)
 	for _, c := range clusters {
-		check(t, w.commons.RemoveCommons(ctx, c))
+		check(t, w.shared.RemoveShared(ctx, c))
 	}
 	w.wantNothingLeft(t)
 }
 
 // wantNothingLeft looks for whatever of guests could have stayed on the host.
-func (w world) wantNothingLeft(t testing.TB) {
+func (w fixture) wantNothingLeft(t testing.TB) {
 	t.Helper()
 	var left []string
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -300,12 +300,12 @@ func node(cluster string, number int, boot int64) substrate.Node {
 	}
 }
 
-func (w world) commonsOf(t testing.TB, cluster string) {
+func (w fixture) sharedOf(t testing.TB, cluster string) {
 	t.Helper()
-	check(t, w.commons.EnsureCommons(t.Context(), cluster, substrate.Network{Segment: 1}))
+	check(t, w.shared.EnsureShared(t.Context(), cluster, substrate.Network{Segment: 1}))
 }
 
-func (w world) bootOf(t testing.TB, r substrate.Ref) boot {
+func (w fixture) bootOf(t testing.TB, r substrate.Ref) boot {
 	t.Helper()
 	home, err := w.home(r)
 	check(t, err)
@@ -313,7 +313,7 @@ func (w world) bootOf(t testing.TB, r substrate.Ref) boot {
 }
 
 // crash kills a guest's QEMU.
-func (w world) crash(t *testing.T, r substrate.Ref) {
+func (w fixture) crash(t *testing.T, r substrate.Ref) {
 	t.Helper()
 	seen, ok := w.bootOf(t, r).read()
 	if !ok {
@@ -350,12 +350,12 @@ func check(t testing.TB, err error) {
 }
 
 // clusterNamespace is where a cluster's network is.
-func (w world) clusterNamespace(cluster string) string {
+func (w fixture) clusterNamespace(cluster string) string {
 	return filepath.Join(filepath.Dir(w.config.Dir), "local/clusters", cluster, "netns")
 }
 
 // inCluster runs a program of the host's in a cluster's network.
-func (w world) inCluster(t testing.TB, cluster, name string, arguments ...string) string {
+func (w fixture) inCluster(t testing.TB, cluster, name string, arguments ...string) string {
 	t.Helper()
 	var said []byte
 	err := netns.Do(w.clusterNamespace(cluster), func() (err error) {

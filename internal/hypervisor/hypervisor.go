@@ -1,7 +1,7 @@
 // Package hypervisor makes guests exist on the host it runs on: virtual machines that carry a node each, run by QEMU in the
 // care of a libvirt of Muster's own.
 //
-// What enters: substrate.Node with what it has of the host (its Holding), the files of images, the host's facts. What
+// What enters: substrate.Node with what it has of the host (its Allocation), the files of images, the host's facts. What
 // leaves: substrate.Observation.
 //
 // As in package local, all state that matters is on disk and in the kernel, and any number of Drivers may share one Dir:

@@ -133,8 +133,8 @@ func everything(own, neighbour, stranger substrate.Node) []said {
 
 func marked(i int) string { return fmt.Sprintf("%s%02d.", mark, i) }
 
-// ear hears all frames of a network namespace.
-type ear struct {
+// frameListener hears all frames of a network namespace.
+type frameListener struct {
 	fd    int
 	names map[int]string // of interfaces
 	done  chan struct{}
@@ -144,9 +144,9 @@ type ear struct {
 	others map[string][]byte          // interface, and whether in or out → a frame that is neither marked nor TCP
 }
 
-func listen(t *testing.T, namespace string) *ear {
+func listen(t *testing.T, namespace string) *frameListener {
 	t.Helper()
-	e := &ear{names: map[int]string{}, done: make(chan struct{}), heard: map[string]map[string]bool{}, others: map[string][]byte{}}
+	e := &frameListener{names: map[int]string{}, done: make(chan struct{}), heard: map[string]map[string]bool{}, others: map[string][]byte{}}
 	err := netns.Do(namespace, func() (err error) {
 		const all = unix.ETH_P_ALL&0xff<<8 | unix.ETH_P_ALL>>8
 		if e.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all); err != nil {
@@ -181,7 +181,7 @@ func listen(t *testing.T, namespace string) *ear {
 	return e
 }
 
-func (e *ear) hear() {
+func (e *frameListener) hear() {
 	frame := make([]byte, 1<<16)
 	n, from, err := unix.Recvfrom(e.fd, frame, 0)
 	if err != nil {
@@ -206,14 +206,14 @@ func (e *ear) hear() {
 }
 
 // has says whether a mark was heard at an interface.
-func (e *ear) has(at, mark string) bool {
+func (e *frameListener) has(at, mark string) bool {
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	return e.heard[at][mark]
 }
 
 // plugged is a port of a cluster's bridge with a tap that somebody has open, as a guest's is.
-func (w world) plugged(t *testing.T, n substrate.Node) {
+func (w fixture) plugged(t *testing.T, n substrate.Node) {
 	t.Helper()
 	check(t, makeTap(w.netns(), w.PortName(n.Node), 1))
 	check(t, netns.Do(w.netns(), func() error {
@@ -229,16 +229,16 @@ func (w world) plugged(t *testing.T, n substrate.Node) {
 		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}))
-	check(t, ports{w.commons}.PlugPort(t.Context(), n, w.netns()))
-	t.Cleanup(func() { check(t, w.commons.DropPort(context.Background(), n.Cluster, n.Node)) })
+	check(t, ports{w.shared}.PlugPort(t.Context(), n, w.netns()))
+	t.Cleanup(func() { check(t, w.shared.DropPort(context.Background(), n.Cluster, n.Node)) })
 }
 
 // wantKeptIn has a guest of cluster c1 do what it can against its neighbours and its host.
-func (w world) wantKeptIn(t *testing.T, own substrate.Node) {
+func (w fixture) wantKeptIn(t *testing.T, own substrate.Node) {
 	neighbour, stranger := node("c1", 2, 1), node("c2", 1, 1)
 	stranger.MAC = substrate.MAC(2, 257)
-	check(t, w.commons.EnsureCommons(t.Context(), "c2", substrate.Network{Segment: 2}))
-	t.Cleanup(func() { check(t, w.commons.RemoveCommons(context.Background(), "c2")) })
+	check(t, w.shared.EnsureShared(t.Context(), "c2", substrate.Network{Segment: 2}))
+	t.Cleanup(func() { check(t, w.shared.RemoveShared(context.Background(), "c2")) })
 	w.plugged(t, neighbour)
 	w.plugged(t, stranger)
 	host, err := net.Listen("tcp", ":0") // the host's own door, and all other doors of a controller
@@ -267,7 +267,7 @@ func (w world) wantKeptIn(t *testing.T, own substrate.Node) {
 		if got := inside.has("br0 in", m); got != f.gateway {
 			t.Errorf("%s: the gateway hears it: %v", f.what, got)
 		}
-		for where, e := range map[string]*ear{"another cluster": outside, "the host": around} {
+		for where, e := range map[string]*frameListener{"another cluster": outside, "the host": around} {
 			e.lock.Lock()
 			for at, heard := range e.heard {
 				if heard[m] {
@@ -315,7 +315,7 @@ func targets(t *testing.T, host net.Listener) []string {
 type done struct{ Failed, Open []string }
 
 // order waits for the guest's next call and has it send frames and try addresses.
-func (w world) order(t *testing.T, cluster string, frames []said, targets []string) (all done) {
+func (w fixture) order(t *testing.T, cluster string, frames []said, targets []string) (all done) {
 	t.Helper()
 	connection, listener, _ := w.heard(t, cluster)
 	defer listener.Close()

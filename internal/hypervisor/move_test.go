@@ -20,7 +20,7 @@ import (
 )
 
 // counted is the last whole line that a guest has said that counts: by which number it goes, and how far it is.
-func (w world) counted(t testing.TB, r substrate.Ref) (number string, count int) {
+func (w fixture) counted(t testing.TB, r substrate.Ref) (number string, count int) {
 	t.Helper()
 	text, err := os.ReadFile(w.bootOf(t, r).path(consoleFile))
 	if err != nil {
@@ -35,7 +35,7 @@ func (w world) counted(t testing.TB, r substrate.Ref) (number string, count int)
 }
 
 // countsOn waits until a guest counts beyond a number.
-func (w world) countsOn(t testing.TB, r substrate.Ref, beyond int) (number string, count int) {
+func (w fixture) countsOn(t testing.TB, r substrate.Ref, beyond int) (number string, count int) {
 	t.Helper()
 	eventually(t, "the guest counts on", func() bool {
 		number, count = w.counted(t, r)
@@ -45,7 +45,7 @@ func (w world) countsOn(t testing.TB, r substrate.Ref, beyond int) (number strin
 }
 
 // emulated is how many processes of QEMU a guest has here.
-func (w world) emulated(t testing.TB, r substrate.Ref) int {
+func (w fixture) emulated(t testing.TB, r substrate.Ref) int {
 	t.Helper()
 	collect()
 	all, err := w.emulators(w.bootOf(t, r).name)
@@ -56,7 +56,7 @@ func (w world) emulated(t testing.TB, r substrate.Ref) int {
 // road is two hosts, and what happens to a guest on its way from one to the other.
 type road struct {
 	t        *testing.T
-	from, to world
+	from, to fixture
 	mu       sync.Mutex
 	accident func() // happens once, in the middle of the copy
 }
@@ -72,7 +72,7 @@ func (r *road) find(host string) (Host, error) {
 
 // arrivals is the target, which watches what comes.
 type arrivals struct {
-	world
+	fixture
 	road *road
 }
 
@@ -81,11 +81,11 @@ func (a arrivals) Arrive(ctx context.Context, n substrate.Node) error {
 	if left := a.road.from.emulated(a.road.t, n.Ref); left > 0 {
 		a.road.t.Errorf("the guest is to run at its new host and has %d QEMUs at the old one", left)
 	}
-	return a.world.Arrive(ctx, n)
+	return a.fixture.Arrive(ctx, n)
 }
 
 func (a arrivals) Dial(ctx context.Context) (net.Conn, error) {
-	c, err := a.world.Dial(ctx)
+	c, err := a.fixture.Dial(ctx)
 	return &lane{Conn: c, road: a.road}, err
 }
 
@@ -135,21 +135,21 @@ func newRoad(t *testing.T) (r *road, n substrate.Node) {
 	needs(t)
 	i, counter := counts(t)
 	r = &road{t: t, from: open(t, i, counter, counter), to: open(t, i, counter, counter)}
-	r.from.commonsOf(t, "c1")
-	r.to.commonsOf(t, "c1")
+	r.from.sharedOf(t, "c1")
+	r.to.sharedOf(t, "c1")
 	n = node("c1", 1, 1)
-	on := func(core int) *placement.Holding {
-		return &placement.Holding{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
+	on := func(core int) *placement.Allocation {
+		return &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
 	}
-	n.Holding = on(cores()[0])
+	n.Allocation = on(cores()[0])
 	if err := r.from.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	n.Holding = on(cores()[1])
+	n.Allocation = on(cores()[1])
 	return r, n
 }
 
-func (r *road) killLibvirt(w world) {
+func (r *road) killLibvirt(w fixture) {
 	p, runs := w.libvirt()
 	if !runs {
 		r.t.Error("libvirt does not run")
@@ -158,7 +158,7 @@ func (r *road) killLibvirt(w world) {
 	check(r.t, unix.Kill(p.PID, unix.SIGKILL))
 }
 
-func (r *road) killQEMU(w world, n substrate.Node) {
+func (r *road) killQEMU(w fixture, n substrate.Node) {
 	all, err := w.emulators(w.bootOf(r.t, n.Ref).name)
 	check(r.t, err)
 	for _, p := range all {
@@ -184,8 +184,8 @@ func TestAGuestMovesAndCountsOn(t *testing.T) {
 	t.Logf("it had counted to %d in the middle of its way, and has to %d", last, count)
 	seen, err := r.to.Observe(t.Context(), n.Ref)
 	check(t, err)
-	if !seen.Running || seen.Boot != n.Boot || seen.Holding == nil || !slices.Equal(seen.Holding.Cells[0].Cores, cores()[1:2]) || seen.Limits.Memory != "96 MiB" {
-		t.Errorf("at its new host it is %+v with %+v", seen, seen.Holding)
+	if !seen.Running || seen.Boot != n.Boot || seen.Allocation == nil || !slices.Equal(seen.Allocation.Cells[0].Cores, cores()[1:2]) || seen.Limits.Memory != "96 MiB" {
+		t.Errorf("at its new host it is %+v with %+v", seen, seen.Allocation)
 	}
 	record, _ := r.to.bootOf(t, n.Ref).read()
 	if got := affinity(t, record.QEMU.PID, "CPU 0/TCG"); !slices.Equal(got, cores()[1:2]) {
@@ -246,7 +246,7 @@ func TestAccidentsOnTheWay(t *testing.T) {
 	})
 	t.Run("a target that refuses", func(t *testing.T) {
 		other := n
-		other.Holding = &placement.Holding{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: cores()[:1], MemoryMiB: 128}}}
+		other.Allocation = &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: cores()[:1], MemoryMiB: 128}}}
 		err := Fleet(on(t).find).Move(t.Context(), other, source, target)
 		stays(t, err)
 		if !errors.Is(err, substrate.ErrRefused) || !strings.Contains(err.Error(), "98304 KiB, and would see") {
@@ -292,7 +292,7 @@ func TestAccidentsOnTheWay(t *testing.T) {
 		if !errors.Is(err, substrate.ErrEnded) {
 			t.Errorf("the move of a guest that died says %v", err)
 		}
-		for _, w := range []world{r.from, r.to} {
+		for _, w := range []fixture{r.from, r.to} {
 			if w.emulated(t, n.Ref) > 0 {
 				t.Error("something of the guest that died runs")
 			}

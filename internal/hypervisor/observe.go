@@ -42,7 +42,7 @@ func (d *Driver) look(ctx context.Context, b boot) (substrate.Observation, error
 		return seen, err
 	}
 	if given {
-		seen.Holding = &p.Holding
+		seen.Allocation = &p.Allocation
 	}
 	r, complete := b.read()
 	switch {
@@ -67,7 +67,7 @@ func (d *Driver) look(ctx context.Context, b boot) (substrate.Observation, error
 		}
 		if seen.Running = state == running; seen.Running {
 			seen.Limits = r.Limits
-			if err := steer("/proc", p.Holding.Devices, r.Besides); err != nil {
+			if err := steer("/proc", p.Allocation.Devices, r.Besides); err != nil {
 				d.config.Log.Warn("interrupts of a guest's devices are not where they should be", "guest", b.name, "why", err)
 			}
 		} else {

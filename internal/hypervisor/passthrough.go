@@ -16,7 +16,7 @@ import (
 // giveDevices makes the devices that the node holds ready for its guest. The host's facts of this moment say what they are,
 // and whether the host has come to need one.
 func (d *Driver) giveDevices(ctx context.Context, n substrate.Node, user int) error {
-	if len(n.Holding.Devices) == 0 {
+	if len(n.Allocation.Devices) == 0 {
 		return nil
 	}
 	if d.config.Devices == nil {
@@ -26,11 +26,11 @@ func (d *Driver) giveDevices(ctx context.Context, n substrate.Node, user int) er
 	if err != nil {
 		return err
 	}
-	given, err := among(facts, n.Holding.Devices)
+	given, err := among(facts, n.Allocation.Devices)
 	if err != nil {
 		return err
 	}
-	withheld, err := among(facts, n.Holding.Withheld)
+	withheld, err := among(facts, n.Allocation.Withheld)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *Driver) takeDevices(ctx context.Context, guest string) error {
 // lostDevices are those that cannot be given to a guest that is about to be made, whatever the host's facts say: they have
 // not come back from their guests, or are somebody's. Guests without devices do not ask.
 func (d *Driver) lostDevices(n substrate.Node) ([]string, error) {
-	if len(n.Holding.Devices) == 0 || d.config.Devices == nil {
+	if len(n.Allocation.Devices) == 0 || d.config.Devices == nil {
 		return nil, nil
 	}
 	all, err := d.config.Devices.List()

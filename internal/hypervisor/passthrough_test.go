@@ -38,7 +38,7 @@ func TestAGuestsDevicesAreGivenAndTaken(t *testing.T) {
 	const gpu, sound = "0000:17:00.0", "0000:17:00.1"
 	d, kernel, log := passing(t, gpu, sound)
 	ctx := t.Context()
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"}, Holding: &placement.Holding{Devices: []string{gpu}, Withheld: []string{sound}}}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"}, Allocation: &placement.Allocation{Devices: []string{gpu}, Withheld: []string{sound}}}
 	if err := d.giveDevices(ctx, n, firstUser); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAGuestsDevicesAreGivenAndTaken(t *testing.T) {
 	if lost, err := d.lostDevices(n); err != nil || len(lost) != 0 {
 		t.Errorf("when all is mended %v are lost: %v", lost, err)
 	}
-	n.Holding.Devices = []string{"0000:99:00.0"}
+	n.Allocation.Devices = []string{"0000:99:00.0"}
 	if err := d.giveDevices(ctx, n, firstUser); err == nil || !strings.Contains(err.Error(), "no device 0000:99:00.0 any more") {
 		t.Errorf("a device that is not there: %v", err)
 	}

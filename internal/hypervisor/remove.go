@@ -76,7 +76,7 @@ func (d *Driver) removeBoot(ctx context.Context, b boot, r substrate.Ref) error 
 	if err := d.takeDevices(ctx, r.Node); err != nil {
 		return err
 	}
-	if err := errors.Join(erase(ctx, b.bed(memoryFile)), erase(ctx, b.bed(usedFile))); err != nil {
+	if err := errors.Join(erase(ctx, b.memoryPath(memoryFile)), erase(ctx, b.memoryPath(usedFile))); err != nil {
 		return err
 	}
 	return os.RemoveAll(b.dir)

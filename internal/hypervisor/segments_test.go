@@ -56,8 +56,8 @@ func newStreet(t *testing.T, clusters map[string]int) street {
 		cables, err := local.NewCables(filepath.Join(t.TempDir(), "cables"))
 		check(t, err)
 		for cluster, segment := range clusters {
-			check(t, cables.EnsureCommons(t.Context(), cluster, substrate.Network{Segment: segment, Away: true, Uplinks: []substrate.Uplink{{Namespace: host, Interface: "muster0"}}}))
-			t.Cleanup(func() { check(t, cables.RemoveCommons(context.Background(), cluster)) })
+			check(t, cables.EnsureShared(t.Context(), cluster, substrate.Network{Segment: segment, Away: true, Uplinks: []substrate.Uplink{{Namespace: host, Interface: "muster0"}}}))
+			t.Cleanup(func() { check(t, cables.RemoveShared(context.Background(), cluster)) })
 		}
 		s.hosts[i], s.cables[i] = host, cables
 	}
@@ -113,7 +113,7 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	strangers := []substrate.Node{seat("c2", 1), seat("c2", 2)}
 	from, beside := s.guest(t, 0, own), s.guest(t, 1, neighbour)
 	near, far := s.guest(t, 0, strangers[0]), s.guest(t, 1, strangers[1])
-	ears := map[string]*ear{"its neighbour": listen(t, beside), "a stranger on its host": listen(t, near), "a stranger on the other host": listen(t, far)}
+	frameListeners := map[string]*frameListener{"its neighbour": listen(t, beside), "a stranger on its host": listen(t, near), "a stranger on the other host": listen(t, far)}
 
 	// The strangers are known to every bridge on the way, as nodes that work are.
 	hello, answer := everything(strangers[0], strangers[1], own), everything(strangers[1], strangers[0], own)
@@ -121,11 +121,11 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 	meets := func() bool { // a port that has just come up takes nothing yet
 		send(t, near, hello[len(hello)-1:])
 		send(t, far, answer[len(answer)-1:])
-		return ears["a stranger on its host"].has("eth0 in", last) && ears["a stranger on the other host"].has("eth0 in", last)
+		return frameListeners["a stranger on its host"].has("eth0 in", last) && frameListeners["a stranger on the other host"].has("eth0 in", last)
 	}
 	eventually(t, "the strangers hear each other", meets)
 	time.Sleep(100 * time.Millisecond)
-	for _, e := range ears {
+	for _, e := range frameListeners {
 		e.lock.Lock()
 		e.heard = map[string]map[string]bool{}
 		e.lock.Unlock()
@@ -135,11 +135,11 @@ func TestClustersOfGuestsExchangeNoFrame(t *testing.T) {
 		frames := everything(own, neighbour, stranger)
 		eventually(t, "its neighbour hears it", func() bool {
 			send(t, from, frames)
-			return ears["its neighbour"].has("eth0 in", last)
+			return frameListeners["its neighbour"].has("eth0 in", last)
 		})
 		time.Sleep(300 * time.Millisecond) // what should not arrive would have come before
 		for i, f := range frames {
-			for who, e := range ears {
+			for who, e := range frameListeners {
 				if got := e.has("eth0 in", marked(i)); got && (who != "its neighbour" || !f.neighbour && !jumbo(f)) {
 					t.Errorf("%s: %s hears it", f.what, who)
 				}

@@ -29,16 +29,16 @@ const (
 // spareMiB is what has to be left on the disk beside a guest's memory.
 const spareMiB = 1024
 
-// bed is the path of a file with a boot's memory.
-func (b boot) bed(name string) string {
+// memoryPath is the path of a file with a boot's memory.
+func (b boot) memoryPath(name string) string {
 	if b.memory == "" {
 		return b.path(name)
 	}
 	return filepath.Join(b.memory, b.name+"."+name)
 }
 
-// bedInside is the memory file's path as libvirt sees it.
-func (b boot) bedInside() string {
+// memoryPathInside is the memory file's path as libvirt sees it.
+func (b boot) memoryPathInside() string {
 	if b.memory == "" {
 		return b.inside(memoryFile)
 	}
@@ -94,7 +94,7 @@ func (d *Driver) Sleep(ctx context.Context, r substrate.Ref) (bytes int64, err e
 			return 0, err
 		}
 	}
-	info, err := os.Stat(b.bed(memoryFile))
+	info, err := os.Stat(b.memoryPath(memoryFile))
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (d *Driver) fallAsleep(ctx context.Context, held *onhost.Hold, b boot, r su
 			return err
 		}
 	}
-	if _, err := v.saved(ctx, b.bedInside()); err != nil {
+	if _, err := v.saved(ctx, b.memoryPathInside()); err != nil {
 		return fmt.Errorf("%w: its QEMU has ended%s: %w", ErrNotHere, lastWords(b), err)
 	}
 	for _, step := range []func() error{
@@ -135,13 +135,13 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 	if err != nil {
 		return err
 	}
-	if len(p.Holding.Devices) > 0 {
+	if len(p.Allocation.Devices) > 0 {
 		return fmt.Errorf("%w: a guest with devices of its host cannot sleep", substrate.ErrRefused)
 	}
 	if err := v.callOff(ctx, b.name); err != nil {
 		return fmt.Errorf("call off what is done with it: %w", err)
 	}
-	if err := erase(ctx, b.bed(memoryFile)); err != nil { // of a try that broke off
+	if err := erase(ctx, b.memoryPath(memoryFile)); err != nil { // of a try that broke off
 		return err
 	}
 	// One at a time: the room that there is for one is not counted for another.
@@ -154,21 +154,21 @@ func (d *Driver) save(ctx context.Context, held *onhost.Hold, v *virt, b boot) e
 		return fmt.Errorf("%w for its memory: %d MiB are needed, and its host has no disk for that: %s", substrate.ErrNoRoom, needMiB(p), d.config.Diskless)
 	}
 	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(b.bed(memoryFile)), &disk); err != nil {
+	if err := unix.Statfs(filepath.Dir(b.memoryPath(memoryFile)), &disk); err != nil {
 		return err
 	}
 	if err := roomFor(p, int64(disk.Bavail)*disk.Bsize>>20); err != nil {
 		return err
 	}
 	// libvirt writes into a file that is there, and leaves it whose it is.
-	if err := errors.Join(writeFor(0, b.bed(memoryFile)), held.Lost()); err != nil {
+	if err := errors.Join(writeFor(0, b.memoryPath(memoryFile)), held.Lost()); err != nil {
 		return err
 	}
 	done := make(chan struct{})
 	defer close(done)
 	go collectUntil(done)
-	if err := v.save(ctx, b.name, b.bedInside()); err != nil {
-		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.bed(memoryFile)))
+	if err := v.save(ctx, b.name, b.memoryPathInside()); err != nil {
+		return errors.Join(fmt.Errorf("write its memory: %w", err), erase(context.WithoutCancel(ctx), b.memoryPath(memoryFile)))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func roomFor(p part, freeMiB int64) error {
 // needMiB is what has to be free for a guest's memory.
 func needMiB(p part) int64 {
 	need := int64(spareMiB)
-	for _, cell := range p.Holding.Cells {
+	for _, cell := range p.Allocation.Cells {
 		need += int64(cell.MemoryMiB)
 	}
 	return need
@@ -192,16 +192,16 @@ func needMiB(p part) int64 {
 
 // sleeps says that there is memory of a boot and nothing of its host: that was given back when the memory was whole.
 func (b boot) sleeps() bool {
-	_, err := os.Stat(b.bed(memoryFile))
+	_, err := os.Stat(b.memoryPath(memoryFile))
 	_, complete := b.read()
 	_, given, _ := b.part()
 	return err == nil && !complete && !given
 }
 
-// Wake lets a guest that sleeps run on with what n.Holding says, or with another part as at its start, as substrate.Sleeper has it.
+// Wake lets a guest that sleeps run on with what n.Allocation says, or with another part as at its start, as substrate.Sleeper has it.
 // ErrNotHere says that its memory is lost.
 func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
-	if n.Holding == nil {
+	if n.Allocation == nil {
 		return fmt.Errorf("node %s has nothing of this host: it is no guest", n.Node)
 	}
 	unlock, err := onhost.Shared(ctx, d.lockPath("libvirt"))
@@ -221,10 +221,10 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 		return err
 	}
 	defer v.close()
-	_, used := os.Stat(b.bed(usedFile))
+	_, used := os.Stat(b.memoryPath(usedFile))
 	if _, complete := b.read(); complete || used == nil {
 		err = d.goOn(ctx, held, v, b, n)
-	} else if was, lost := v.saved(ctx, b.bedInside()); lost != nil {
+	} else if was, lost := v.saved(ctx, b.memoryPathInside()); lost != nil {
 		err = fmt.Errorf("%w: %w", ErrNotHere, lost)
 	} else {
 		err = d.restore(ctx, held, v, b, n, was)
@@ -232,7 +232,7 @@ func (d *Driver) Wake(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	return erase(ctx, b.bed(usedFile))
+	return erase(ctx, b.memoryPath(usedFile))
 }
 
 // goOn lets a guest run whose memory was read already, unless it does.
@@ -251,7 +251,7 @@ func (d *Driver) goOn(ctx context.Context, held *onhost.Hold, v *virt, b boot, n
 	if err != nil {
 		return err
 	}
-	n.Holding = &p.Holding
+	n.Allocation = &p.Allocation
 	return d.wake(ctx, held, v, b, n, emulators[0])
 }
 
@@ -270,7 +270,7 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 		}},
 		{"its part of the host", func() error {
 			p, as, err := d.take(ctx, b, n)
-			n.Holding, facts, user = &p.Holding, as, p.User
+			n.Allocation, facts, user = &p.Allocation, as, p.User
 			return err
 		}},
 		// Its QEMU opens again what it was started with.
@@ -287,14 +287,14 @@ func (d *Driver) restore(ctx context.Context, held *onhost.Hold, v *virt, b boot
 			}
 			return makeTap(d.netns(), d.config.Ports.PortName(n.Node), domain.Queues(len(described.Pins)))
 		}},
-		{"memory", func() error { return v.restore(ctx, b.bedInside(), here) }},
+		{"memory", func() error { return v.restore(ctx, b.memoryPathInside(), here) }},
 		{"QEMU", func() (err error) {
 			if emulators, err = d.emulators(b.name); err == nil && len(emulators) != 1 {
 				err = fmt.Errorf("it has %d processes", len(emulators))
 			}
 			return err
 		}},
-		{"memory, which is used up", func() error { return os.Rename(b.bed(memoryFile), b.bed(usedFile)) }},
+		{"memory, which is used up", func() error { return os.Rename(b.memoryPath(memoryFile), b.memoryPath(usedFile)) }},
 		{"run", func() error { return d.wake(ctx, held, v, b, n, emulators[0]) }},
 	} {
 		if err := held.Lost(); err != nil {

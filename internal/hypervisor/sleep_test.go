@@ -16,12 +16,12 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	needs(t)
 	i, counter := counts(t)
 	w := open(t, i, counter, counter)
-	w.commonsOf(t, "c1")
+	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
-	on := func(core int) *placement.Holding {
-		return &placement.Holding{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
+	on := func(core int) *placement.Allocation {
+		return &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
 	}
-	n.Holding = on(cores()[0])
+	n.Allocation = on(cores()[0])
 	if err := w.Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	number, last := w.counted(t, n.Ref)
 	t.Logf("%d bytes on disk; it had counted to %d", size, last)
 	b := w.bootOf(t, n.Ref)
-	info, err := os.Stat(b.bed(memoryFile))
+	info, err := os.Stat(b.memoryPath(memoryFile))
 	check(t, err)
 	if info.Mode().Perm() != 0o600 || info.Size() != size || size < 1<<20 {
 		t.Errorf("its memory is a file of %d bytes with mode %v", info.Size(), info.Mode())
@@ -50,16 +50,16 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	}
 
 	other := n
-	other.Holding = &placement.Holding{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[1]}, MemoryMiB: 128}}}
+	other.Allocation = &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[1]}, MemoryMiB: 128}}}
 	if err := w.Wake(t.Context(), other); !errors.Is(err, substrate.ErrRefused) {
 		t.Errorf("it woke in another machine: %v", err)
 	}
-	n.Holding = on(cores()[1])
+	n.Allocation = on(cores()[1])
 	check(t, w.Wake(t.Context(), n))
 	if same, count := w.countsOn(t, n.Ref, last); same != number || count > last+1000 {
 		t.Errorf("another guest counts: %s from %d, not %s from %d", same, count, number, last)
 	}
-	if _, err := os.Stat(b.bed(usedFile)); !os.IsNotExist(err) {
+	if _, err := os.Stat(b.memoryPath(usedFile)); !os.IsNotExist(err) {
 		t.Errorf("its memory is on disk still: %v", err)
 	}
 	check(t, w.Wake(t.Context(), n)) // again, when it runs
@@ -67,7 +67,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	if _, err := w.Sleep(t.Context(), n.Ref); err != nil {
 		t.Fatal(err)
 	}
-	memory, err := os.Open(b.bed(memoryFile))
+	memory, err := os.Open(b.memoryPath(memoryFile))
 	check(t, err)
 	defer memory.Close()
 	check(t, w.Remove(t.Context(), allOf(n.Ref)))

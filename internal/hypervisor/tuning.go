@@ -50,7 +50,7 @@ func (d *Driver) bound(b boot, n substrate.Node, qemu onhost.Process, described 
 
 func memoryMiB(n substrate.Node) int {
 	total := 0
-	for _, cell := range n.Holding.Cells {
+	for _, cell := range n.Allocation.Cells {
 		total += cell.MemoryMiB
 	}
 	return total

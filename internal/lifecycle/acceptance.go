@@ -20,7 +20,7 @@ func (n nodeView) laterChecks() []string {
 }
 
 // askTest asks for the first test of a boot, which begins with this transaction.
-func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
+func (w Deps) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
 	if !w.Acceptance.On {
 		return nil
 	}
@@ -29,17 +29,17 @@ func (w World) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
 
 // holds says that the node's test may refuse it, so that it gets no jobs until it has passed. A head is never
 // refused: it computes nothing, and when its node boots anew the cluster's jobs go on.
-func (w World) holds(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine)
+func (w Deps) holds(n nodeView) bool {
+	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine)
 }
 
 // judged says that what the node measures may be held against it. That a hypervisor is below shows only from inside.
-func (w World) judged(n nodeView) bool {
-	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.ground(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
+func (w Deps) judged(n nodeView) bool {
+	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
 }
 
 // nodeTest sees what the node has measured, and then that the scheduler can use it: a tenant's job may run from here on.
-func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
@@ -71,7 +71,7 @@ func (w World) nodeTest(ctx context.Context, n nodeView) Outcome {
 }
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.
-func (w World) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
+func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
 	pass := w.pass(n, result)
 	pass.Verdict, pass.Text = store.Passed, "recorded, not judged"
 	if w.judged(n) {
@@ -102,7 +102,7 @@ func (w World) acceptNode(ctx context.Context, n nodeView, result protocol.TestR
 }
 
 // compare puts all tests of this boot beside those of its like.
-func (w World) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing, err error) {
+func (w Deps) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing, err error) {
 	err = w.DB.View(ctx, func(tx *store.Tx) error {
 		earlier, err := tx.TestsOf(ctx, n.ID, n.Boot)
 		if err != nil {
@@ -124,7 +124,7 @@ func results(passes []store.Pass) []protocol.TestResult {
 }
 
 // few says that there is too little to judge the node by; "" if there is enough.
-func (w World) few(standings []acceptance.Standing) string {
+func (w Deps) few(standings []acceptance.Standing) string {
 	most := 0
 	for _, s := range standings {
 		most = max(most, s.Of)
@@ -136,7 +136,7 @@ func (w World) few(standings []acceptance.Standing) string {
 }
 
 // pass is the row of a test.
-func (w World) pass(n nodeView, result protocol.TestResult) store.Pass {
+func (w Deps) pass(n nodeView, result protocol.TestResult) store.Pass {
 	return store.Pass{
 		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster, Cluster: n.cluster.Name,
 		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
@@ -145,9 +145,9 @@ func (w World) pass(n nodeView, result protocol.TestResult) store.Pass {
 
 // alike names those of the class that the node is compared with: a class may select machines of several models. What a
 // fault changes, as the memory that is found or the speed of a link, must not be part of it.
-func (w World) alike(n nodeView) string {
+func (w Deps) alike(n nodeView) string {
 	facts, brief := n.machine.Facts, ""
-	if !w.ground(n).Caps.OwnCPUs && !n.Held {
+	if !w.provider(n).Caps.OwnCPUs && !n.Held {
 		brief = ", briefly"
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs%s", n.machine.Substrate, facts.CPUModel, facts.CPUs, brief))

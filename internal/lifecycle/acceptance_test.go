@@ -14,13 +14,13 @@ import (
 )
 
 // judging makes the stage's site refuse slow nodes, after three passes.
-func (s *stage) judging() {
-	s.world.Acceptance = inventory.DefaultAcceptance()
-	s.world.Acceptance.Judge, s.world.Acceptance.Passes = inventory.JudgeAll, 3
+func (s *fixture) judging() {
+	s.deps.Acceptance = inventory.DefaultAcceptance()
+	s.deps.Acceptance.Judge, s.deps.Acceptance.Passes = inventory.JudgeAll, 3
 }
 
 // playTest plays the agent of a node that is asked to measure itself.
-func (s *stage) playTest(ctx context.Context, tx *store.Tx, n store.Node) (done bool, err error) {
+func (s *fixture) playTest(ctx context.Context, tx *store.Tx, n store.Node) (done bool, err error) {
 	if s.measure == nil || n.Phase != store.Testing || n.Test == 0 || n.Seen.Tested(n.Boot, n.Test) != nil {
 		return false, nil
 	}
@@ -30,7 +30,7 @@ func (s *stage) playTest(ctx context.Context, tx *store.Tx, n store.Node) (done 
 }
 
 // tests lists the verdicts on a machine, the newest first.
-func (s *stage) tests(machine string) (verdicts []store.Verdict, passes []store.Pass) {
+func (s *fixture) tests(machine string) (verdicts []store.Verdict, passes []store.Pass) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		m, err := tx.Machine(ctx, machine)
@@ -46,7 +46,7 @@ func (s *stage) tests(machine string) (verdicts []store.Verdict, passes []store.
 	return verdicts, passes
 }
 
-func (s *stage) said(machine, text string) bool {
+func (s *fixture) said(machine, text string) bool {
 	found := false
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Limit: 5000})
@@ -60,7 +60,7 @@ func (s *stage) said(machine, text string) bool {
 
 func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 7)
+		s := newFixture(t, url, 7)
 		s.judging()
 		slow := ""
 		s.measure = func(n store.Node) float64 {
@@ -97,7 +97,7 @@ func TestASlowNodeIsMeasuredThreeTimesAndThenReplaced(t *testing.T) {
 }
 
 func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 5)
+	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.limit(func(l *substrate.Deadlines) { l.Quarantine = time.Hour })
 	s.measure = func(n store.Node) float64 {
@@ -119,7 +119,7 @@ func TestWithoutASpareASlowNodeStaysOut(t *testing.T) {
 }
 
 func TestTheBestOfThreeTestsCounts(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 5)
+	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.measure = func(n store.Node) float64 {
 		if n.Name == "n4" && n.Test == 1 { // the first time somebody disturbs it
@@ -156,9 +156,9 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 		"too few to tell": func(a *inventory.Acceptance) { a.Passes = 50 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, t.TempDir()+"/db", 6)
+			s := newFixture(t, t.TempDir()+"/db", 6)
 			s.judging()
-			settings(&s.world.Acceptance)
+			settings(&s.deps.Acceptance)
 			s.measure = func(n store.Node) float64 {
 				if n.Name == "n5" {
 					return 0.1
@@ -186,7 +186,7 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 }
 
 func TestASlowHeadIsNotRefused(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 5)
+	s := newFixture(t, t.TempDir()+"/db", 5)
 	s.judging()
 	s.measure = func(n store.Node) float64 {
 		if n.Role == protocol.Head {
@@ -205,7 +205,7 @@ func TestASlowHeadIsNotRefused(t *testing.T) {
 }
 
 func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 3)
+	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.judging()
 	s.limit(func(l *substrate.Deadlines) { l.Test = 0 }) // nobody measures, and nobody waits
 	s.run(1)

@@ -15,11 +15,11 @@ import (
 // given to anybody else. See docs/decisions/129-release-is-read-from-the-ports.md.
 
 // attachDeadline is none while a fabric keeps the node waiting: the machine is not at fault, and another would wait as well.
-func (w World) attachDeadline(n nodeView) time.Time {
+func (w Deps) attachDeadline(n nodeView) time.Time {
 	if n.awaitsKeys() != "" {
 		return n.now
 	}
-	return n.PhaseAt.Add(w.ground(n).Limits.Attach)
+	return n.PhaseAt.Add(w.provider(n).Limits.Attach)
 }
 
 // awaitsKeys says which port keeps the node from booting: its manager was not told of it, or it was seen and differs.

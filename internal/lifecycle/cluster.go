@@ -29,8 +29,8 @@ const clusterLooks = 5 * time.Second
 // that whoever was told "done" can have them again.
 const returnLooks = 50 * time.Millisecond
 
-func (w World) clusters() chart[clusterView] {
-	return chart[clusterView]{
+func (w Deps) clusters() stateTable[clusterView] {
+	return stateTable[clusterView]{
 		db:   w.DB,
 		of:   store.ClusterKind,
 		load: loadCluster,
@@ -67,7 +67,7 @@ func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, sub
 }
 
 // clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
-func (w World) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 	if c.Desired == store.ToDelete {
 		return c.toDelete()
 	}
@@ -89,7 +89,7 @@ func (w World) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
-func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	switch c.Desired {
 	case store.ToDelete:
 		return c.toDelete()
@@ -97,7 +97,7 @@ func (w World) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 		return w.toPause(ctx, c)
 	}
 	if c.Reached < c.Generation {
-		if err := w.Commons.GrowHome(ctx, c.ID, homeOf(c.Spec)); err != nil {
+		if err := w.Shared.GrowHome(ctx, c.ID, homeOf(c.Spec)); err != nil {
 			return retry(err)
 		}
 	}
@@ -146,7 +146,7 @@ func (c clusterView) toDelete() Outcome {
 }
 
 // refill asks admission for machines for the nodes that are missing.
-func (w World) refill(c clusterView, o Outcome) Outcome {
+func (w Deps) refill(c clusterView, o Outcome) Outcome {
 	return o.with(func(ctx context.Context, tx *store.Tx) error {
 		fresh, err := tx.Cluster(ctx, c.ID) // as intended now; the claim's lock keeps it so
 		if err != nil || fresh.Desired != store.Present {
@@ -155,7 +155,7 @@ func (w World) refill(c clusterView, o Outcome) Outcome {
 		if many, err := w.manyFailed(ctx, tx, c.ID); err != nil {
 			return err
 		} else if many != "" {
-			return tx.SayShort(ctx, fresh, many)
+			return tx.SetShortage(ctx, fresh, many)
 		}
 		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)
 		if err != nil {
@@ -174,7 +174,7 @@ func (w World) refill(c clusterView, o Outcome) Outcome {
 		if refused != nil {
 			why = refused.Error()
 		}
-		return tx.SayShort(ctx, fresh, why)
+		return tx.SetShortage(ctx, fresh, why)
 	})
 }
 
@@ -219,7 +219,7 @@ func few(names []string) string {
 }
 
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
-func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterDelete(ctx context.Context, c clusterView) Outcome {
 	if len(c.nodes) > 0 {
 		outcome := waitFor(clusterLooks, "%s to go", nodes(len(c.nodes)))
 		for _, n := range c.nodes {
@@ -232,10 +232,10 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 	if len(c.returning) > 0 {
 		return waitFor(returnLooks, "%s", back(c.returning))
 	}
-	if err := w.Commons.RemoveCommons(ctx, c.ID); err != nil {
+	if err := w.Shared.RemoveShared(ctx, c.ID); err != nil {
 		return retry(err)
 	}
-	left, err := w.Commons.ListCommons(ctx)
+	left, err := w.Shared.ListShared(ctx)
 	if err != nil {
 		return retry(err)
 	}
@@ -272,7 +272,7 @@ func (w World) clusterDelete(ctx context.Context, c clusterView) Outcome {
 
 // listed says that the head has heard which nodes are ready, where users' programs learn that from it: what a user was promised
 // is there when the operation ends.
-func (w World) listed(c clusterView) bool {
+func (w Deps) listed(c clusterView) bool {
 	if !w.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Listed {
 		return true
 	}

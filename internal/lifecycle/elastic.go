@@ -91,7 +91,7 @@ func queueOf(c store.Cluster, q spec.Queue, nodes []store.Node, now time.Time, c
 
 // resize decides how many nodes each elastic queue is to have. changed says that the outcome writes other numbers than
 // before; the cluster then looks again at once.
-func (w World) resize(ctx context.Context, c clusterView) (found growth, o Outcome, changed bool) {
+func (w Deps) resize(ctx context.Context, c clusterView) (found growth, o Outcome, changed bool) {
 	if !slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
 		return found, o, false
 	}
@@ -195,7 +195,7 @@ func shortest(d time.Duration) string {
 
 // cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes that jobs wait for, the
 // smallest machine of its classes.
-func (w World) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
+func (w Deps) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
 	note := func(queue string, n int) {
 		if n > 0 && (cpus[queue] == 0 || n < cpus[queue]) {

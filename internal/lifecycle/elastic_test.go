@@ -15,7 +15,7 @@ import (
 
 // elastic creates a cluster whose queue cpu grows from 0 to most, and returns how its head is made to tell of waiting jobs. It
 // tells again and again, as heads do.
-func (s *stage) elastic(name string, most int) (id string, waits func(...protocol.WaitingJob)) {
+func (s *fixture) elastic(name string, most int) (id string, waits func(...protocol.WaitingJob)) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Queues: []spec.Queue{{Name: "cpu", Max: &most, IdleAfter: "1s"}}})
@@ -83,7 +83,7 @@ func sized(n int) func(store.Cluster, []store.Node) bool {
 
 func TestAQueueFollowsItsJobs(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 5)
+		s := newFixture(t, url, 5)
 		var busy atomic.Bool
 		s.jobs = func(n store.Node) int {
 			if busy.Load() && n.Name == "cpu1" {
@@ -118,7 +118,7 @@ func TestAQueueFollowsItsJobs(t *testing.T) {
 
 func TestAQueueTakesWhatThereIs(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 3)
+		s := newFixture(t, url, 3)
 		s.jobs = func(store.Node) int { return 1 }
 		s.run(1)
 		s.untilFree(3)

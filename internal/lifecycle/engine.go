@@ -52,17 +52,17 @@ type phase[E any] struct {
 	late     func(E) Outcome   // the exit when the deadline has passed
 }
 
-// chart is the table of one kind.
-type chart[E any] struct {
+// stateTable is the table of one kind.
+type stateTable[E any] struct {
 	db     *store.Store
 	of     store.Kind
 	load   func(ctx context.Context, tx *store.Tx, id string) (E, subject, error)
 	phases map[store.Phase]phase[E]
 }
 
-func (c chart[E]) kind() store.Kind { return c.of }
+func (c stateTable[E]) kind() store.Kind { return c.of }
 
-func (c chart[E]) step(ctx context.Context, claim store.Claim, traces bool) (subject, Outcome, error) {
+func (c stateTable[E]) step(ctx context.Context, claim store.Claim, traces bool) (subject, Outcome, error) {
 	var entity E
 	var s subject
 	var now time.Time
@@ -103,7 +103,7 @@ type Engine struct {
 }
 
 // New makes the engine of one controller; owner names the controller among its replicas.
-func New(owner string, w World, log *slog.Logger) *Engine {
+func New(owner string, w Deps, log *slog.Logger) *Engine {
 	w = w.watched()
 	e := &Engine{
 		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers),
@@ -122,7 +122,7 @@ func New(owner string, w World, log *slog.Logger) *Engine {
 // they held.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.db.Shared() {
-		if err := e.db.Forsake(ctx, ""); err != nil && ctx.Err() == nil {
+		if err := e.db.ReleaseLeases(ctx, ""); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	handlers.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
-	return e.db.Forsake(last, e.owner)
+	return e.db.ReleaseLeases(last, e.owner)
 }
 
 // dispatch claims what is due and starts its handlers. It returns how long there is nothing to do unless something is

@@ -33,7 +33,7 @@ func (e *Engine) Step(ctx context.Context, kind store.Kind, lost func() bool) er
 			}
 		}
 	}
-	return e.db.Forsake(ctx, e.owner)
+	return e.db.ReleaseLeases(ctx, e.owner)
 }
 
 // Handled lists which phases of each kind have a handler.
@@ -45,4 +45,4 @@ func (e *Engine) Handled() map[store.Kind][]store.Phase {
 	return all
 }
 
-func (c chart[E]) handled() []store.Phase { return slices.Collect(maps.Keys(c.phases)) }
+func (c stateTable[E]) handled() []store.Phase { return slices.Collect(maps.Keys(c.phases)) }

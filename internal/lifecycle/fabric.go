@@ -28,7 +28,7 @@ type FabricPace struct {
 	Again   time.Duration // what differs is looked at a second time, before anybody is blamed; 5 s
 }
 
-func (w World) pace() FabricPace {
+func (w Deps) pace() FabricPace {
 	p := w.Pace
 	p.Apply, p.Observe, p.Again = cmp.Or(p.Apply, 40*time.Second), cmp.Or(p.Observe, 15*time.Second), cmp.Or(p.Again, 5*time.Second)
 	return p
@@ -50,8 +50,8 @@ type home struct {
 	machine string
 }
 
-func (w World) fabrics() chart[fabricView] {
-	return chart[fabricView]{
+func (w Deps) fabrics() stateTable[fabricView] {
+	return stateTable[fabricView]{
 		db:   w.DB,
 		of:   store.FabricKind,
 		load: loadFabric,
@@ -117,7 +117,7 @@ func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home,
 
 // fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
 // looks again; who holds what is not his is set apart.
-func (w World) fabricKeep(ctx context.Context, v fabricView) Outcome {
+func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	if v.Desired == store.ToDelete {
 		o := advance(store.Deleted, "fabric %s is no longer managed", v.Name).with(func(ctx context.Context, tx *store.Tx) error {
 			return tx.ClearAlarm(ctx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
@@ -243,7 +243,7 @@ func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabr
 }
 
 // judgeFabric writes what was read, and draws the conclusions.
-func (w World) judgeFabric(v fabricView, r reading) Outcome {
+func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
 	var changed []store.PortSeen
 	var odd, lacking []store.PortSeen
 	held := map[fabric.Key]bool{}

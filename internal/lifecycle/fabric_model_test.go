@@ -47,8 +47,8 @@ func TestNoPortEverHoldsAnotherClustersKey(t *testing.T) {
 	total := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWeave(t, t.TempDir()+"/db", 5)
-		w.world.Pace = lifecycle.FabricPace{Apply: time.Millisecond, Observe: time.Millisecond, Again: time.Nanosecond}
-		l := &loom{weave: w, engine: lifecycle.New("e", w.world, slog.New(slog.DiscardHandler)), held: map[fabric.GUID][]fabric.Entry{}, rogue: map[fabric.GUID]bool{}, steps: total}
+		w.deps.Pace = lifecycle.FabricPace{Apply: time.Millisecond, Observe: time.Millisecond, Again: time.Nanosecond}
+		l := &loom{weave: w, engine: lifecycle.New("e", w.deps, slog.New(slog.DiscardHandler)), held: map[fabric.GUID][]fabric.Entry{}, rogue: map[fabric.GUID]bool{}, steps: total}
 		l.untilAll(r, 5)
 		for range rapid.IntRange(20, 120).Draw(r, "steps") {
 			l.act(r)

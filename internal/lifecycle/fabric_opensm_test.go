@@ -41,8 +41,8 @@ func newSubnet(t *testing.T, hosts int) *subnet {
 	real := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	real.Start(t)
 	manager := opensm.Host{GUID: real.GUID, File: real.File, Logs: real.Logs, Signal: real.Signal}
-	eyes := opensm.Diags{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
-	driver, err := opensm.New(opensm.Config{Managers: []opensm.Manager{manager}, Eyes: eyes, Scratch: t.TempDir()})
+	observer := opensm.Diags{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
+	driver, err := opensm.New(opensm.Config{Managers: []opensm.Manager{manager}, Observer: observer, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func (s *subnet) tables(hosts int) map[fabric.GUID][]fabric.Entry {
 func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	const hosts = 8
 	net := newSubnet(t, hosts)
-	s := newStage(t, t.TempDir()+"/db", hosts-1)
-	s.world.Fabrics, s.world.Pace = net, lifecycle.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
+	s := newFixture(t, t.TempDir()+"/db", hosts-1)
+	s.deps.Fabrics, s.deps.Pace = net, lifecycle.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
 	s.limit(func(l *substrate.Deadlines) { l.Join = time.Minute })
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
@@ -93,7 +93,7 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	s.untilReady(a, 2)
 	s.untilReady(b, 1)
 	t.Logf("two clusters are ready %s after they were asked for", time.Since(began).Round(10*time.Millisecond))
-	w := &weave{stage: s}
+	w := &weave{fixture: s}
 	count := func() map[string]int {
 		counts := map[string]int{}
 		for _, entries := range net.tables(hosts) {

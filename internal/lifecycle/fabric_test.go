@@ -18,7 +18,7 @@ import (
 
 // weave gives every machine of a stage a port on one fabric, in the order of their names.
 type weave struct {
-	*stage
+	*fixture
 	fabric *fabricfake.Fabric
 	ports  map[string]fabric.GUID // by machine's name
 }
@@ -32,9 +32,9 @@ const (
 func (w *weave) Driver(store.Fabric) (fabric.Driver, error) { return w.fabric, nil }
 
 func newWeave(t *testing.T, url string, machines int) *weave {
-	w := &weave{stage: newStage(t, url, machines), fabric: fabricfake.New(manager), ports: map[string]fabric.GUID{}}
-	w.world.Fabrics = w
-	w.world.Pace = lifecycle.FabricPace{Apply: 2 * time.Second, Observe: 100 * time.Millisecond, Again: 50 * time.Millisecond}
+	w := &weave{fixture: newFixture(t, url, machines), fabric: fabricfake.New(manager), ports: map[string]fabric.GUID{}}
+	w.deps.Fabrics = w
+	w.deps.Pace = lifecycle.FabricPace{Apply: 2 * time.Second, Observe: 100 * time.Millisecond, Again: 50 * time.Millisecond}
 	w.update(func(ctx context.Context, tx *store.Tx) error {
 		clear(w.ports)
 		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "fake", Managers: []fabric.GUID{manager}}); err != nil {

@@ -53,14 +53,14 @@ func guestGone(m machineView) Outcome {
 	})
 }
 
-// settlePart adds to an outcome that the guest has what it was seen to have of its host, which has the last word. If the
+// settleAllocation adds to an outcome that the guest has what it was seen to have of its host, which has the last word. If the
 // database has given some of that to another meanwhile, it is the guest that is here which ends: the other was promised it.
-func (w World) settlePart(ctx context.Context, n nodeView, seen substrate.Observation, o Outcome) Outcome {
-	if n.machine.Holding == nil || seen.Holding == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Holding, n.machine.Holding) {
+func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.Observation, o Outcome) Outcome {
+	if n.machine.Allocation == nil || seen.Allocation == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Allocation, n.machine.Allocation) {
 		return o
 	}
-	g := store.Guest{Machine: n.machine.Machine, Holding: *seen.Holding}
-	g.Facts = admission.PartFacts(n.host.Facts, g.Holding, g.Facts.CPUs, g.Facts.MemoryMiB)
+	g := store.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
+	g.Facts = admission.PartFacts(n.host.Facts, g.Allocation, g.Facts.CPUs, g.Facts.MemoryMiB)
 	var holder string
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
 		holder, err = tx.Holder(ctx, g)
@@ -73,13 +73,13 @@ func (w World) settlePart(ctx context.Context, n nodeView, seen substrate.Observ
 		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).because(CauseMachine)
 	}
 	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockDesk(ctx); err != nil { // whoever places guests sees all of it, or nothing
+		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests sees all of it, or nothing
 			return err
 		}
 		tx.Log(store.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
-		if err := tx.TakePart(ctx, g); err != nil {
+		if err := tx.SetAllocation(ctx, g); err != nil {
 			return err
 		}
-		return tx.RejoinFabrics(ctx, n.ID, n.Cluster, g.Machine, g.Holding.Devices)
+		return tx.RejoinFabrics(ctx, n.ID, n.Cluster, g.Machine, g.Allocation.Devices)
 	})
 }

@@ -41,8 +41,8 @@ func (hypervisor) Inspect(_ context.Context, i lifecycle.Inspection) (lifecycle.
 	return lifecycle.Inspected{Done: true, Facts: f}, nil
 }
 
-// guestGround is a substrate of guests that notes what it is asked for, and of which some hosts refuse.
-type guestGround struct {
+// guestProvider is a substrate of guests that notes what it is asked for, and of which some hosts refuse.
+type guestProvider struct {
 	*fake.Substrate
 	mu      sync.Mutex
 	asked   map[string]substrate.Node // by the guest's name
@@ -50,7 +50,7 @@ type guestGround struct {
 	gives   map[string]int            // by the guest's name: the core that it gets for itself, whatever was chosen
 }
 
-func (g *guestGround) Ensure(ctx context.Context, n substrate.Node) error {
+func (g *guestProvider) Ensure(ctx context.Context, n substrate.Node) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked[n.Machine] = n
@@ -58,22 +58,22 @@ func (g *guestGround) Ensure(ctx context.Context, n substrate.Node) error {
 		return fmt.Errorf("%w: its huge pages are gone", substrate.ErrRefused)
 	}
 	if core, ok := g.gives[n.Machine]; ok {
-		h := *n.Holding
+		h := *n.Allocation
 		h.Cells = slices.Clone(h.Cells)
 		h.Cells[0].Cores, h.Share = []int{core}, 1
-		n.Holding = &h
+		n.Allocation = &h
 	}
 	return g.Substrate.Ensure(ctx, n)
 }
 
-// newGuestStage has places for heads on this host, and hypervisors hv1, hv2 …
-func newGuestStage(t *testing.T, url string, heads, hosts int) (*stage, *guestGround) {
-	s := newStage(t, url, heads)
+// newGuestFixture has places for heads on this host, and hypervisors hv1, hv2 …
+func newGuestFixture(t *testing.T, url string, heads, hosts int) (*fixture, *guestProvider) {
+	s := newFixture(t, url, heads)
 	s.admission.Images = bootable{}
-	g := &guestGround{Substrate: s.substrate, asked: map[string]substrate.Node{}}
+	g := &guestProvider{Substrate: s.substrate, asked: map[string]substrate.Node{}}
 	limits := deadlines("vm")
 	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
-	s.world.Grounds["vm"] = lifecycle.Ground{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
+	s.deps.Providers["vm"] = lifecycle.Provider{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		for i := range hosts {
 			name := fmt.Sprintf("hv%d", i+1)
@@ -87,7 +87,7 @@ func newGuestStage(t *testing.T, url string, heads, hosts int) (*stage, *guestGr
 }
 
 // wake has a node look now at what it would see at its next look.
-func (s *stage) wake(node string) {
+func (s *fixture) wake(node string) {
 	s.Helper()
 	s.update(func(_ context.Context, tx *store.Tx) error {
 		tx.Wake(store.NodeKind, node)
@@ -96,7 +96,7 @@ func (s *stage) wake(node string) {
 }
 
 // machine is one of the inventory; its zero value if it is not there.
-func (s *stage) machine(name string) (m store.Machine) {
+func (s *fixture) machine(name string) (m store.Machine) {
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		for _, one := range machines {
@@ -109,12 +109,12 @@ func (s *stage) machine(name string) (m store.Machine) {
 	return m
 }
 
-func (s *stage) awaitMachine(name, what string, ok func(store.Machine) bool) {
+func (s *fixture) awaitMachine(name, what string, ok func(store.Machine) bool) {
 	s.Helper()
 	for end := time.Now().Add(5 * time.Minute); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			m := s.machine(name)
-			s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Holding)
+			s.Fatalf("machine %s is not %s: %s (%s), it has %+v", name, what, m.Phase, m.Reason, m.Allocation)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (s *stage) awaitMachine(name, what string, ok func(store.Machine) bool) {
 func available(m store.Machine) bool { return m.Phase == store.Available }
 func absent(m store.Machine) bool    { return m.ID == "" }
 
-func (s *stage) createGuests(name string, nodes int) (id string) {
+func (s *fixture) createGuests(name string, nodes int) (id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Isolation: spec.IsolationVM, Nodes: nodes})
@@ -136,7 +136,7 @@ func (s *stage) createGuests(name string, nodes int) (id string) {
 	return id
 }
 
-func (s *stage) hasSaid(text string) bool {
+func (s *fixture) hasSaid(text string) bool {
 	found := false
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
@@ -148,7 +148,7 @@ func (s *stage) hasSaid(text string) bool {
 
 func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, g := newGuestStage(t, url, 1, 1)
+		s, g := newGuestFixture(t, url, 1, 1)
 		s.run(2)
 		s.untilFree(1)
 		s.awaitMachine("hv1", "available", available)
@@ -159,8 +159,8 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 		g.mu.Lock()
 		n := g.asked["hv1-g1"]
 		g.mu.Unlock()
-		if n.Holding == nil || len(n.Holding.Cells) != 1 || len(n.Holding.Cells[0].Cores) != 1 || n.CPUs != 1 || n.MemoryMiB != 768 {
-			t.Errorf("the driver was asked for %+v with %+v", n, n.Holding)
+		if n.Allocation == nil || len(n.Allocation.Cells) != 1 || len(n.Allocation.Cells[0].Cores) != 1 || n.CPUs != 1 || n.MemoryMiB != 768 {
+			t.Errorf("the driver was asked for %+v with %+v", n, n.Allocation)
 		}
 		var file protocol.Boot
 		if err := json.Unmarshal(n.BootFile, &file); err != nil {
@@ -184,7 +184,7 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 }
 
 func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
-	s, g := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s, g := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	s.untilFree(1)
 	s.awaitMachine("hv1", "available", available)
@@ -209,7 +209,7 @@ func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
 }
 
 func TestAHostThatRefusesIsPassedBy(t *testing.T) {
-	s, g := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s, g := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	g.refuses = "hv1"
 	s.run(1)
 	s.untilFree(1)
@@ -225,13 +225,13 @@ func TestAHostThatRefusesIsPassedBy(t *testing.T) {
 
 func onCore(core int) func(store.Machine) bool {
 	return func(m store.Machine) bool {
-		return m.Holding != nil && slices.Equal(m.Holding.Cells[0].Cores, []int{core}) && m.Facts.CPUs == 1
+		return m.Allocation != nil && slices.Equal(m.Allocation.Cells[0].Cores, []int{core}) && m.Facts.CPUs == 1
 	}
 }
 
 func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, g := newGuestStage(t, url, 3, 1)
+		s, g := newGuestFixture(t, url, 3, 1)
 		g.gives = map[string]int{"hv1-g1": 3}
 		s.run(1)
 		s.untilFree(3)
@@ -255,7 +255,7 @@ func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
 }
 
 func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
-	s, g := newGuestStage(t, t.TempDir()+"/db", 2, 2)
+	s, g := newGuestFixture(t, t.TempDir()+"/db", 2, 2)
 	s.run(1)
 	s.untilFree(2)
 	s.awaitMachine("hv1", "available", available)
@@ -273,7 +273,7 @@ func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
 }
 
 func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
-	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	s.untilFree(1)
 	s.awaitMachine("hv1", "available", available)
@@ -295,7 +295,7 @@ func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
 }
 
 func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
-	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 1)
+	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 1)
 	s.run(1)
 	s.untilFree(1)
 	s.awaitMachine("hv1", "available", available)

@@ -35,16 +35,16 @@ const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.
 type hostView struct {
-	seen     *store.HostSeen // nil: its agent is not there
-	heard    bool            // some guest on it was heard lately
-	sleeps   bool            // some guest on it sleeps, or is about to, or wakes
-	left     time.Time       // when its last guest left; zero: none ever has
-	listened time.Time       // since then agents of its network are heard without a gap
-	alarmed  bool            // too much is, or was, silent there at once to believe it of each
-	crowd    crowd           // of its network; only once the host has been silent for a while, since it is every node's there
+	seen          *store.HostSeen // nil: its agent is not there
+	heard         bool            // some guest on it was heard lately
+	sleeps        bool            // some guest on it sleeps, or is about to, or wakes
+	left          time.Time       // when its last guest left; zero: none ever has
+	listened      time.Time       // since then agents of its network are heard without a gap
+	alarmed       bool            // too much is, or was, silent there at once to believe it of each
+	failureDomain failureDomain   // of its network; only once the host has been silent for a while, since it is every node's there
 }
 
-func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hostView, error) {
+func (w Deps) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hostView, error) {
 	var h hostView
 	seen, err := tx.HostSeen(ctx, m.ID)
 	if err == nil {
@@ -61,13 +61,13 @@ func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hos
 	if h.alarmed, err = tx.Alarmed(ctx, m.Network); err != nil {
 		return h, err
 	}
-	limits := w.Grounds[m.Substrate].Limits
+	limits := w.Providers[m.Substrate].Limits
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return h, err
 	}
 	if h.seen != nil && now.Sub(later(h.seen.At, h.listened)) >= limits.Silence/2 {
-		if h.crowd, err = w.crowd(ctx, tx, m.Network, limits); err != nil {
+		if h.failureDomain, err = w.failureDomain(ctx, tx, m.Network, limits); err != nil {
 			return h, err
 		}
 	}
@@ -81,7 +81,7 @@ func (w World) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hos
 // becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
 func (m machineView) becomeHost() Outcome {
 	return advance(store.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.SoilMachine(ctx, m.ID); err != nil {
+		if err := tx.MarkDirty(ctx, m.ID); err != nil {
 			return err
 		}
 		return tx.StartInspection(ctx, m.ID, false)
@@ -89,8 +89,8 @@ func (m machineView) becomeHost() Outcome {
 }
 
 // hostStarts takes the machine to where its agent has reported. That is the end of it, or the deadline is.
-func (w World) hostStarts(ctx context.Context, m machineView) Outcome {
-	ground := w.Grounds[m.Substrate]
+func (w Deps) hostStarts(ctx context.Context, m machineView) Outcome {
+	provider := w.Providers[m.Substrate]
 	switch {
 	case m.Suspect != "":
 		return m.endHost("%s", m.Suspect)
@@ -99,9 +99,9 @@ func (w World) hostStarts(ctx context.Context, m machineView) Outcome {
 	case m.host.seen != nil && m.host.seen.Boot == m.Boot && m.host.seen.Report != nil:
 		return advance(store.InUse, "is a hypervisor").with(m.wakeGuests)
 	case m.now.After(w.inspectionDeadline(m)):
-		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", ground.Limits.Inspection))
+		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", provider.Limits.Inspection))
 	}
-	doing, stuck, err := ground.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
+	doing, stuck, err := provider.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
 	switch {
 	case err != nil:
 		return retry(err)
@@ -123,7 +123,7 @@ func (m machineView) hostAgain(why string) Outcome {
 }
 
 // hostWorks is hostStays, with what the host says that it has lost: of that admission gives nothing any more.
-func (w World) hostWorks(_ context.Context, m machineView) Outcome {
+func (w Deps) hostWorks(_ context.Context, m machineView) Outcome {
 	o := w.hostStays(m)
 	lost, changed := m.lostSince()
 	if !changed {
@@ -153,8 +153,8 @@ func (m machineView) lostSince() (words []string, changed bool) {
 }
 
 // hostStays keeps the machine while it holds guests, and a while after.
-func (w World) hostStays(m machineView) Outcome {
-	limits := w.Grounds[m.Substrate].Limits
+func (w Deps) hostStays(m machineView) Outcome {
+	limits := w.Providers[m.Substrate].Limits
 	if m.host.seen == nil || m.host.seen.Boot != m.Boot {
 		return m.suspectHost("is no hypervisor any more")
 	}
@@ -167,8 +167,8 @@ func (w World) hostStays(m machineView) Outcome {
 	switch trouble := m.trouble(); {
 	case m.Suspect != "":
 		return m.endHost("%s", m.Suspect)
-	case left <= 0 && m.host.crowd.many(): // see alive
-		all := m.host.crowd
+	case left <= 0 && m.host.failureDomain.many(): // see alive
+		all := m.host.failureDomain
 		return waitFor(massLooks, "its agent is silent, and it is not given up: %s", all).with(func(ctx context.Context, tx *store.Tx) error {
 			return tx.RaiseAlarm(ctx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
 		})
@@ -208,7 +208,7 @@ func (m machineView) endHost(format string, args ...any) Outcome {
 // endIdle is endHost for a host without guests, unless somebody places one on it in this moment.
 func (m machineView) endIdle(format string, args ...any) Outcome {
 	return m.endHost(format, args...).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockDesk(ctx); err != nil {
+		if err := tx.LockAdmission(ctx); err != nil {
 			return err
 		}
 		guests, err := tx.GuestsOn(ctx, m.ID)
@@ -228,8 +228,8 @@ func (m machineView) suspectHost(why string) Outcome {
 }
 
 // hostEnds switches the machine off. What its guests were is gone from then on, and is told so.
-func (w World) hostEnds(ctx context.Context, m machineView) Outcome {
-	if err := w.Grounds[m.Substrate].Keeper.End(ctx, m.Machine.Machine); err != nil {
+func (w Deps) hostEnds(ctx context.Context, m machineView) Outcome {
+	if err := w.Providers[m.Substrate].Keeper.End(ctx, m.Machine.Machine); err != nil {
 		return retry(err)
 	}
 	o := m.inspect("was switched off and seen off; is inspected before it is used again")
@@ -250,14 +250,14 @@ func (m machineView) wakeGuests(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// turnBack makes the machine whole again.
-func (m machineView) turnBack() Outcome {
+// endHypervisor makes the machine whole again.
+func (m machineView) endHypervisor() Outcome {
 	return waitFor(time.Millisecond, "is a whole machine again").with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockDesk(ctx); err != nil { // whoever places guests on it does so before, or sees it whole
+		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests on it does so before, or sees it whole
 			return err
 		}
-		turned, err := tx.TurnBack(ctx, m.ID)
-		if turned {
+		onDemand, err := tx.EndHypervisor(ctx, m.ID)
+		if onDemand {
 			tx.Log(store.Event{Type: "machine.turned", Machine: m.Name, Text: "is a whole machine again"})
 		}
 		return err

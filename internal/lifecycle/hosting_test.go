@@ -46,7 +46,7 @@ func (r rackImages) Image(name string) (admission.Image, error) {
 
 // rack is the machines that may be hypervisors: their power, and the agents of those that are.
 type rack struct {
-	*guestGround
+	*guestProvider
 	db *store.Store
 
 	mu     sync.Mutex
@@ -61,17 +61,17 @@ type rack struct {
 }
 
 func (r *rack) Ensure(ctx context.Context, n substrate.Node) error {
-	r.guestGround.mu.Lock()
+	r.guestProvider.mu.Lock()
 	_, asked := r.asked[n.Machine]
 	r.asked[n.Machine] = n
-	r.guestGround.mu.Unlock()
+	r.guestProvider.mu.Unlock()
 	if r.slow && !asked {
 		r.mu.Lock()
 		r.asks = append(r.asks, n.Node)
 		r.mu.Unlock()
 		return fmt.Errorf("%w: its host fetches its image", substrate.ErrUnderway)
 	}
-	return r.guestGround.Ensure(ctx, n)
+	return r.guestProvider.Ensure(ctx, n)
 }
 
 func (r *rack) Host(_ context.Context, m inventory.Machine, number int64) (string, string, error) {
@@ -90,8 +90,8 @@ func (r *rack) End(_ context.Context, m inventory.Machine) error {
 	}
 	delete(r.on, m.Name)
 	delete(r.silent, m.Name)
-	r.guestGround.mu.Lock()
-	defer r.guestGround.mu.Unlock()
+	r.guestProvider.mu.Lock()
+	defer r.guestProvider.mu.Unlock()
 	for guest := range r.asked {
 		moved, has := r.lives[guest]
 		if has && moved == m.Name || !has && strings.HasPrefix(guest, m.Name+"-g") {
@@ -106,19 +106,19 @@ var errSilent = errors.New("its hypervisor is silent")
 // Remove proves nothing while the guest's host is on and silent.
 func (r *rack) Remove(ctx context.Context, ref substrate.Ref) error {
 	r.mu.Lock()
-	r.guestGround.mu.Lock()
+	r.guestProvider.mu.Lock()
 	for guest, n := range r.asked {
 		for host := range r.silent {
 			if _, on := r.on[host]; on && n.Node == ref.Node && strings.HasPrefix(guest, host+"-g") {
-				r.guestGround.mu.Unlock()
+				r.guestProvider.mu.Unlock()
 				r.mu.Unlock()
 				return errSilent
 			}
 		}
 	}
-	r.guestGround.mu.Unlock()
+	r.guestProvider.mu.Unlock()
 	r.mu.Unlock()
-	return r.guestGround.Remove(ctx, ref)
+	return r.guestProvider.Remove(ctx, ref)
 }
 
 // play has the agents of hypervisors report until ctx ends. As the monitor does it wakes who waits for what they say.
@@ -159,9 +159,9 @@ func (r *rack) play(ctx context.Context) error {
 	return nil
 }
 
-// newRackStage has places for heads on this host, and machines r1, r2 … that may carry a node each, or guests.
-func newRackStage(t *testing.T, url string, heads, machines int, change func(metal *substrate.Deadlines)) (*stage, *rack) {
-	s, g := newGuestStage(t, url, heads, 0)
+// newRackFixture has places for heads on this host, and machines r1, r2 … that may carry a node each, or guests.
+func newRackFixture(t *testing.T, url string, heads, machines int, change func(metal *substrate.Deadlines)) (*fixture, *rack) {
+	s, g := newGuestFixture(t, url, heads, 0)
 	site := filepath.Join(t.TempDir(), "site.yaml")
 	if err := os.WriteFile(site, []byte(onePool), 0o600); err != nil {
 		t.Fatal(err)
@@ -171,16 +171,16 @@ func newRackStage(t *testing.T, url string, heads, machines int, change func(met
 		t.Fatal(err)
 	}
 	s.admission.Catalogue, s.admission.Images = catalogue, rackImages{}
-	r := &rack{guestGround: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{}, silent: map[string]bool{}, ends: map[string]int{}}
-	guests := s.world.Grounds["vm"]
+	r := &rack{guestProvider: g, db: s.db, on: map[string]int64{}, told: map[string]int64{}, dead: map[string]bool{}, silent: map[string]bool{}, ends: map[string]int{}}
+	guests := s.deps.Providers["vm"]
 	guests.Substrate, guests.Emulated = r, guests.Limits
-	s.world.Grounds["vm"] = guests
+	s.deps.Providers["vm"] = guests
 	limits := deadlines("metal")
 	limits.Idle, limits.Quarantine, limits.Forget = 200*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&limits)
 	}
-	s.world.Grounds["metal"] = lifecycle.Ground{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
+	s.deps.Providers["metal"] = lifecycle.Provider{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		err := tx.PutNetwork(ctx, inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16")})
 		for i := range machines {
@@ -202,7 +202,7 @@ func newRackStage(t *testing.T, url string, heads, machines int, change func(met
 }
 
 // untilWhole waits until machines are free, each for a node.
-func (s *stage) untilWhole(names ...string) {
+func (s *fixture) untilWhole(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		s.awaitMachine(name, "a free whole machine", store.Machine.CanHost)
@@ -210,7 +210,7 @@ func (s *stage) untilWhole(names ...string) {
 }
 
 // settled waits until all has been inspected.
-func (s *stage) settled(heads int, machines ...string) {
+func (s *fixture) settled(heads int, machines ...string) {
 	s.Helper()
 	s.untilWhole(machines...)
 	for end := time.Now().Add(5 * time.Minute); s.freeNow() != heads; time.Sleep(5 * time.Millisecond) {
@@ -220,7 +220,7 @@ func (s *stage) settled(heads int, machines ...string) {
 	}
 }
 
-func (s *stage) createOn(isolation, name string, nodes int) (id string) {
+func (s *fixture) createOn(isolation, name string, nodes int) (id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Isolation: isolation, Nodes: nodes})
@@ -238,7 +238,7 @@ func working(m store.Machine) bool { return m.HostsOnDemand() && m.Phase == stor
 
 func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, r := newRackStage(t, url, 2, 2, nil)
+		s, r := newRackFixture(t, url, 2, 2, nil)
 		s.run(2)
 		s.settled(2, "r1", "r2")
 		parts := s.createGuests("parts", 2)
@@ -269,7 +269,7 @@ func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 }
 
 func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Silence = 2 * time.Second })
+	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Silence = 2 * time.Second })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
@@ -290,7 +290,7 @@ func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
 }
 
 func TestAMachineThatDoesNotBecomeAHypervisorIsPassedBy(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Inspection = 300 * time.Millisecond })
+	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, func(l *substrate.Deadlines) { l.Inspection = 300 * time.Millisecond })
 	r.dead["r1"] = true
 	s.run(1)
 	s.settled(1, "r1", "r2")
@@ -304,7 +304,7 @@ func TestAMachineThatDoesNotBecomeAHypervisorIsPassedBy(t *testing.T) {
 }
 
 func TestAHypervisorThatRefusesIsPassedBy(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, nil)
+	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, nil)
 	r.refuses, r.slow = "r1", true
 	s.run(1)
 	s.settled(1, "r1", "r2")
@@ -316,7 +316,7 @@ func TestAHypervisorThatRefusesIsPassedBy(t *testing.T) {
 
 func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, r := newRackStage(t, url, 1, 1, nil)
+		s, r := newRackFixture(t, url, 1, 1, nil)
 		turns := func(what string, ok func() bool) { // by controllers that live for a moment each
 			t.Helper()
 			for life, end := 10*time.Millisecond, time.Now().Add(time.Minute); !ok(); life += 5 * time.Millisecond {
@@ -341,7 +341,7 @@ func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 }
 
 // freeNow counts the free places of heads.
-func (s *stage) freeNow() (n int) {
+func (s *fixture) freeNow() (n int) {
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		n = len(slices.DeleteFunc(machines, func(m store.Machine) bool { return m.Substrate != "local" || !m.Free() }))
@@ -350,7 +350,7 @@ func (s *stage) freeNow() (n int) {
 	return n
 }
 
-func (s *stage) phaseOf(cluster string) (p store.Phase) {
+func (s *fixture) phaseOf(cluster string) (p store.Phase) {
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		c, err := tx.Cluster(ctx, cluster)
 		p = c.Phase

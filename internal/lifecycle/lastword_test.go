@@ -41,7 +41,7 @@ func (c *contrary) Ensure(ctx context.Context, n substrate.Node) error {
 		if len(free) == 0 {
 			return fmt.Errorf("%w: all its cores are given", substrate.ErrRefused)
 		}
-		core = n.Holding.Cells[0].Cores[0]
+		core = n.Allocation.Cells[0].Cores[0]
 		others := slices.DeleteFunc(slices.Clone(free), func(one int) bool { return one == core })
 		if c.first > 0 && len(others) > 0 || !slices.Contains(free, core) {
 			core = others[0]
@@ -49,10 +49,10 @@ func (c *contrary) Ensure(ctx context.Context, n substrate.Node) error {
 		}
 		c.cores[n.Node] = core
 	}
-	h := *n.Holding
+	h := *n.Allocation
 	h.Cells = slices.Clone(h.Cells)
 	h.Cells[0].Cores, h.Share = []int{core}, 1
-	n.Holding = &h
+	n.Allocation = &h
 	return c.Substrate.Ensure(ctx, n)
 }
 
@@ -73,24 +73,24 @@ func (c *contrary) Remove(ctx context.Context, r substrate.Ref) error {
 func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
 		const askers = 4
-		s, _ := newGuestStage(t, url, askers, 1)
+		s, _ := newGuestFixture(t, url, askers, 1)
 		for i := range s.admission.Catalogue.Classes {
 			s.admission.Catalogue.Classes[i].Overcommit = 0 // a core has one guest
 		}
 		host := &contrary{Substrate: s.substrate, first: 2, cores: map[string]int{}}
-		ground := s.world.Grounds["vm"]
-		ground.Substrate = host
-		s.world.Grounds["vm"] = ground
+		provider := s.deps.Providers["vm"]
+		provider.Substrate = host
+		s.deps.Providers["vm"] = provider
 		other := *s
 		if strings.HasPrefix(url, "postgres") { // of SQLite there is one user, with engines of its own
 			other.db = opened(t, url)
-			other.world.DB = other.db
+			other.deps.DB = other.db
 		}
 		s.run(1)
 		engine, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- lifecycle.New(admission.NewID("e"), other.world, slog.New(slog.DiscardHandler)).Run(engine)
+			done <- lifecycle.New(admission.NewID("e"), other.deps, slog.New(slog.DiscardHandler)).Run(engine)
 		}()
 		t.Cleanup(func() {
 			stop()
@@ -105,7 +105,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 		begin := make(chan struct{})
 		var all sync.WaitGroup
 		for i := range askers {
-			at := []*stage{s, &other}[i%2]
+			at := []*fixture{s, &other}[i%2]
 			all.Go(func() {
 				<-begin
 				errs[i] = at.db.Update(context.Background(), func(tx *store.Tx) error {
@@ -170,16 +170,16 @@ func opened(t *testing.T, url string) *store.Store {
 }
 
 // coresKnown are the cores that guests have as the database knows, by node.
-func (s *stage) coresKnown() (known map[string]int, disjoint bool) {
+func (s *fixture) coresKnown() (known map[string]int, disjoint bool) {
 	known, disjoint = map[string]int{}, true
 	taken := map[int]bool{}
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		machines, err := tx.Machines(ctx)
 		for _, m := range machines {
-			if m.Holding == nil || !strings.HasPrefix(m.Name, "hv1-g") {
+			if m.Allocation == nil || !strings.HasPrefix(m.Name, "hv1-g") {
 				continue
 			}
-			core := m.Holding.Cells[0].Cores[0]
+			core := m.Allocation.Cells[0].Cores[0]
 			disjoint = disjoint && !taken[core]
 			taken[core] = true
 			known[m.Holder] = core

@@ -13,7 +13,7 @@ import (
 const reservationLooks = 30 * time.Second
 
 // underLeases is underLease for every phase in which a cluster has a lease to end.
-func (w World) underLeases(phases map[store.Phase]phase[clusterView]) map[store.Phase]phase[clusterView] {
+func (w Deps) underLeases(phases map[store.Phase]phase[clusterView]) map[store.Phase]phase[clusterView] {
 	for name, p := range phases {
 		if name != store.Deleting {
 			p.handle = w.underLease(p.handle)
@@ -25,7 +25,7 @@ func (w World) underLeases(phases map[store.Phase]phase[clusterView]) map[store.
 
 // underLease adds to a phase what the cluster's lease asks for: warnings before its end, and the end. The end is intent, as
 // if its owner had asked for it in this moment.
-func (w World) underLease(handle func(context.Context, clusterView) Outcome) func(context.Context, clusterView) Outcome {
+func (w Deps) underLease(handle func(context.Context, clusterView) Outcome) func(context.Context, clusterView) Outcome {
 	return func(ctx context.Context, c clusterView) Outcome {
 		o := handle(ctx, c)
 		if c.EndsAt.IsZero() || c.Desired == store.ToDelete || c.Desired == c.OnEnd() {
@@ -103,7 +103,7 @@ func (o Outcome) within(d time.Duration) Outcome {
 }
 
 // awaitStart is for a lease that begins later. Until then the cluster is a row; the calendar keeps its machines free.
-func (w World) awaitStart(ctx context.Context, c clusterView) Outcome {
+func (w Deps) awaitStart(ctx context.Context, c clusterView) Outcome {
 	short := ""
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
 		short, err = w.Admission.Foresee(ctx, tx, c.Cluster)
@@ -113,7 +113,7 @@ func (w World) awaitStart(ctx context.Context, c clusterView) Outcome {
 		return retry(err)
 	}
 	return waitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.SayShort(ctx, c.Cluster, short)
+		return tx.SetShortage(ctx, c.Cluster, short)
 	})
 }
 

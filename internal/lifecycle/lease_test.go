@@ -15,7 +15,7 @@ import (
 )
 
 // ask is create with a lease, which may be refused.
-func (s *stage) ask(name string, nodes int, lease spec.Lease) (id string, err error) {
+func (s *fixture) ask(name string, nodes int, lease spec.Lease) (id string, err error) {
 	err = s.db.Update(s.Context(), func(tx *store.Tx) error {
 		plan, err := s.admission.Create(s.Context(), tx, spec.Cluster{Name: name, Nodes: nodes, Lease: &lease})
 		if err != nil {
@@ -28,7 +28,7 @@ func (s *stage) ask(name string, nodes int, lease spec.Lease) (id string, err er
 	return id, err
 }
 
-func (s *stage) lease(name string, nodes int, lease spec.Lease) (id string) {
+func (s *fixture) lease(name string, nodes int, lease spec.Lease) (id string) {
 	s.Helper()
 	id, err := s.ask(name, nodes, lease)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *stage) lease(name string, nodes int, lease spec.Lease) (id string) {
 	return id
 }
 
-func (s *stage) extend(id string, until time.Time) error {
+func (s *fixture) extend(id string, until time.Time) error {
 	return s.db.Update(s.Context(), func(tx *store.Tx) error {
 		c, err := tx.Cluster(s.Context(), id)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *stage) extend(id string, until time.Time) error {
 }
 
 // told are the texts of a cluster's events of one type.
-func (s *stage) told(id, kind string) (texts []string) {
+func (s *fixture) told(id, kind string) (texts []string) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 10_000})
@@ -69,7 +69,7 @@ func (s *stage) told(id, kind string) (texts []string) {
 
 func TestALeaseEndsByItself(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 6)
+		s := newFixture(t, url, 6)
 		s.admission.Catalogue.Leases.Warn = []time.Duration{time.Hour, 4 * time.Second, 2 * time.Second}
 		s.run(2)
 		s.untilFree(6)
@@ -100,7 +100,7 @@ func TestALeaseEndsByItself(t *testing.T) {
 
 func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 4)
+		s := newFixture(t, url, 4)
 		s.run(2)
 		s.untilFree(4)
 		first := s.lease("first", 2, spec.Lease{Start: "+10h", For: "4h", OnEnd: spec.OnEndDelete})
@@ -134,7 +134,7 @@ func TestReservationsStartByThemselvesAndShortLeasesFillTheTimeBefore(t *testing
 
 func TestAReservationThatIsDeletedFreesItsTime(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 2)
+		s := newFixture(t, url, 2)
 		s.run(1)
 		s.untilFree(2)
 		id := s.lease("later", 1, spec.Lease{Start: "+1h"})
@@ -150,7 +150,7 @@ func TestAReservationThatIsDeletedFreesItsTime(t *testing.T) {
 // A machine is lost before the start: the reservation says so as soon as it is known, and comes as far as it can.
 func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 3)
+		s := newFixture(t, url, 3)
 		s.run(1)
 		s.untilFree(3)
 		id := s.lease("later", 2, spec.Lease{Start: "+4s", For: "1h"})
@@ -185,7 +185,7 @@ func TestAReservationThatHasLostAMachineComesAsFarAsItCan(t *testing.T) {
 // Who runs goes first: a node that fails is replaced by a machine that a reservation wants, which is told.
 func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 4)
+		s := newFixture(t, url, 4)
 		s.limit(func(l *substrate.Deadlines) { l.Quarantine = time.Hour })
 		s.run(1)
 		s.untilFree(4)

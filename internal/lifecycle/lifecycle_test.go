@@ -20,12 +20,12 @@ import (
 	"muster/internal/substrate/fake"
 )
 
-// stage is a whole control plane over a fake substrate, with the agents' part played by cast.
-type stage struct {
+// fixture is a whole control plane over a fake substrate, with the agents' part played by cast.
+type fixture struct {
 	*testing.T
 	db        *store.Store
 	clock     *store.Clock // the database's
-	world     lifecycle.World
+	deps      lifecycle.Deps
 	substrate *fake.Substrate
 	admission *admission.Admission
 	mute      func(store.Node) bool    // nodes whose agents say nothing
@@ -52,7 +52,7 @@ func (inspector) Inspect(context.Context, lifecycle.Inspection) (lifecycle.Inspe
 
 func (inspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
 
-func newStage(t *testing.T, url string, machines int) *stage {
+func newFixture(t *testing.T, url string, machines int) *fixture {
 	catalogue, err := inventory.ReadCatalogue("")
 	if err != nil {
 		t.Fatal(err)
@@ -62,11 +62,11 @@ func newStage(t *testing.T, url string, machines int) *stage {
 		t.Fatal(err)
 	}
 	clock := new(store.Clock)
-	s := &stage{
+	s := &fixture{
 		T: t, db: storetest.Open(t, url, store.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
 		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()},
 	}
-	s.world = lifecycle.World{DB: s.db, Commons: s.substrate, Keep: s.substrate, Admission: s.admission, Authority: authority}
+	s.deps = lifecycle.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *substrate.Deadlines) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
 	})
@@ -89,21 +89,21 @@ func deadlines(of string) substrate.Deadlines {
 }
 
 // limit changes the limits of the phases; before run.
-func (s *stage) limit(change func(*substrate.Deadlines)) {
-	limits := s.world.Grounds["local"].Limits
+func (s *fixture) limit(change func(*substrate.Deadlines)) {
+	limits := s.deps.Providers["local"].Limits
 	if limits == (substrate.Deadlines{}) {
 		limits = deadlines("local")
 	}
 	change(&limits)
-	s.world.Grounds = map[string]lifecycle.Ground{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
+	s.deps.Providers = map[string]lifecycle.Provider{"local": {Caps: s.admission.Substrates.Of("local"), Substrate: s.substrate, Inspector: inspector{}, Limits: limits}}
 }
 
 // run starts engines and agents; they end with the test or when stop is called.
-func (s *stage) run(engines int) (stop func()) {
+func (s *fixture) run(engines int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, engines+2)
 	for range engines {
-		engine := lifecycle.New(admission.NewID("e"), s.world, slog.New(slog.DiscardHandler))
+		engine := lifecycle.New(admission.NewID("e"), s.deps, slog.New(slog.DiscardHandler))
 		go func() {
 			if err := engine.Run(ctx); err != nil {
 				s.Error(err)
@@ -111,9 +111,9 @@ func (s *stage) run(engines int) (stop func()) {
 			done <- struct{}{}
 		}()
 	}
-	go func() { s.cast(ctx); done <- struct{}{} }()
+	go func() { s.fakeAgents(ctx); done <- struct{}{} }()
 	go func() {
-		s.world.Sweep(ctx, 300*time.Millisecond, slog.New(slog.DiscardHandler))
+		s.deps.Sweep(ctx, 300*time.Millisecond, slog.New(slog.DiscardHandler))
 		done <- struct{}{}
 	}()
 	stopped := false
@@ -131,8 +131,8 @@ func (s *stage) run(engines int) (stop func()) {
 	return stop
 }
 
-// cast plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
-func (s *stage) cast(ctx context.Context) {
+// fakeAgents plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
+func (s *fixture) fakeAgents(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := s.db.Update(ctx, func(tx *store.Tx) error {
 			nodes, err := tx.EveryNode(ctx)
@@ -157,7 +157,7 @@ func (s *stage) cast(ctx context.Context) {
 	}
 }
 
-func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
+func (s *fixture) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	refs, err := s.substrate.List(ctx)
 	if err != nil {
 		return err
@@ -199,14 +199,14 @@ func (s *stage) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	return nil
 }
 
-func (s *stage) update(f func(context.Context, *store.Tx) error) {
+func (s *fixture) update(f func(context.Context, *store.Tx) error) {
 	s.Helper()
 	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *stage) view(f func(context.Context, *store.Tx) error) {
+func (s *fixture) view(f func(context.Context, *store.Tx) error) {
 	s.Helper()
 	if err := s.db.View(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
@@ -214,7 +214,7 @@ func (s *stage) view(f func(context.Context, *store.Tx) error) {
 }
 
 // create asks for a cluster and returns its ID.
-func (s *stage) create(name string, nodes int) (id string) {
+func (s *fixture) create(name string, nodes int) (id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Nodes: nodes})
@@ -228,7 +228,7 @@ func (s *stage) create(name string, nodes int) (id string) {
 	return id
 }
 
-func (s *stage) scale(id string, nodes int) {
+func (s *fixture) scale(id string, nodes int) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		c, err := tx.Cluster(ctx, id)
@@ -247,13 +247,13 @@ func (s *stage) scale(id string, nodes int) {
 	})
 }
 
-func (s *stage) remove(id string) {
+func (s *fixture) remove(id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterDeleted(ctx, id) })
 }
 
 // until waits for something to become true of a cluster.
-func (s *stage) until(id, what string, ok func(store.Cluster, []store.Node) bool) {
+func (s *fixture) until(id, what string, ok func(store.Cluster, []store.Node) bool) {
 	s.Helper()
 	var c store.Cluster
 	var nodes []store.Node
@@ -274,7 +274,7 @@ func (s *stage) until(id, what string, ok func(store.Cluster, []store.Node) bool
 	s.Fatalf("cluster %s is not %s: %s %s %s", c.Name, what, c.Phase, c.Reason, c.Short)
 }
 
-func (s *stage) untilReady(id string, nodes int) {
+func (s *fixture) untilReady(id string, nodes int) {
 	s.Helper()
 	s.until(id, "ready", func(c store.Cluster, all []store.Node) bool {
 		return c.Phase == store.Ready && c.Reached == c.Generation && len(all) == nodes+1
@@ -282,7 +282,7 @@ func (s *stage) untilReady(id string, nodes int) {
 }
 
 // untilClean waits for a cluster's end and sees that nothing is left and every machine is free.
-func (s *stage) untilClean(id string) {
+func (s *fixture) untilClean(id string) {
 	s.Helper()
 	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted && c.Receipt != nil })
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -304,9 +304,9 @@ func (s *stage) untilClean(id string) {
 		}
 	}
 	refs, _ := s.substrate.List(context.Background())
-	commons, _ := s.substrate.ListCommons(context.Background())
-	if len(refs)+len(commons) > 0 {
-		s.Fatal("left over: ", refs, commons)
+	shared, _ := s.substrate.ListShared(context.Background())
+	if len(refs)+len(shared) > 0 {
+		s.Fatal("left over: ", refs, shared)
 	}
 	for _, v := range s.substrate.Violations() {
 		s.Error(v)
@@ -315,7 +315,7 @@ func (s *stage) untilClean(id string) {
 
 func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 8)
+		s := newFixture(t, url, 8)
 		s.run(1)
 		s.untilFree(8)
 		id := s.create("hello", 3)
@@ -329,7 +329,7 @@ func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
 	})
 }
 
-func (s *stage) untilFree(n int) {
+func (s *fixture) untilFree(n int) {
 	s.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		free := 0
@@ -350,7 +350,7 @@ func (s *stage) untilFree(n int) {
 }
 
 func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 6)
+	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 3)
@@ -380,7 +380,7 @@ func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
 }
 
 func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 4)
+	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.run(1)
 	s.untilFree(4)
 	id := s.create("hello", 2)
@@ -415,7 +415,7 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 }
 
 func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 4)
+	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *substrate.Deadlines) { l.Boot = 500 * time.Millisecond })
 	bad := ""
 	s.mute = func(n store.Node) bool {
@@ -446,7 +446,7 @@ func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T
 }
 
 func TestFailedStartsAreTriedAgain(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 3)
+	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 2)
@@ -463,7 +463,7 @@ func TestFailedStartsAreTriedAgain(t *testing.T) {
 }
 
 func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 3)
+	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
 	err := s.db.Update(context.Background(), func(tx *store.Tx) error {
@@ -478,7 +478,7 @@ func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
 
 func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 10)
+		s := newFixture(t, url, 10)
 		engines := 1
 		if s.db.Shared() {
 			engines = 3

@@ -39,8 +39,8 @@ const inspectionTries = 2
 // gone already.
 const removalTries = 3
 
-func (w World) machines() chart[machineView] {
-	return chart[machineView]{
+func (w Deps) machines() stateTable[machineView] {
+	return stateTable[machineView]{
 		db:   w.DB,
 		of:   store.MachineKind,
 		load: w.loadMachine,
@@ -57,7 +57,7 @@ func (w World) machines() chart[machineView] {
 	}
 }
 
-func (w World) loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
+func (w Deps) loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
 	var m machineView
 	var err error
 	if m.Machine, err = tx.Machine(ctx, id); err != nil {
@@ -115,8 +115,8 @@ func machineEnrolled(_ context.Context, m machineView) Outcome {
 }
 
 // machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
-func (w World) machineInspect(ctx context.Context, m machineView) Outcome {
-	inspector := w.Grounds[m.Substrate].Inspector
+func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
+	inspector := w.Providers[m.Substrate].Inspector
 	if m.Desired == store.ForRemoval && !m.Dirty && m.guests == 0 {
 		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
 			return retry(err)
@@ -280,16 +280,16 @@ func found(f inventory.Facts) string {
 }
 
 // inspectionDeadline counts from the last sign of life: to erase a disk may take hours, and it says so.
-func (w World) inspectionDeadline(m machineView) time.Time {
+func (w Deps) inspectionDeadline(m machineView) time.Time {
 	since := m.BootAt
 	if m.boot != nil && m.boot.HeardAt.After(since) {
 		since = m.boot.HeardAt
 	}
-	return since.Add(w.Grounds[m.Substrate].Limits.Inspection)
+	return since.Add(w.Providers[m.Substrate].Limits.Inspection)
 }
 
-func (w World) machineSilent(m machineView) Outcome {
-	why := fmt.Sprintf("did not answer the inspection within %s", w.Grounds[m.Substrate].Limits.Inspection)
+func (w Deps) machineSilent(m machineView) Outcome {
+	why := fmt.Sprintf("did not answer the inspection within %s", w.Providers[m.Substrate].Limits.Inspection)
 	if m.boot != nil && m.boot.Detail != "" {
 		why += " after this: " + m.boot.Detail
 	} else if m.Reason != "" {
@@ -309,7 +309,7 @@ func (m machineView) inspectAgain(why string) Outcome {
 	})
 }
 
-func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.Holder != "":
 		return advance(store.Reserved, "for %s", m.HolderName)
@@ -326,14 +326,14 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 	case m.HostsOnDemand() && m.guests > 0:
 		return m.becomeHost()
 	case m.HostsOnDemand():
-		return m.turnBack()
+		return m.endHypervisor()
 	}
-	ground := w.Grounds[m.Substrate]
-	did, err := ground.Inspector.Rest(ctx, m.Machine.Machine)
+	provider := w.Providers[m.Substrate]
+	did, err := provider.Inspector.Rest(ctx, m.Machine.Machine)
 	if err != nil {
 		return retry(err)
 	}
-	o := waitFor(ground.Limits.Rest, "%s", found(m.Facts))
+	o := waitFor(provider.Limits.Rest, "%s", found(m.Facts))
 	if did != "" {
 		o = o.with(func(_ context.Context, tx *store.Tx) error {
 			tx.Log(store.Event{Type: "machine.rested", Machine: m.Name, Text: did})
@@ -343,7 +343,7 @@ func (w World) machineAvailable(ctx context.Context, m machineView) Outcome {
 	return o
 }
 
-func (w World) machineReserved(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineReserved(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.HostsOnDemand():
 		return w.hostStarts(ctx, m)
@@ -355,7 +355,7 @@ func (w World) machineReserved(ctx context.Context, m machineView) Outcome {
 	return waitFor(machineLooks, "%s has not begun", m.HolderName)
 }
 
-func (w World) machineInUse(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineInUse(ctx context.Context, m machineView) Outcome {
 	if m.HostsOnDemand() {
 		return w.hostWorks(ctx, m)
 	}
@@ -367,7 +367,7 @@ func (w World) machineInUse(ctx context.Context, m machineView) Outcome {
 
 // machineReleasing: its node left it only after the substrate had shown that nothing of it remained. What is left to
 // prove is that the machine is healthy.
-func (w World) machineReleasing(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineReleasing(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.HostsOnDemand():
 		return w.hostEnds(ctx, m)
@@ -393,21 +393,21 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 
 // machineQuarantined comes back by itself: a fault that passes must not need a person. Each failure in a row doubles the
 // time apart; so does each time that a node on it was slow, which no inspection sees.
-func (w World) machineQuarantined(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.Desired == store.ForRemoval:
 		return removal(m)
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
 	}
-	ground := w.Grounds[m.Substrate]
-	apart := ground.Limits.Quarantine << min(max(m.Failures+m.slow-1, 0), 6)
+	provider := w.Providers[m.Substrate]
+	apart := provider.Limits.Quarantine << min(max(m.Failures+m.slow-1, 0), 6)
 	left := apart - m.now.Sub(m.PhaseAt)
 	if left <= 0 {
 		return m.inspect("is inspected again after its quarantine")
 	}
 	// It has no owner, so it is off, if it lets itself be switched.
-	if _, err := ground.Inspector.Rest(ctx, m.Machine.Machine); err != nil {
+	if _, err := provider.Inspector.Rest(ctx, m.Machine.Machine); err != nil {
 		left = min(left, machineLooks)
 	}
 	return waitFor(left, "%s", m.Reason)

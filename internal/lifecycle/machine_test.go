@@ -29,7 +29,7 @@ func (b *brittle) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycl
 }
 
 // onlyMachine looks at the only machine that there is, waits until it is in a phase, and has it inspected.
-func (s *stage) onlyMachine() (machine func() store.Machine, inPhase func(store.Phase), ask func()) {
+func (s *fixture) onlyMachine() (machine func() store.Machine, inPhase func(store.Phase), ask func()) {
 	machine = func() (m store.Machine) {
 		s.view(func(ctx context.Context, tx *store.Tx) error {
 			machines, err := tx.Machines(ctx)
@@ -54,12 +54,12 @@ func (s *stage) onlyMachine() (machine func() store.Machine, inPhase func(store.
 }
 
 func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 1)
+	s := newFixture(t, t.TempDir()+"/db", 1)
 	b := &brittle{}
 	b.broken.Store(true)
-	ground := s.world.Grounds["local"]
-	ground.Inspector, ground.Limits.Quarantine = b, time.Hour
-	s.world.Grounds = map[string]lifecycle.Ground{"local": ground}
+	provider := s.deps.Providers["local"]
+	provider.Inspector, provider.Limits.Quarantine = b, time.Hour
+	s.deps.Providers = map[string]lifecycle.Provider{"local": provider}
 	s.run(1)
 	_, inPhase, ask := s.onlyMachine()
 	inPhase(store.Quarantined)
@@ -91,13 +91,13 @@ func (d *doors) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycle.
 
 // TestAUserLeftInABMCKeepsTheMachineApart until an operator has looked: neither time nor another inspection makes it clean.
 func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 1)
+	s := newFixture(t, t.TempDir()+"/db", 1)
 	d := &doors{}
 	are := func(users ...string) { d.users.Store(&users) }
 	are(`user 2 "ADMIN": operator`)
-	ground := s.world.Grounds["local"]
-	ground.Inspector, ground.Limits.Quarantine = d, time.Hour
-	s.world.Grounds = map[string]lifecycle.Ground{"local": ground}
+	provider := s.deps.Providers["local"]
+	provider.Inspector, provider.Limits.Quarantine = d, time.Hour
+	s.deps.Providers = map[string]lifecycle.Provider{"local": provider}
 	s.run(1)
 	machine, inPhase, ask := s.onlyMachine()
 	inPhase(store.Available)

@@ -23,7 +23,7 @@ const moveAgain = time.Minute
 const roomLooks = 30 * time.Second
 
 // leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
-func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
+func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
 	mover := w.moverAt(n)
 	reaches := func(to store.Machine) bool { // from one kind of host to the other nothing leads
 		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == store.InUse) && mover.Reaches(to.Name)
@@ -31,7 +31,7 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 	var cannot, none string // why it cannot move, and why nothing else can take its place either
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
 		switch {
-		case n.machine.Holding != nil && len(n.machine.Holding.Devices) > 0:
+		case n.machine.Allocation != nil && len(n.machine.Allocation.Devices) > 0:
 			cannot = "a guest with devices cannot move"
 		case mover == nil || !mover.Reaches(n.host.Name):
 			cannot = "from there guests cannot move"
@@ -71,15 +71,15 @@ func (w World) leaveHost(ctx context.Context, n nodeView) Outcome {
 }
 
 // moverAt is what moves guests from where a node is; nil if nothing does.
-func (w World) moverAt(n nodeView) substrate.Mover {
+func (w Deps) moverAt(n nodeView) substrate.Mover {
 	if n.host.HostsOnDemand() {
-		return w.ground(n).Away
+		return w.provider(n).RemoteMover
 	}
-	return w.ground(n).Mover
+	return w.provider(n).Mover
 }
 
 // mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have none.
-func (w World) mover(n nodeView) (substrate.Mover, error) {
+func (w Deps) mover(n nodeView) (substrate.Mover, error) {
 	mover := w.moverAt(n)
 	if mover == nil {
 		return nil, fmt.Errorf("it was on its way to %s, and this controller moves no guests", n.machine.Moves.HostName)
@@ -88,7 +88,7 @@ func (w World) mover(n nodeView) (substrate.Mover, error) {
 }
 
 // move brings a guest to the host that was chosen, however far it has come already.
-func (w World) move(ctx context.Context, n nodeView) Outcome {
+func (w Deps) move(ctx context.Context, n nodeView) Outcome {
 	to := *n.machine.Moves
 	mover, err := w.mover(n)
 	if err != nil {
@@ -98,8 +98,8 @@ func (w World) move(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	described.Holding = &to.Holding
-	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	described.Allocation = &to.Allocation
+	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
 	began := time.Now()
 	err = mover.Move(limited, described, n.host.Name, to.HostName)
@@ -117,15 +117,15 @@ func (w World) move(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	return waitFor(time.Millisecond, "has moved to %s", to.HostName).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockDesk(ctx); err != nil { // whoever places guests sees it at one of its hosts
+		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests sees it at one of its hosts
 			return err
 		}
 		host, err := tx.Machine(ctx, to.Host)
 		if err != nil {
 			return err
 		}
-		g := store.Guest{Machine: n.machine.Machine, Holding: to.Holding}
-		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Holding, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
+		g := store.Guest{Machine: n.machine.Machine, Allocation: to.Allocation}
+		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Allocation, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
 		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since)+time.Since(began)).Seconds()))
 		tx.Wake(store.MachineKind, n.host.ID)
 		if err := tx.EndMove(ctx, g); err != nil {

@@ -33,7 +33,7 @@ func (m *movers) Move(ctx context.Context, n substrate.Node, from, to string) er
 	stands, fails := m.stands, cmp.Or(m.fails, m.broken)
 	m.stands, m.fails = nil, nil
 	if stands == nil && fails == nil {
-		m.moved = append(m.moved, fmt.Sprintf("%s %s→%s core %d", n.Machine, from, to, n.Holding.Cells[0].Cores[0]))
+		m.moved = append(m.moved, fmt.Sprintf("%s %s→%s core %d", n.Machine, from, to, n.Allocation.Cells[0].Cores[0]))
 	}
 	m.mu.Unlock()
 	switch {
@@ -54,18 +54,18 @@ func (m *movers) all() []string {
 	return m.moved
 }
 
-// newMovingStage is a guest stage with a head's place, two hosts, and guests that move.
-func newMovingStage(t *testing.T, url string) (*stage, *movers) {
-	s, g := newGuestStage(t, url, 1, 2)
+// newMovingFixture is a guest stage with a head's place, two hosts, and guests that move.
+func newMovingFixture(t *testing.T, url string) (*fixture, *movers) {
+	s, g := newGuestFixture(t, url, 1, 2)
 	m := &movers{Substrate: g.Substrate}
-	ground := s.world.Grounds["vm"]
-	ground.Mover = m
-	s.world.Grounds["vm"] = ground
+	provider := s.deps.Providers["vm"]
+	provider.Mover = m
+	s.deps.Providers["vm"] = provider
 	return s, m
 }
 
 // onHV1 waits for two hosts, and makes a cluster of two guests, which are on hv1.
-func (s *stage) onHV1() (id string, nodes []store.Node) {
+func (s *fixture) onHV1() (id string, nodes []store.Node) {
 	s.Helper()
 	s.untilFree(1)
 	s.awaitMachine("hv1", "available", available)
@@ -79,14 +79,14 @@ func (s *stage) onHV1() (id string, nodes []store.Node) {
 	return id, nodes
 }
 
-func (s *stage) drain(host string) {
+func (s *fixture) drain(host string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.DrainMachine(ctx, host) })
 }
 
 func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, m := newMovingStage(t, url)
+		s, m := newMovingFixture(t, url)
 		s.run(2)
 		id, before := s.onHV1()
 		var last int64
@@ -109,7 +109,7 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 			t.Errorf("moved %s", got)
 		}
 		for _, name := range []string{"hv1-g1", "hv1-g2"} {
-			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Holding == nil || g.Holding.Guest != name || g.Phase != store.InUse {
+			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Allocation == nil || g.Allocation.Guest != name || g.Phase != store.InUse {
 				t.Errorf("guest %s: %+v", name, g)
 			}
 		}
@@ -135,7 +135,7 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 }
 
 func TestAMoveThatACrashCutOffIsEndedByTheNextController(t *testing.T) {
-	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	stop := s.run(1)
 	_, before := s.onHV1()
 	stands := make(chan struct{})
@@ -164,7 +164,7 @@ func TestAMoveThatACrashCutOffIsEndedByTheNextController(t *testing.T) {
 }
 
 func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
-	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, before[1].ID, 0) })
@@ -189,7 +189,7 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 		t.Errorf("the guest that stays is %+v", stays)
 	}
 	s.view(func(ctx context.Context, tx *store.Tx) error {
-		holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"}, Holding: *stays.Holding})
+		holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"}, Allocation: *stays.Allocation})
 		if holder == stays.Name {
 			t.Error("it holds a part of hv2 still")
 		}
@@ -200,9 +200,9 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 // TestAGuestOnItsWayIsNotGivenUp has a guest that its host slows down for as long as it moves, so that its agent does not speak.
 func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	t.Parallel()
-	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.limitGuests(func(l *substrate.Deadlines) { l.Silence = hush })
-	h := &heart{stage: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
+	h := &heart{fixture: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.run(1)
 	h.beat()
 	id, before := s.onHV1()
@@ -234,7 +234,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 }
 
 func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
-	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
 	m.mu.Lock()
@@ -262,7 +262,7 @@ func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
 }
 
 func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
-	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	id, before := s.onHV1()
 	s.drain("hv1")
@@ -276,7 +276,7 @@ func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
 }
 
 func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
-	s, _ := newMovingStage(t, t.TempDir()+"/db")
+	s, _ := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, nodes := s.onHV1()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv2", store.ForMaintenance) })
@@ -293,7 +293,7 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 }
 
 func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
-	s, m := newMovingStage(t, t.TempDir()+"/db")
+	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, _ := s.onHV1()
 	m.mu.Lock()
@@ -309,13 +309,13 @@ func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
 
 // Another controller may have begun a move, of which one without guests of its own knows nothing.
 func TestAControllerThatMovesNoGuestsSaysSo(t *testing.T) {
-	s, _ := newGuestStage(t, t.TempDir()+"/db", 1, 2)
+	s, _ := newGuestFixture(t, t.TempDir()+"/db", 1, 2)
 	s.run(1)
 	id, _ := s.onHV1()
 	guest := s.machine("hv1-g1")
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		tx.Wake(store.NodeKind, guest.Holder)
-		there := store.Guest{Machine: guest.Machine, Holding: *guest.Holding}
+		there := store.Guest{Machine: guest.Machine, Allocation: *guest.Allocation}
 		there.Machine.Host = "hv2"
 		return tx.StartMove(ctx, there)
 	})

@@ -45,30 +45,30 @@ type nodeView struct {
 	now       time.Time
 }
 
-// ground is what carries the node.
-func (w World) ground(n nodeView) Ground {
-	ground := w.Grounds[n.machine.Substrate]
+// provider is what carries the node.
+func (w Deps) provider(n nodeView) Provider {
+	provider := w.Providers[n.machine.Substrate]
 	if n.emulated {
-		ground.Limits = ground.Emulated
+		provider.Limits = provider.Emulated
 	}
-	return ground
+	return provider
 }
 
 // within is a phase's deadline, of the limits of the node's ground.
-func (w World) within(limit func(substrate.Deadlines) time.Duration) func(nodeView) time.Time {
-	return func(n nodeView) time.Time { return n.PhaseAt.Add(limit(w.ground(n).Limits)) }
+func (w Deps) within(limit func(substrate.Deadlines) time.Duration) func(nodeView) time.Time {
+	return func(n nodeView) time.Time { return n.PhaseAt.Add(limit(w.provider(n).Limits)) }
 }
 
 // bootDeadline counts from the last sign of life: what moves may be slow.
-func (w World) bootDeadline(n nodeView) time.Time {
+func (w Deps) bootDeadline(n nodeView) time.Time {
 	if n.Sleeps { // to read its memory again takes as long as it is large
-		return n.PhaseAt.Add(w.ground(n).Limits.Move)
+		return n.PhaseAt.Add(w.provider(n).Limits.Move)
 	}
 	since := n.PhaseAt
 	if n.onItsWay != nil && n.onItsWay.HeardAt.After(since) {
 		since = n.onItsWay.HeardAt
 	}
-	return since.Add(w.ground(n).Limits.Boot)
+	return since.Add(w.provider(n).Limits.Boot)
 }
 
 func (n nodeView) ref() substrate.Ref {
@@ -79,8 +79,8 @@ func (n nodeView) leaving() bool {
 	return n.Desired == store.Absent || n.cluster.Desired == store.ToDelete
 }
 
-func (w World) nodes() chart[nodeView] {
-	return chart[nodeView]{
+func (w Deps) nodes() stateTable[nodeView] {
+	return stateTable[nodeView]{
 		db:   w.DB,
 		of:   store.NodeKind,
 		load: w.loadNode,
@@ -98,7 +98,7 @@ func (w World) nodes() chart[nodeView] {
 	}
 }
 
-func (w World) loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
+func (w Deps) loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
 	var n nodeView
 	var err error
 	if n.Node, err = tx.Node(ctx, id); err != nil {
@@ -188,7 +188,7 @@ func (n nodeView) late(what string, limit time.Duration) Outcome {
 	return n.fail("%s within %s", what, limit).because(CauseDeadline)
 }
 
-func (w World) nodePending(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodePending(ctx context.Context, n nodeView) Outcome {
 	sleepers, err := w.awaitsSleepers(ctx, n)
 	switch {
 	case err != nil:
@@ -215,7 +215,7 @@ func (w World) nodePending(ctx context.Context, n nodeView) Outcome {
 	return n.next(store.Attaching, "on machine %s", n.machine.Name)
 }
 
-func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
@@ -224,7 +224,7 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 			return o
 		}
 	}
-	if err := w.Commons.EnsureCommons(ctx, n.Cluster, n.network()); err != nil {
+	if err := w.Shared.EnsureShared(ctx, n.Cluster, n.network()); err != nil {
 		return retry(err)
 	}
 	if waits := n.awaitsKeys(); waits != "" {
@@ -236,7 +236,7 @@ func (w World) nodeAttach(ctx context.Context, n nodeView) Outcome {
 		goOn = n.inform
 	}
 	return goOn(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.SoilMachine(ctx, n.MachineID); err != nil {
+		if err := tx.MarkDirty(ctx, n.MachineID); err != nil {
 			return err
 		}
 		root := n.cluster.Boots()
@@ -259,7 +259,7 @@ func (n nodeView) network() substrate.Network {
 	return network
 }
 
-func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
@@ -275,7 +275,7 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	err = w.ground(n).Substrate.Ensure(ctx, description)
+	err = w.provider(n).Substrate.Ensure(ctx, description)
 	switch {
 	case errors.Is(err, substrate.ErrStale):
 		return waitFor(nodeLooks, "a later boot is there")
@@ -293,17 +293,17 @@ func (w World) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	if !n.machine.IsGuest() {
 		return waitFor(nodeLooks, "waits for its agent")
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
 		return retry(err)
 	}
-	return w.settlePart(ctx, n, seen, waitFor(nodeLooks, "waits for its agent"))
+	return w.settleAllocation(ctx, n, seen, waitFor(nodeLooks, "waits for its agent"))
 }
 
 // describe is all that the substrate needs for this boot.
-func (w World) describe(n nodeView) (substrate.Node, error) {
+func (w Deps) describe(n nodeView) (substrate.Node, error) {
 	file := protocol.Boot{
-		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.ground(n).Endpoints,
+		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.provider(n).Endpoints,
 	}
 	mac, address := substrate.MAC(n.cluster.Segment, n.Slot), substrate.Address(n.Slot)
 	for _, on := range n.networks {
@@ -322,30 +322,30 @@ func (w World) describe(n nodeView) (substrate.Node, error) {
 	described := substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
 		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
-		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Holding: n.machine.Holding, Keys: n.keys,
+		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Allocation: n.machine.Allocation, Keys: n.keys,
 	}
-	if n.machine.Holding != nil && n.VM != nil {
-		described.Asked = admission.Asked(*n.VM, n.machine.Holding.Share)
+	if n.machine.Allocation != nil && n.VM != nil {
+		described.Asked = admission.Asked(*n.VM, n.machine.Allocation.Share)
 	}
 	return described, err
 }
 
-func (w World) nodeAttachLate(n nodeView) Outcome {
-	return n.late("its network was not ready", w.ground(n).Limits.Attach)
+func (w Deps) nodeAttachLate(n nodeView) Outcome {
+	return n.late("its network was not ready", w.provider(n).Limits.Attach)
 }
 
-func (w World) nodeBootLate(n nodeView) Outcome {
+func (w Deps) nodeBootLate(n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
 	if n.Sleeps {
-		return n.late("it did not wake", w.ground(n).Limits.Move)
+		return n.late("it did not wake", w.provider(n).Limits.Move)
 	}
 	what := "its agent did not answer"
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {
 		what = fmt.Sprintf("machine %s gave no sign of life after this: %s", n.machine.Name, n.onItsWay.Detail)
 	}
-	return n.bootAgain(fmt.Sprintf("%s within %s", what, w.ground(n).Limits.Boot))
+	return n.bootAgain(fmt.Sprintf("%s within %s", what, w.provider(n).Limits.Boot))
 }
 
 // bootAgain tries once more on the same machine, then gives the machine up.
@@ -357,7 +357,7 @@ func (n nodeView) bootAgain(why string) Outcome {
 }
 
 // nodeJoin waits until the node's daemons run, but for those that wait for the node's test.
-func (w World) nodeJoin(_ context.Context, n nodeView) Outcome {
+func (w Deps) nodeJoin(_ context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(store.Releasing, "no longer wanted")
@@ -386,15 +386,15 @@ func (n nodeView) unwell() string {
 	return strings.Join(bad, "; ")
 }
 
-func (w World) nodeJoinLate(n nodeView) Outcome {
-	return n.late("it did not join", w.ground(n).Limits.Join)
+func (w Deps) nodeJoinLate(n nodeView) Outcome {
+	return n.late("it did not join", w.provider(n).Limits.Join)
 }
 
-func (w World) nodeTestLate(n nodeView) Outcome {
-	return n.late("it did not pass its test", w.ground(n).Limits.Test)
+func (w Deps) nodeTestLate(n nodeView) Outcome {
+	return n.late("it did not pass its test", w.provider(n).Limits.Test)
 }
 
-func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeReady(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.cluster.Desired == store.ToDelete:
 		return n.next(store.Releasing, "its cluster is deleted")
@@ -412,18 +412,18 @@ func (w World) nodeReady(ctx context.Context, n nodeView) Outcome {
 	if n.startedAnew() {
 		return n.bootAnew("has started anew")
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	switch {
 	case err != nil:
 		return retry(err)
-	case !seen.Running && seen.Boot == n.Boot && w.ground(n).Caps.Power:
+	case !seen.Running && seen.Boot == n.Boot && w.provider(n).Caps.Power:
 		return n.bootAnew("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
 		return n.fail("it stopped by itself: %s", brief(seen.Detail)).because(CauseStopped)
 	case n.host.Drains:
 		return w.leaveHost(ctx, n)
 	}
-	return w.settlePart(ctx, n, seen, waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
+	return w.settleAllocation(ctx, n, seen, waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
 }
 
 // bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
@@ -444,7 +444,7 @@ func (n nodeView) startedAnew() bool {
 
 // nodeDrain waits until the scheduler has the node drained and without jobs. At the user's limit the jobs are ended, and after a
 // grace the node goes in any case.
-func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	s := n.Seen.Scheduler
 	over := !n.DrainUntil.IsZero() && n.now.After(n.DrainUntil)
 	switch {
@@ -460,14 +460,14 @@ func (w World) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return n.drained(n.scheduler.Title + " does not know it")
 	case s.Drained():
 		return n.drained("drained")
-	case over && n.now.After(n.DrainUntil.Add(w.ground(n).Limits.KillGrace)):
+	case over && n.now.After(n.DrainUntil.Add(w.provider(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
 		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
 	case over:
 		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
 		return retry(err)
 	}
@@ -497,7 +497,7 @@ func brief(detail string) string {
 const drainOver = "the drain limit is over: ends"
 
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
-func (w World) nodeFailed(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeFailed(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o.with(n.suspect)
 	}
@@ -530,7 +530,7 @@ func (n nodeView) words() string { return fmt.Sprintf("node %s/%s", n.cluster.Na
 
 // nodeRelease ends the node, sees that nothing of it is left, and waits until the scheduler has forgotten it, so that the next
 // node of that name starts clean.
-func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o
 	}
@@ -538,14 +538,14 @@ func (w World) nodeRelease(ctx context.Context, n nodeView) Outcome {
 		return o
 	}
 	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == store.Present
-	if known && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
+	if known && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
 	}
 	return w.leave(n, "nothing of it is left")
 }
 
 // removed ends the node's boots up to a number, all with 0, and proves it.
-func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bool) {
+func (w Deps) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bool) {
 	ref := n.ref()
 	if to := n.machine.Moves; to != nil {
 		mover, err := w.mover(n)
@@ -560,12 +560,12 @@ func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bo
 		}
 	}
 	ref.Boot = upTo
-	if err := w.ground(n).Substrate.Remove(ctx, ref); errors.Is(err, substrate.ErrUnderway) {
+	if err := w.provider(n).Substrate.Remove(ctx, ref); errors.Is(err, substrate.ErrUnderway) {
 		return waitFor(nodeLooks, "%s", err), false
 	} else if err != nil {
 		return retry(err), false
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, ref)
+	seen, err := w.provider(n).Substrate.Observe(ctx, ref)
 	if err != nil {
 		return retry(err), false
 	}
@@ -575,7 +575,7 @@ func (w World) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bo
 	return Outcome{}, true
 }
 
-func (w World) leave(n nodeView, text string) Outcome {
+func (w Deps) leave(n nodeView, text string) Outcome {
 	o := n.inform(store.Gone, "%s", text)
 	o.asleep = true
 	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveMachine(ctx, n.Node) })

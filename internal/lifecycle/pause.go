@@ -12,12 +12,12 @@ import (
 )
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
-// done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the commons
+// done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the shared parts
 // and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read off the nodes' rows, so that any
 // controller goes on where another one stopped.
 
 // toPause begins a pause, or says why there can be none: then the cluster stays as it is.
-func (w World) toPause(ctx context.Context, c clusterView) Outcome {
+func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
 	var refused error
 	var awake, yet string // why its nodes cannot sleep, if they are to: never, or not yet
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
@@ -53,7 +53,7 @@ func (w World) toPause(ctx context.Context, c clusterView) Outcome {
 }
 
 // clusterPausing takes the pause a step further.
-func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	switch c.Desired {
 	case store.ToDelete:
 		return c.toDelete()
@@ -76,7 +76,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its scheduler
 	switch {
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
-		return c.lull(head, staying)
+		return c.suspend(head, staying)
 	case len(staying) > 0 && serves && !c.checkpointed(*head):
 		return waitFor(clusterLooks, "lets jobs save their work")
 	case len(staying) > 0:
@@ -90,7 +90,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	case len(c.returning) > 0:
 		return waitFor(returnLooks, "%s", back(c.returning))
 	}
-	held, err := w.Keep.Size(ctx, c.ID)
+	held, err := w.Snapshots.Size(ctx, c.ID)
 	if err != nil {
 		return retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
 	}
@@ -100,7 +100,7 @@ func (w World) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	}
 	outcome.asleep = true
 	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.SayShort(ctx, c.Cluster, ""); err != nil { // it lacks nothing any more
+		if err := tx.SetShortage(ctx, c.Cluster, ""); err != nil { // it lacks nothing any more
 			return err
 		}
 		for _, n := range c.nodes { // which were to wake, if it was paused anew before they did
@@ -160,7 +160,7 @@ func (c clusterView) draining(going []store.Node, serves bool) Outcome {
 
 // clusterPaused stays so until somebody wants something else. Who asks for a pause right after a resume finds nodes that have
 // begun meanwhile.
-func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterPaused(ctx context.Context, c clusterView) Outcome {
 	switch {
 	case c.Desired == store.ToDelete:
 		return c.toDelete()
@@ -173,8 +173,8 @@ func (w World) clusterPaused(ctx context.Context, c clusterView) Outcome {
 }
 
 // headHalts waits until the scheduler has stopped: for a pause, or before the head boots anew.
-func (w World) headHalts(n nodeView) Outcome {
-	limit := w.ground(n).Limits.Halt
+func (w Deps) headHalts(n nodeView) Outcome {
+	limit := w.provider(n).Limits.Halt
 	for _, check := range n.Seen.Checks {
 		if n.Seen.Boot == n.Boot && (check.Name == string(protocol.PauseHalt) || check.Name == string(protocol.PauseSleep)) {
 			return n.drained(check.Text)

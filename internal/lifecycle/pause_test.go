@@ -16,7 +16,7 @@ import (
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.
-func (s *stage) playPause(ctx context.Context, tx *store.Tx, n store.Node, runs bool) error {
+func (s *fixture) playPause(ctx context.Context, tx *store.Tx, n store.Node, runs bool) error {
 	c, err := tx.Cluster(ctx, n.Cluster)
 	renewed := n.Renew && n.Phase == store.Draining
 	pausing := c.Phase == store.Pausing && (n.Phase == store.Ready || n.Phase == store.Draining)
@@ -36,12 +36,12 @@ func (s *stage) playPause(ctx context.Context, tx *store.Tx, n store.Node, runs 
 	return tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
 }
 
-func (s *stage) pause(id string) {
+func (s *fixture) pause(id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterPaused(ctx, id) })
 }
 
-func (s *stage) resume(id string) (err error) {
+func (s *fixture) resume(id string) (err error) {
 	return s.db.Update(s.Context(), func(tx *store.Tx) error {
 		if err := tx.LockCluster(s.Context(), id); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *stage) resume(id string) (err error) {
 	})
 }
 
-func (s *stage) untilPaused(id string) store.Cluster {
+func (s *fixture) untilPaused(id string) store.Cluster {
 	s.Helper()
 	var paused store.Cluster
 	s.until(id, "paused", func(c store.Cluster, nodes []store.Node) bool {
@@ -69,7 +69,7 @@ func (s *stage) untilPaused(id string) store.Cluster {
 }
 
 // places are the seats of a cluster's nodes, and their machines.
-func (s *stage) places(id string) (slots map[string]int, machines []string) {
+func (s *fixture) places(id string) (slots map[string]int, machines []string) {
 	s.Helper()
 	slots = map[string]int{}
 	s.view(func(ctx context.Context, tx *store.Tx) error {
@@ -85,7 +85,7 @@ func (s *stage) places(id string) (slots map[string]int, machines []string) {
 
 func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 6)
+		s := newFixture(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 2)
@@ -137,7 +137,7 @@ func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
 }
 
 func TestAPausedClusterTakesChangesForLaterAndCanBeDeleted(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 6)
+	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 3)
@@ -159,7 +159,7 @@ func TestAPausedClusterTakesChangesForLaterAndCanBeDeleted(t *testing.T) {
 }
 
 func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 6)
+	s := newFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 3)
@@ -180,7 +180,7 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 
 func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 4)
+		s := newFixture(t, url, 4)
 		stop := s.run(1)
 		s.untilFree(4)
 		id := s.create("hello", 2)
@@ -201,7 +201,7 @@ func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
 }
 
 func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 4)
+	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *substrate.Deadlines) { l.Halt, l.KillGrace = 500*time.Millisecond, 500*time.Millisecond })
 	s.run(1)
 	s.untilFree(4)
@@ -221,7 +221,7 @@ func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 
 func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 5)
+		s := newFixture(t, url, 5)
 		engines := 1
 		if s.db.Shared() {
 			engines = 3

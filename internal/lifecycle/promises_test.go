@@ -125,7 +125,7 @@ func (w *walk) meters(clusters []store.Cluster, nodes []store.Node, open []usage
 // settle stops everything that disturbs and waits until all is as asked for.
 func (w *walk) settle() {
 	w.Helper()
-	w.troupe.recover()
+	w.fakeAgents.recover()
 	var machines []store.Machine
 	w.view(func(ctx context.Context, tx *store.Tx) (err error) {
 		machines, err = tx.Machines(ctx)
@@ -283,13 +283,13 @@ func (w *walk) end() {
 		for _, r := range refs {
 			left = append(left, "on the substrate: "+r.Node)
 		}
-		commons, _ := w.substrate.ListCommons(ctx)
+		shared, _ := w.substrate.ListShared(ctx)
 		kept, _ := w.substrate.Snapshots(ctx)
 		alarms, _ := tx.Alarms(ctx)
 		for _, a := range alarms {
 			left = append(left, "alarm: "+a.Text)
 		}
-		return append(append(left, commons...), kept...), err
+		return append(append(left, shared...), kept...), err
 	})
 	storetest.Metered(w.T, w.db)
 	w.view(func(ctx context.Context, tx *store.Tx) error {

@@ -18,7 +18,7 @@ import (
 // simply makes other nodes be behind.
 
 // rollOut says how far a rollout is, and takes it further. The cluster is not wholly ready.
-func (w World) rollOut(c clusterView, stands string) Outcome {
+func (w Deps) rollOut(c clusterView, stands string) Outcome {
 	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
 	phase, text := store.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
@@ -37,7 +37,7 @@ func stopped(c store.Cluster) string {
 
 // stepRollout tells the nodes whose turn it is to boot anew, and lets those go on that need not any more. It reads again
 // what it decides by, since more may be down by now.
-func (w World) stepRollout(ctx context.Context, tx *store.Tx, id string) error {
+func (w Deps) stepRollout(ctx context.Context, tx *store.Tx, id string) error {
 	c, err := tx.Cluster(ctx, id)
 	if err != nil {
 		return err
@@ -88,11 +88,11 @@ func (n nodeView) drained(why string) Outcome {
 
 // endOldBoot takes away all of the boot that a renewed node had, as at a node's end, but keeps node and machine: the same
 // tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. The scheduler has to forget the node too, so that it comes back clean.
-func (w World) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
+func (w Deps) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
 	if o, removed := w.removed(ctx, n, n.Boot); !removed {
 		return o, false
 	}
-	if n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.now.Sub(n.PhaseAt) < w.ground(n).Limits.Forget {
+	if n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for %s to forget its old boot", n.scheduler.Title), false
 	}
 	return Outcome{}, true

@@ -31,20 +31,20 @@ func (s shelf) Image(ref string) (admission.Image, error) {
 	return admission.Image{Name: name, Digest: "sha256:" + name, Arch: "amd64"}, nil
 }
 
-// rolloutStage is a stage with three images, of which no agent comes up with the one called broken. It watches how many
+// rolloutFixture is a stage with three images, of which no agent comes up with the one called broken. It watches how many
 // compute nodes are down at a time.
-type rolloutStage struct {
-	*stage
+type rolloutFixture struct {
+	*fixture
 	mu    sync.Mutex
 	jobs  map[string]int  // by node name
 	mutes map[string]bool // boots of the broken image
 	worst int             // most compute nodes that were down at a time while watched
 }
 
-func newRolloutStage(t *testing.T, url string, machines int) *rolloutStage {
-	s := &rolloutStage{stage: newStage(t, url, machines), jobs: map[string]int{}, mutes: map[string]bool{}}
+func newRolloutFixture(t *testing.T, url string, machines int) *rolloutFixture {
+	s := &rolloutFixture{fixture: newFixture(t, url, machines), jobs: map[string]int{}, mutes: map[string]bool{}}
 	s.admission.Images = shelf{[]string{"debian12-hpc", "new", "newer", "broken"}}
-	s.stage.mute = func(n store.Node) bool {
+	s.fixture.mute = func(n store.Node) bool {
 		if n.Image != "sha256:broken" {
 			return false
 		}
@@ -53,18 +53,18 @@ func newRolloutStage(t *testing.T, url string, machines int) *rolloutStage {
 		s.mutes[fmt.Sprint(n.ID, n.Boot)] = true
 		return true
 	}
-	s.stage.jobs = func(n store.Node) int { s.mu.Lock(); defer s.mu.Unlock(); return s.jobs[n.Name] }
+	s.fixture.jobs = func(n store.Node) int { s.mu.Lock(); defer s.mu.Unlock(); return s.jobs[n.Name] }
 	return s
 }
 
-func (s *rolloutStage) busy(node string, jobs int) {
+func (s *rolloutFixture) busy(node string, jobs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[node] = jobs
 }
 
 // change asks for another spec.
-func (s *rolloutStage) change(id string, edit func(*spec.Cluster)) {
+func (s *rolloutFixture) change(id string, edit func(*spec.Cluster)) {
 	s.Helper()
 	s.carryOut(id, func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, error) {
 		want := c.Spec
@@ -73,12 +73,12 @@ func (s *rolloutStage) change(id string, edit func(*spec.Cluster)) {
 	})
 }
 
-func (s *rolloutStage) image(id, name string) {
+func (s *rolloutFixture) image(id, name string) {
 	s.Helper()
 	s.change(id, func(c *spec.Cluster) { c.Image = name })
 }
 
-func (s *rolloutStage) carryOut(id string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, error)) {
+func (s *rolloutFixture) carryOut(id string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, error)) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		c, err := tx.Cluster(ctx, id)
@@ -95,7 +95,7 @@ func (s *rolloutStage) carryOut(id string, plan func(context.Context, *store.Tx,
 }
 
 // untilHas waits until the cluster is ready and every node has the image.
-func (s *rolloutStage) untilHas(id, image string, nodes int) {
+func (s *rolloutFixture) untilHas(id, image string, nodes int) {
 	s.Helper()
 	s.until(id, "ready with "+image, func(c store.Cluster, all []store.Node) bool {
 		s.watch(all)
@@ -103,7 +103,7 @@ func (s *rolloutStage) untilHas(id, image string, nodes int) {
 	})
 }
 
-func (s *rolloutStage) watch(all []store.Node) {
+func (s *rolloutFixture) watch(all []store.Node) {
 	down := 0
 	for _, n := range all {
 		if n.Role == protocol.Compute && (n.Phase != store.Ready || n.Renew) {
@@ -113,7 +113,7 @@ func (s *rolloutStage) watch(all []store.Node) {
 	s.worst = max(s.worst, down)
 }
 
-func (s *rolloutStage) nodes(id string) (all []store.Node) {
+func (s *rolloutFixture) nodes(id string) (all []store.Node) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
 		all, err = tx.Nodes(ctx, id)
@@ -122,7 +122,7 @@ func (s *rolloutStage) nodes(id string) (all []store.Node) {
 	return all
 }
 
-func (s *rolloutStage) untilStopped(id string, nodes int) {
+func (s *rolloutFixture) untilStopped(id string, nodes int) {
 	s.Helper()
 	s.until(id, "stopped, and whole", func(c store.Cluster, all []store.Node) bool {
 		ready := 0
@@ -137,7 +137,7 @@ func (s *rolloutStage) untilStopped(id string, nodes int) {
 
 func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newRolloutStage(t, url, 6)
+		s := newRolloutFixture(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 4)
@@ -173,7 +173,7 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 }
 
 func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
-	s := newRolloutStage(t, t.TempDir()+"/db", 7)
+	s := newRolloutFixture(t, t.TempDir()+"/db", 7)
 	s.run(1)
 	s.untilFree(7)
 	id := s.create("hello", 6)
@@ -187,7 +187,7 @@ func TestMoreNodesAreDownAtATimeIfTheFileAllowsIt(t *testing.T) {
 }
 
 func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing.T) {
-	s := newRolloutStage(t, t.TempDir()+"/db", 4)
+	s := newRolloutFixture(t, t.TempDir()+"/db", 4)
 	s.run(1)
 	s.untilFree(4)
 	id := s.create("hello", 3)
@@ -204,7 +204,7 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 
 func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newRolloutStage(t, url, 6)
+		s := newRolloutFixture(t, url, 6)
 		s.limit(func(l *substrate.Deadlines) { l.Boot = time.Second }) // a boot of the broken image takes that long
 		s.run(1)
 		s.untilFree(6)
@@ -236,7 +236,7 @@ func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.
 }
 
 func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
-	s := newRolloutStage(t, t.TempDir()+"/db", 5)
+	s := newRolloutFixture(t, t.TempDir()+"/db", 5)
 	s.run(1)
 	s.untilFree(5)
 	id := s.create("hello", 4)
@@ -254,7 +254,7 @@ func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
 }
 
 func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testing.T) {
-	s := newRolloutStage(t, t.TempDir()+"/db", 3)
+	s := newRolloutFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 1)
@@ -270,7 +270,7 @@ func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testi
 }
 
 func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *testing.T) {
-	s := newRolloutStage(t, t.TempDir()+"/db", 6)
+	s := newRolloutFixture(t, t.TempDir()+"/db", 6)
 	s.run(1)
 	s.untilFree(6)
 	id := s.create("hello", 4)
@@ -288,7 +288,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 
 func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newRolloutStage(t, url, 6)
+		s := newRolloutFixture(t, url, 6)
 		engines := 1
 		if s.db.Shared() {
 			engines = 3

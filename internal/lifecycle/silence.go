@@ -26,7 +26,7 @@ const alarmLooks = time.Second
 // or what runs on it has not been well, for longer than the limit. What many nodes seem to have at once is taken for a fault
 // of what is between them and the controllers: then none is failed, and an alarm is raised. What the substrate itself shows is
 // certain and needs no guard; the handlers see to that.
-func (w World) alive(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
+func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
 	return func(ctx context.Context, n nodeView) Outcome {
 		if n.cluster.Desired == store.ToDelete {
 			return handle(ctx, n)
@@ -34,7 +34,7 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 		if apart := n.apart(); apart != "" {
 			return n.fail("%s", apart).because(CauseMachine)
 		}
-		limit := w.ground(n).Limits.Silence
+		limit := w.provider(n).Limits.Silence
 		why, left, err := w.lost(ctx, n, limit)
 		switch {
 		case err != nil:
@@ -46,7 +46,7 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 			}
 			return o
 		}
-		var all crowd
+		var all failureDomain
 		var alarmed bool
 		var listened time.Time
 		err = w.DB.View(ctx, func(tx *store.Tx) (err error) {
@@ -56,7 +56,7 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 			if listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
 				return err
 			}
-			all, err = w.crowd(ctx, tx, n.machine.Network, w.ground(n).Limits)
+			all, err = w.failureDomain(ctx, tx, n.machine.Network, w.provider(n).Limits)
 			return err
 		})
 		switch {
@@ -78,7 +78,7 @@ func (w World) alive(handle func(context.Context, nodeView) Outcome) func(contex
 
 // lost says why a node is to be given up, "" if it is not, and how long it has left as things stand. Time counts only from
 // when the node's place was listened to: a controller must not take its own deafness for theirs.
-func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why string, left time.Duration, err error) {
+func (w Deps) lost(ctx context.Context, n nodeView, limit time.Duration) (why string, left time.Duration, err error) {
 	seen, well := n.PhaseAt, n.PhaseAt
 	if n.Seen.Boot == n.Boot {
 		seen, well = n.Seen.At, later(n.Seen.WellAt, n.PhaseAt)
@@ -92,7 +92,7 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 		return "", left, nil // what joins is not yet well, and has a deadline
 	}
 	if n.Role == protocol.Head {
-		limit = max(limit, w.ground(n).Limits.Join) // a new one would end every session, and would need as long
+		limit = max(limit, w.provider(n).Limits.Join) // a new one would end every session, and would need as long
 	}
 	left = min(left, limit-n.now.Sub(later(well, n.listened)))
 	lost := n.Role == protocol.Compute && n.Seen.Scheduler.Lost()
@@ -117,7 +117,7 @@ func (w World) lost(ctx context.Context, n nodeView, limit time.Duration) (why s
 
 // headWellSince is since when the cluster's head is well without a gap; zero if it is not, or was not heard lately. Without
 // its head no node is well, and its scheduler says nothing: that is the head's fault, and its nodes need time after it is back.
-func (w World) headWellSince(ctx context.Context, cluster string, lately time.Duration) (since time.Time, err error) {
+func (w Deps) headWellSince(ctx context.Context, cluster string, lately time.Duration) (since time.Time, err error) {
 	err = w.DB.View(ctx, func(tx *store.Tx) error {
 		nodes, err := tx.Nodes(ctx, cluster)
 		if err != nil {
@@ -141,8 +141,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// crowd is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
-type crowd struct {
+// failureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
+type failureDomain struct {
 	place     string
 	hosts     bool // hypervisors are among them
 	lost, of  int  // by name
@@ -151,9 +151,9 @@ type crowd struct {
 }
 
 // many says that this is no fault of single nodes: more than the limit are lost, or all of two or more.
-func (c crowd) many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
+func (c failureDomain) many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
 
-func (c crowd) String() string {
+func (c failureDomain) String() string {
 	who := "nodes"
 	if c.hosts {
 		who = "nodes and hypervisors"
@@ -169,11 +169,11 @@ func at(place string) string {
 	return "on network " + place
 }
 
-// crowd counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
+// failureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
 // same moment.
-func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits substrate.Deadlines) (crowd, error) {
-	c := crowd{place: place}
-	pulses, err := tx.Pulses(ctx, place, limits.Calm)
+func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, limits substrate.Deadlines) (failureDomain, error) {
+	c := failureDomain{place: place}
+	heartbeats, err := tx.Heartbeats(ctx, place, limits.Calm)
 	if err != nil {
 		return c, err
 	}
@@ -186,13 +186,13 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits sub
 		return c, err
 	}
 	heads := map[string]time.Time{} // by cluster: since when its head is well
-	for _, p := range pulses {
+	for _, p := range heartbeats {
 		if p.Role == protocol.Head && p.Phase == store.Ready && !p.WellSince.IsZero() && now.Sub(p.SeenAt) < limits.Silence/2 {
 			heads[p.Cluster] = later(p.WellSince, p.PhaseAt)
 		}
 	}
 	all, lost, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, p := range pulses {
+	for _, p := range heartbeats {
 		who := p.Cluster + "/" + p.Name
 		all[who] = true
 		head, served := heads[p.Cluster]
@@ -213,7 +213,7 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits sub
 			lost[who] = true
 		}
 	}
-	hosts, err := tx.HostPulses(ctx, place)
+	hosts, err := tx.HostHeartbeats(ctx, place)
 	if err != nil {
 		return c, err
 	}
@@ -232,14 +232,14 @@ func (w World) crowd(ctx context.Context, tx *store.Tx, place string, limits sub
 
 // manyFailed says why the missing nodes of a cluster must wait: so many nodes have failed just now where its own
 // did that to replace all at once might only spread what ails them. "" if they need not wait.
-func (w World) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (string, error) {
+func (w Deps) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (string, error) {
 	places, err := tx.PlacesOfFailures(ctx, cluster)
 	if err != nil {
 		return "", err
 	}
 	for _, place := range places {
 		limits := w.limitsAt(place)
-		c, err := w.crowd(ctx, tx, place, limits)
+		c, err := w.failureDomain(ctx, tx, place, limits)
 		if err != nil {
 			return "", err
 		}
@@ -251,7 +251,7 @@ func (w World) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (st
 }
 
 // clearAlarms ends the alarms of places whose nodes are heard again, and of those that are few by now.
-func (w World) clearAlarms(ctx context.Context) error {
+func (w Deps) clearAlarms(ctx context.Context) error {
 	var over []store.Alarm
 	err := w.DB.View(ctx, func(tx *store.Tx) error {
 		alarms, err := tx.Alarms(ctx)
@@ -274,7 +274,7 @@ func (w World) clearAlarms(ctx context.Context) error {
 			if now.Sub(listened) < limits.Silence {
 				continue // nobody can tell yet
 			}
-			c, err := w.crowd(ctx, tx, a.Place, limits)
+			c, err := w.failureDomain(ctx, tx, a.Place, limits)
 			if err != nil {
 				return err
 			}
@@ -298,10 +298,10 @@ func (w World) clearAlarms(ctx context.Context) error {
 }
 
 // limitsAt are those of the machines at a place: on a network, or on this host.
-func (w World) limitsAt(place string) substrate.Deadlines {
-	for _, name := range slices.Sorted(maps.Keys(w.Grounds)) {
-		if caps := w.Grounds[name].Caps; !caps.Guest && caps.OnHost == (place == "") {
-			return w.Grounds[name].Limits
+func (w Deps) limitsAt(place string) substrate.Deadlines {
+	for _, name := range slices.Sorted(maps.Keys(w.Providers)) {
+		if caps := w.Providers[name].Caps; !caps.Guest && caps.OnHost == (place == "") {
+			return w.Providers[name].Limits
 		}
 	}
 	return substrate.Deadlines{}

@@ -24,7 +24,7 @@ const (
 
 // heart makes the agents of nodes that have joined speak every few milliseconds, and a controller listen to them.
 type heart struct {
-	*stage
+	*fixture
 	says  func(store.Node) speech
 	deaf  atomic.Bool
 	busy  atomic.Bool // jobs run on all nodes
@@ -34,7 +34,7 @@ type heart struct {
 
 // beat starts the heart; change changes what the agents say.
 func (h *heart) beat() {
-	s := h.stage
+	s := h.fixture
 	h.ceded <- struct{}{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -89,9 +89,9 @@ func (h *heart) once(ctx context.Context, tx *store.Tx) error {
 const hush = time.Second
 
 func newHeart(t *testing.T, url string, machines int) *heart {
-	s := newStage(t, url, machines)
+	s := newFixture(t, url, machines)
 	s.limit(func(l *substrate.Deadlines) { l.Silence = hush })
-	h := &heart{stage: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
+	h := &heart{fixture: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.jobs = func(store.Node) int {
 		if h.busy.Load() {
 			return 1
@@ -105,7 +105,7 @@ func newHeart(t *testing.T, url string, machines int) *heart {
 }
 
 // nodesOf lists a cluster's nodes by name.
-func (s *stage) nodesOf(id string) map[string]store.Node {
+func (s *fixture) nodesOf(id string) map[string]store.Node {
 	s.Helper()
 	named := map[string]store.Node{}
 	s.view(func(ctx context.Context, tx *store.Tx) error {
@@ -119,7 +119,7 @@ func (s *stage) nodesOf(id string) map[string]store.Node {
 }
 
 // untilReplaced waits until others are ready in the names of the nodes given, and nobody else was replaced.
-func (s *stage) untilReplaced(id string, before map[string]store.Node, lost ...string) {
+func (s *fixture) untilReplaced(id string, before map[string]store.Node, lost ...string) {
 	s.Helper()
 	s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
 		changed := 0
@@ -143,7 +143,7 @@ func (s *stage) untilReplaced(id string, before map[string]store.Node, lost ...s
 }
 
 // failures are the reasons of failed nodes.
-func (s *stage) failures() (reasons []string) {
+func (s *fixture) failures() (reasons []string) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
@@ -157,7 +157,7 @@ func (s *stage) failures() (reasons []string) {
 	return reasons
 }
 
-func (s *stage) alarms() (alarms []store.Alarm) {
+func (s *fixture) alarms() (alarms []store.Alarm) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
 		alarms, err = tx.Alarms(ctx)
@@ -314,7 +314,7 @@ func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
 }
 
 // between is how long after the last event of a type a node failed.
-func (s *stage) between(what, node string) (had time.Duration) {
+func (s *fixture) between(what, node string) (had time.Duration) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
@@ -360,7 +360,7 @@ func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 }
 
 func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 12)
+	s := newFixture(t, t.TempDir()+"/db", 12)
 	s.limit(func(l *substrate.Deadlines) { l.Calm = 2 * time.Second })
 	s.run(1)
 	s.untilFree(12)

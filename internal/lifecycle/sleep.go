@@ -20,7 +20,7 @@ import (
 const sleepTries = 3
 
 // cannotSleep says why a cluster cannot keep its nodes' memory, never or not yet; both are "" if it can.
-func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (never, yet string, err error) {
+func (w Deps) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (never, yet string, err error) {
 	for _, n := range c.nodes {
 		if n.Phase != store.Ready || n.Desired == store.Absent || n.Renew {
 			yet = fmt.Sprintf("node %s is %s", n.Name, n.Phase)
@@ -35,18 +35,18 @@ func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (ne
 		if err != nil {
 			return "", "", err
 		}
-		if !w.Grounds[m.Substrate].Caps.Sleeps {
+		if !w.Providers[m.Substrate].Caps.Sleeps {
 			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
 		}
 		host, err := tx.Machine(ctx, m.Host)
 		if err != nil {
 			return "", "", err
 		}
-		sleeper := sleeperAt(w.Grounds[m.Substrate], host)
+		sleeper := sleeperAt(w.Providers[m.Substrate], host)
 		switch {
 		case sleeper == nil || !sleeper.Rests(m.HostName):
 			return fmt.Sprintf("node %s is on %s, whose guests cannot sleep", n.Name, m.HostName), "", nil
-		case m.Holding != nil && len(m.Holding.Devices) > 0:
+		case m.Allocation != nil && len(m.Allocation.Devices) > 0:
 			return fmt.Sprintf("node %s has devices of its host, and what is in them cannot be written", n.Name), "", nil
 		case m.Moves != nil:
 			yet = fmt.Sprintf("node %s moves to another host", n.Name)
@@ -55,9 +55,9 @@ func (w World) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (ne
 	return "", yet, nil
 }
 
-// lull takes a pause that keeps memory a step further, as long as there is a head, or one of the nodes is awake that are to
+// suspend takes a pause that keeps memory a step further, as long as there is a head, or one of the nodes is awake that are to
 // sleep.
-func (c clusterView) lull(head *store.Node, awake []store.Node) Outcome {
+func (c clusterView) suspend(head *store.Node, awake []store.Node) Outcome {
 	switch {
 	case head != nil && head.Desired == store.Present:
 		return waitFor(clusterLooks, "stops the scheduler").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
@@ -90,7 +90,7 @@ func (c clusterView) asleep() int {
 
 // orSleeps goes before the handler of a node that is ready. One that is being put to sleep is silent, and nothing is wrong
 // with it.
-func (w World) orSleeps(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
+func (w Deps) orSleeps(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
 	return func(ctx context.Context, n nodeView) Outcome {
 		if n.Sleeps && n.Desired == store.Present && n.cluster.Desired == store.ToPause {
 			return w.fallAsleep(ctx, n)
@@ -100,17 +100,17 @@ func (w World) orSleeps(handle func(context.Context, nodeView) Outcome) func(con
 }
 
 // sleeperAt is what puts the guests of a host to sleep; nil if nothing does.
-func sleeperAt(ground Ground, host store.Machine) substrate.Sleeper {
+func sleeperAt(provider Provider, host store.Machine) substrate.Sleeper {
 	if host.HostsOnDemand() {
-		return ground.AwaySleeper
+		return provider.RemoteSleeper
 	}
-	return ground.Sleeper
+	return provider.Sleeper
 }
 
 // sleeper is what puts the node to sleep and wakes it. Another controller, on a host that holds guests, may have begun it, and
 // this one have none.
-func (w World) sleeper(n nodeView) (substrate.Sleeper, error) {
-	sleeper := sleeperAt(w.ground(n), n.host)
+func (w Deps) sleeper(n nodeView) (substrate.Sleeper, error) {
+	sleeper := sleeperAt(w.provider(n), n.host)
 	if sleeper == nil || !sleeper.Rests(n.host.Name) {
 		return nil, fmt.Errorf("this controller does not reach the guests of %s", n.host.Name)
 	}
@@ -118,11 +118,11 @@ func (w World) sleeper(n nodeView) (substrate.Sleeper, error) {
 }
 
 // fallAsleep writes a node's memory to disk.
-func (w World) fallAsleep(ctx context.Context, n nodeView) Outcome {
+func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 	if apart := n.apart(); apart != "" {
 		return n.fail("%s", apart).because(CauseMachine)
 	}
-	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
 	var bytes int64
 	sleeper, err := w.sleeper(n)
@@ -130,7 +130,7 @@ func (w World) fallAsleep(ctx context.Context, n nodeView) Outcome {
 		bytes, err = sleeper.Sleep(limited, n.ref(), n.host.Name)
 	}
 	if errors.Is(err, substrate.ErrUnderway) { // it goes on without this handler, and a report wakes the next
-		limit := w.ground(n).Limits.Move
+		limit := w.provider(n).Limits.Move
 		if n.cluster.Phase != store.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
 			return waitFor(nodeLooks, "falls asleep: %v", err)
 		}
@@ -185,7 +185,7 @@ func (n nodeView) memoryLost() string {
 }
 
 // wakeUp lets a node run on that slept.
-func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
+func (w Deps) wakeUp(ctx context.Context, n nodeView) Outcome {
 	if lost := n.memoryLost(); lost != "" {
 		return n.fail("cannot wake: %s", lost).because(CauseMachine)
 	}
@@ -193,14 +193,14 @@ func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	if err := w.Commons.EnsureCommons(ctx, n.Cluster, n.network()); err != nil {
+	if err := w.Shared.EnsureShared(ctx, n.Cluster, n.network()); err != nil {
 		return retry(err)
 	}
 	described, err := w.describe(n)
 	if err != nil {
 		return retry(err)
 	}
-	limited, cancel := context.WithTimeout(ctx, w.ground(n).Limits.Move)
+	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
 	err = sleeper.Wake(limited, described, n.host.Name)
 	switch {
@@ -211,16 +211,16 @@ func (w World) wakeUp(ctx context.Context, n nodeView) Outcome {
 	case err != nil:
 		return retry(err)
 	}
-	seen, err := w.ground(n).Substrate.Observe(ctx, n.ref())
+	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
 		return retry(err)
 	}
 	awake := n.inform(store.Joining, "is awake, with all that ran on it").with(func(ctx context.Context, tx *store.Tx) error { return tx.WokeUp(ctx, n.ID) })
-	return w.settlePart(ctx, n, seen, awake)
+	return w.settleAllocation(ctx, n, seen, awake)
 }
 
 // awaitsSleepers says that a head is to come whose nodes sleep: its scheduler is to find them awake.
-func (w World) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err error) {
+func (w Deps) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err error) {
 	if n.Role != protocol.Head {
 		return false, nil
 	}

@@ -56,23 +56,23 @@ func (s *sleepers) Wake(ctx context.Context, n substrate.Node, host string) erro
 	return s.Substrate.Wake(ctx, n, host)
 }
 
-// newSleepingStage has a head's place, two hosts, and guests that sleep.
-func newSleepingStage(t *testing.T, url string) (*stage, *sleepers) {
-	s, g := newGuestStage(t, url, 1, 2)
-	bed := &sleepers{Substrate: g.Substrate, fails: map[string]error{}, slept: map[string]int{}}
-	ground := s.world.Grounds["vm"]
-	ground.Sleeper = bed
-	s.world.Grounds["vm"] = ground
-	return s, bed
+// newSleepingFixture has a head's place, two hosts, and guests that sleep.
+func newSleepingFixture(t *testing.T, url string) (*fixture, *sleepers) {
+	s, g := newGuestFixture(t, url, 1, 2)
+	sleepers := &sleepers{Substrate: g.Substrate, fails: map[string]error{}, slept: map[string]int{}}
+	provider := s.deps.Providers["vm"]
+	provider.Sleeper = sleepers
+	s.deps.Providers["vm"] = provider
+	return s, sleepers
 }
 
-func (s *stage) pauseKeeping(id string) {
+func (s *fixture) pauseKeeping(id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PauseKeepingMemory(ctx, id) })
 }
 
 // untilAsleep waits until a cluster is paused and so many of its nodes sleep, and none does anything else.
-func (s *stage) untilAsleep(id string, sleeping int) (nodes []store.Node) {
+func (s *fixture) untilAsleep(id string, sleeping int) (nodes []store.Node) {
 	s.Helper()
 	s.until(id, "asleep", func(c store.Cluster, all []store.Node) bool {
 		nodes = all
@@ -83,7 +83,7 @@ func (s *stage) untilAsleep(id string, sleeping int) (nodes []store.Node) {
 
 func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, _ := newSleepingStage(t, url)
+		s, _ := newSleepingFixture(t, url)
 		s.run(2)
 		id, before := s.onHV1()
 		s.pauseKeeping(id)
@@ -92,8 +92,8 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 			if n.ID != before[i].ID || n.Boot != before[i].Boot || n.Seen.Boot != 0 {
 				t.Errorf("node %s sleeps as %+v", n.Name, n)
 			}
-			if g := s.machine(n.Machine); g.Holding != nil || g.Host != "hv1" {
-				t.Errorf("guest %s holds %+v of %s while it sleeps", g.Name, g.Holding, g.Host)
+			if g := s.machine(n.Machine); g.Allocation != nil || g.Host != "hv1" {
+				t.Errorf("guest %s holds %+v of %s while it sleeps", g.Name, g.Allocation, g.Host)
 			}
 		}
 		s.view(func(ctx context.Context, tx *store.Tx) error {
@@ -145,7 +145,7 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 
 func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, _ := s.onHV1()
 	s.pauseKeeping(id)
@@ -168,7 +168,7 @@ func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
 
 func TestAPauseRightAfterAResumeLetsNodesSleepOn(t *testing.T) {
 	t.Parallel()
-	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
 	stop := s.run(1)
 	id, before := s.onHV1()
 	s.pauseKeeping(id)
@@ -180,8 +180,8 @@ func TestAPauseRightAfterAResumeLetsNodesSleepOn(t *testing.T) {
 	s.pauseKeeping(id)
 	s.run(1)
 	for i, n := range s.untilAsleep(id, 2) {
-		if g := s.machine(n.Machine); n.ID != before[i].ID || g.Holding != nil {
-			t.Errorf("node %s sleeps on, and its guest holds %+v", n.Name, g.Holding)
+		if g := s.machine(n.Machine); n.ID != before[i].ID || g.Allocation != nil {
+			t.Errorf("node %s sleeps on, and its guest holds %+v", n.Name, g.Allocation)
 		}
 	}
 	s.untilFree(1)
@@ -193,7 +193,7 @@ func TestAPauseRightAfterAResumeLetsNodesSleepOn(t *testing.T) {
 
 func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
 	t.Parallel()
-	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
 	s.pauseKeeping(id)
@@ -209,10 +209,10 @@ func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
 
 func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
 	t.Parallel()
-	s, _ := newSleepingStage(t, t.TempDir()+"/db")
-	ground := s.world.Grounds["vm"]
-	ground.Sleeper = nil
-	s.world.Grounds["vm"] = ground
+	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
+	provider := s.deps.Providers["vm"]
+	provider.Sleeper = nil
+	s.deps.Providers["vm"] = provider
 	s.run(1)
 	id, _ := s.onHV1()
 	s.pauseKeeping(id)
@@ -228,7 +228,7 @@ func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
 
 func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 	t.Parallel()
-	s, _ := newSleepingStage(t, t.TempDir()+"/db")
+	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
 	var ended atomic.Bool
 	s.jobs = func(store.Node) int {
 		if ended.Load() {
@@ -254,21 +254,21 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 }
 
 // limitGuests changes the limits of guests; before run.
-func (s *stage) limitGuests(change func(*substrate.Deadlines)) {
-	ground := s.world.Grounds["vm"]
-	change(&ground.Limits)
-	s.world.Grounds["vm"] = ground
+func (s *fixture) limitGuests(change func(*substrate.Deadlines)) {
+	provider := s.deps.Providers["vm"]
+	change(&provider.Limits)
+	s.deps.Providers["vm"] = provider
 }
 
 func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
 	t.Parallel()
-	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	s, sleepers := newSleepingFixture(t, t.TempDir()+"/db")
 	s.limitGuests(func(l *substrate.Deadlines) { l.KillGrace = 100 * time.Millisecond })
 	s.run(1)
 	id, before := s.onHV1()
-	bed.mu.Lock()
-	bed.fails[before[0].ID] = fmt.Errorf("%w for its memory: 3072 MiB are needed and 3071 MiB are free", substrate.ErrNoRoom)
-	bed.mu.Unlock()
+	sleepers.mu.Lock()
+	sleepers.fails[before[0].ID] = fmt.Errorf("%w for its memory: 3072 MiB are needed and 3071 MiB are free", substrate.ErrNoRoom)
+	sleepers.mu.Unlock()
 	s.pauseKeeping(id)
 	if left := s.untilAsleep(id, 1); left[0].ID != before[1].ID {
 		t.Errorf("%s sleeps", left[0].Name)
@@ -287,13 +287,13 @@ func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
 
 func TestAnotherControllerGoesOnWithASleepThatACrashCutOff(t *testing.T) {
 	t.Parallel()
-	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	s, sleepers := newSleepingFixture(t, t.TempDir()+"/db")
 	stop := s.run(1)
 	id, before := s.onHV1()
 	stands := make(chan struct{})
-	bed.mu.Lock()
-	bed.stands = stands
-	bed.mu.Unlock()
+	sleepers.mu.Lock()
+	sleepers.stands = stands
+	sleepers.mu.Unlock()
 	s.pauseKeeping(id)
 	<-stands
 	stop()
@@ -307,14 +307,14 @@ func TestAnotherControllerGoesOnWithASleepThatACrashCutOff(t *testing.T) {
 
 func TestANodeWhoseMemoryIsLostIsReplaced(t *testing.T) {
 	t.Parallel()
-	s, bed := newSleepingStage(t, t.TempDir()+"/db")
+	s, sleepers := newSleepingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
 	s.pauseKeeping(id)
 	s.untilAsleep(id, 2)
-	bed.mu.Lock()
-	bed.lost = true
-	bed.mu.Unlock()
+	sleepers.mu.Lock()
+	sleepers.lost = true
+	sleepers.mu.Unlock()
 	if err := s.resume(id); err != nil {
 		t.Fatal(err)
 	}

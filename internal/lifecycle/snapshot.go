@@ -11,8 +11,8 @@ import (
 	"muster/internal/substrate"
 )
 
-func (w World) snapshots() chart[store.Snapshot] {
-	return chart[store.Snapshot]{
+func (w Deps) snapshots() stateTable[store.Snapshot] {
+	return stateTable[store.Snapshot]{
 		db:   w.DB,
 		of:   store.SnapshotKind,
 		load: loadSnapshot,
@@ -37,7 +37,7 @@ var (
 )
 
 // snapshotSave copies what the cluster holds. It takes as long as it takes; progress stands in the row.
-func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
+func (w Deps) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 	look := func(ctx context.Context, tx *store.Tx) error {
 		now, err := tx.Snapshot(ctx, s.ID)
 		if err != nil {
@@ -58,7 +58,7 @@ func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 	err := w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
 	var saved substrate.Saved
 	if err == nil {
-		saved, err = w.Keep.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
+		saved, err = w.Snapshots.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
 			return errors.Join(look(ctx, tx), tx.SetSnapshotProgress(ctx, s.ID, copied))
 		}))
 	}
@@ -69,7 +69,7 @@ func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 	case errors.Is(err, errUnwanted):
 		return advance(store.Deleting, "snapshot %s is not wanted any more", s.Name)
 	case errors.Is(err, errOvertook) || errors.Is(err, substrate.ErrNoRoom):
-		if dropped := w.Keep.Drop(ctx, s.ID); dropped != nil {
+		if dropped := w.Snapshots.Drop(ctx, s.ID); dropped != nil {
 			return retry(dropped)
 		}
 		return advance(store.Failed, "snapshot %s: %s", s.Name, err)
@@ -88,7 +88,7 @@ func (w World) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
 const lookAgain = time.Second
 
 // copies is progress of a copy, told now and then in a transaction.
-func (w World) copies(ctx context.Context, tell func(ctx context.Context, tx *store.Tx, copied int64) error) func(int64) error {
+func (w Deps) copies(ctx context.Context, tell func(ctx context.Context, tx *store.Tx, copied int64) error) func(int64) error {
 	next := time.Now().Add(lookAgain)
 	return func(copied int64) error {
 		if time.Now().Before(next) {
@@ -106,8 +106,8 @@ func snapshotStays(_ context.Context, s store.Snapshot) Outcome {
 	return rest()
 }
 
-func (w World) snapshotDelete(ctx context.Context, s store.Snapshot) Outcome {
-	if err := w.Keep.Drop(ctx, s.ID); err != nil {
+func (w Deps) snapshotDelete(ctx context.Context, s store.Snapshot) Outcome {
+	if err := w.Snapshots.Drop(ctx, s.ID); err != nil {
 		return retry(err)
 	}
 	outcome := advance(store.Deleted, "nothing is left of snapshot %s", s.Name)
@@ -116,11 +116,11 @@ func (w World) snapshotDelete(ctx context.Context, s store.Snapshot) Outcome {
 }
 
 // restored gives a cluster that is made from a snapshot what is in it, before any of its nodes starts.
-func (w World) restored(ctx context.Context, c clusterView) (Outcome, bool) {
+func (w Deps) restored(ctx context.Context, c clusterView) (Outcome, bool) {
 	if c.Snapshot == "" {
 		return Outcome{}, true
 	}
-	err := w.Keep.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
+	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
 		now, err := tx.Cluster(ctx, c.ID)
 		if err == nil && now.Desired == store.ToDelete {
 			err = errUnwanted
@@ -142,8 +142,8 @@ func (n nodeView) awaitsFiles() bool {
 }
 
 // sweepSnapshots takes away what nobody wants of snapshots, and of clusters that were being made from one.
-func (w World) sweepSnapshots(ctx context.Context, log *slog.Logger) error {
-	there, err := w.Keep.Snapshots(ctx)
+func (w Deps) sweepSnapshots(ctx context.Context, log *slog.Logger) error {
+	there, err := w.Snapshots.Snapshots(ctx)
 	if err != nil || len(there) == 0 {
 		return err
 	}
@@ -170,7 +170,7 @@ func (w World) sweepSnapshots(ctx context.Context, log *slog.Logger) error {
 			continue
 		}
 		log.Warn("remove a snapshot that nobody wants", "snapshot", id)
-		if err := w.Keep.Drop(ctx, id); err != nil {
+		if err := w.Snapshots.Drop(ctx, id); err != nil {
 			log.Error("cannot remove it", "snapshot", id, "error", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // save asks for a snapshot and returns its ID.
-func (s *stage) save(cluster, name string) (id string) {
+func (s *fixture) save(cluster, name string) (id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		c, err := tx.Cluster(ctx, cluster)
@@ -28,7 +28,7 @@ func (s *stage) save(cluster, name string) (id string) {
 }
 
 // createFrom asks for a cluster that begins with what a snapshot holds.
-func (s *stage) createFrom(name, snapshot string) (id string) {
+func (s *fixture) createFrom(name, snapshot string) (id string) {
 	s.Helper()
 	s.update(func(ctx context.Context, tx *store.Tx) error {
 		from, err := tx.Snapshot(ctx, snapshot)
@@ -46,7 +46,7 @@ func (s *stage) createFrom(name, snapshot string) (id string) {
 	return id
 }
 
-func (s *stage) untilSnapshot(id string, phase store.Phase) store.Snapshot {
+func (s *fixture) untilSnapshot(id string, phase store.Phase) store.Snapshot {
 	s.Helper()
 	var now store.Snapshot
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -64,7 +64,7 @@ func (s *stage) untilSnapshot(id string, phase store.Phase) store.Snapshot {
 
 func TestACopyOfAClusterBeginsWithWhatWasSaved(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 6)
+		s := newFixture(t, url, 6)
 		stop := s.run(1)
 		s.untilFree(6)
 		id := s.create("hello", 1)
@@ -107,7 +107,7 @@ func TestACopyOfAClusterBeginsWithWhatWasSaved(t *testing.T) {
 }
 
 func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 3)
+	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 1)
@@ -141,7 +141,7 @@ func TestASnapshotThatDoesNotFitOrComesTooLateFailsAndLeavesNothing(t *testing.T
 }
 
 func TestWhatNobodyWantsOfSnapshotsIsSweptAway(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 1)
+	s := newFixture(t, t.TempDir()+"/db", 1)
 	if _, err := s.substrate.Save(t.Context(), "c1", "forgotten", func(int64) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const limitLooks = 2 * time.Second
 // WatchLimits holds clusters and projects to their budgets until ctx ends: it tells when 80 and 100 % are used, and pauses
 // what was to be paused. It looks again at the very moment at which the next of these is reached at this rate. Any number of
 // controllers may do so at once. Before all that, it gives what runs the prices that the site has now.
-func (w World) WatchLimits(ctx context.Context, log *slog.Logger) {
+func (w Deps) WatchLimits(ctx context.Context, log *slog.Logger) {
 	priced := false
 	for ctx.Err() == nil {
 		if !priced {
@@ -49,7 +49,7 @@ type watched struct {
 	clusters []store.Cluster // that pause at it
 }
 
-func (w World) watchLimits(ctx context.Context) (time.Duration, error) {
+func (w Deps) watchLimits(ctx context.Context) (time.Duration, error) {
 	next := limitLooks
 	var all []watched
 	err := w.DB.View(ctx, func(tx *store.Tx) error {
@@ -110,7 +110,7 @@ func untilNews(l admission.Limit) time.Duration {
 }
 
 // tell says, once each, that a limit is nearly used up and that it is.
-func (w World) tell(ctx context.Context, l watched) error {
+func (w Deps) tell(ctx context.Context, l watched) error {
 	level := 0
 	switch {
 	case l.Reached():
@@ -145,7 +145,7 @@ func (w World) tell(ctx context.Context, l watched) error {
 }
 
 // pauseFor pauses a cluster because of a limit, unless it is paused or going already.
-func (w World) pauseFor(ctx context.Context, l watched, c store.Cluster) error {
+func (w Deps) pauseFor(ctx context.Context, l watched, c store.Cluster) error {
 	if c.Desired != store.Present {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (w World) pauseFor(ctx context.Context, l watched, c store.Cluster) error {
 }
 
 // cannotPause says once that a limit has no effect on a cluster: to lose its state would be worse than its price.
-func (w World) cannotPause(ctx context.Context, tx *store.Tx, l watched, c store.Cluster, why error) error {
+func (w Deps) cannotPause(ctx context.Context, tx *store.Tx, l watched, c store.Cluster, why error) error {
 	news, err := tx.Tell(ctx, c.ID, l.What+": cannot pause", 100)
 	if news {
 		text := fmt.Sprintf("goes on and costs, though the limit is reached (%s: %s), because it cannot be paused: %s", l.What, l, why)
@@ -182,7 +182,7 @@ func (w World) cannotPause(ctx context.Context, tx *store.Tx, l watched, c store
 }
 
 // reprice gives everything that runs the terms of today's site file.
-func (w World) reprice(ctx context.Context) error {
+func (w Deps) reprice(ctx context.Context) error {
 	var rows []usage.Row
 	terms := map[string]usage.Terms{} // subject → new ones
 	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
@@ -250,7 +250,7 @@ func orNothing(money string) string {
 const longestMeasure = 30 * time.Second
 
 // MeasureHomes meters what clusters keep on disk, every so often until ctx ends.
-func (w World) MeasureHomes(ctx context.Context, every time.Duration, log *slog.Logger) {
+func (w Deps) MeasureHomes(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := w.measureHomes(ctx, log); err != nil && ctx.Err() == nil {
 			log.Error("cannot measure what clusters keep", "error", err)
@@ -262,14 +262,14 @@ func (w World) MeasureHomes(ctx context.Context, every time.Duration, log *slog.
 	}
 }
 
-func (w World) measureHomes(ctx context.Context, log *slog.Logger) error {
-	there, err := w.Commons.ListCommons(ctx)
+func (w Deps) measureHomes(ctx context.Context, log *slog.Logger) error {
+	there, err := w.Shared.ListShared(ctx)
 	if err != nil {
 		return err
 	}
 	for _, id := range there {
 		limited, cancel := context.WithTimeout(ctx, longestMeasure)
-		bytes, err := w.Keep.Size(limited, id)
+		bytes, err := w.Snapshots.Size(limited, id)
 		cancel()
 		if err != nil {
 			log.Warn("cannot measure what a cluster keeps; its last measure counts", "cluster", id, "error", err)
@@ -283,7 +283,7 @@ func (w World) measureHomes(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-func (w World) meterHome(ctx context.Context, cluster string, held int64) error {
+func (w Deps) meterHome(ctx context.Context, cluster string, held int64) error {
 	var home usage.Row
 	err := w.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.Usage(ctx, store.UsageOf{Cluster: cluster, Open: true})

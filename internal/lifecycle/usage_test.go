@@ -20,19 +20,19 @@ import (
 )
 
 // charge gives every node a price per second; before run.
-func (s *stage) charge(euros int64) {
+func (s *fixture) charge(euros int64) {
 	for i := range s.admission.Catalogue.Classes {
 		s.admission.Catalogue.Classes[i].Price = inventory.Price{Micros: euros * 3600 * 1e6, Currency: "EUR"}
 	}
 }
 
 // watch holds to budgets and measures homes until stop is called, or to the end of the test.
-func (s *stage) watch() (stop func()) {
+func (s *fixture) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	log := slog.New(slog.DiscardHandler)
-	go func() { s.world.WatchLimits(ctx, log); done <- struct{}{} }()
-	go func() { s.world.MeasureHomes(ctx, 20*time.Millisecond, log); done <- struct{}{} }()
+	go func() { s.deps.WatchLimits(ctx, log); done <- struct{}{} }()
+	go func() { s.deps.MeasureHomes(ctx, 20*time.Millisecond, log); done <- struct{}{} }()
 	stopped := false
 	stop = func() {
 		if !stopped {
@@ -47,7 +47,7 @@ func (s *stage) watch() (stop func()) {
 }
 
 // apply changes a running cluster's spec.
-func (s *stage) apply(id string, change func(*spec.Cluster)) error {
+func (s *fixture) apply(id string, change func(*spec.Cluster)) error {
 	return s.db.Update(s.Context(), func(tx *store.Tx) error {
 		c, err := tx.Cluster(s.Context(), id)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *stage) apply(id string, change func(*spec.Cluster)) error {
 	})
 }
 
-func (s *stage) usage(of store.UsageOf) (rows []usage.Row) {
+func (s *fixture) usage(of store.UsageOf) (rows []usage.Row) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
 		rows, err = tx.Usage(ctx, of)
@@ -76,7 +76,7 @@ func (s *stage) usage(of store.UsageOf) (rows []usage.Row) {
 // come and go. Then each node's rows and its events must tell of the same states at the same instants.
 func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 8)
+		s := newFixture(t, url, 8)
 		s.charge(1)
 		restart := func(stop func()) func() { stop(); return s.run(2) }
 		stop := s.run(2)
@@ -108,7 +108,7 @@ func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
 }
 
 // kill ends a node by itself.
-func (s *stage) kill(cluster, name string) {
+func (s *fixture) kill(cluster, name string) {
 	s.Helper()
 	s.view(func(ctx context.Context, tx *store.Tx) error {
 		nodes, err := tx.Nodes(ctx, cluster)
@@ -122,7 +122,7 @@ func (s *stage) kill(cluster, name string) {
 }
 
 // lives counts the nodes that have had a name.
-func (s *stage) lives(cluster, name string) int {
+func (s *fixture) lives(cluster, name string) int {
 	subjects := map[string]bool{}
 	for _, r := range s.usage(store.UsageOf{Cluster: cluster}) {
 		if r.Node == name {
@@ -133,7 +133,7 @@ func (s *stage) lives(cluster, name string) int {
 }
 
 // compareMeter compares the meter of a deleted cluster with the log.
-func (s *stage) compareMeter(id string) {
+func (s *fixture) compareMeter(id string) {
 	s.Helper()
 	metered, logged := map[string][]string{}, map[string][]string{}
 	line := func(what usage.State, at time.Time) string { return string(what) + " " + at.Format("04:05.000") }
@@ -192,7 +192,7 @@ func (s *stage) compareMeter(id string) {
 
 func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 4)
+		s := newFixture(t, url, 4)
 		s.charge(1)
 		s.run(1)
 		s.watch()
@@ -228,7 +228,7 @@ func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
 }
 
 func TestABudgetThatWarnsPausesNothing(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 3)
+	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.charge(1)
 	s.run(1)
 	s.watch()
@@ -252,7 +252,7 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 		"node-hours": {Quota: inventory.Quota{NodeHours: new(0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, t.TempDir()+"/db", 6)
+			s := newFixture(t, t.TempDir()+"/db", 6)
 			s.charge(1)
 			stop := s.run(1)
 			s.untilFree(6)
@@ -278,7 +278,7 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 
 func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s := newStage(t, url, 2)
+		s := newFixture(t, url, 2)
 		s.charge(1)
 		stop := s.run(1)
 		s.untilFree(2)
@@ -309,7 +309,7 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 }
 
 func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
-	s := newStage(t, t.TempDir()+"/db", 2)
+	s := newFixture(t, t.TempDir()+"/db", 2)
 	s.admission.Catalogue.Tariff.Storage = inventory.Price{Micros: 20_000, Currency: "EUR"}
 	s.run(1)
 	s.watch()

@@ -29,14 +29,14 @@ import (
 // After each step it looks at what must always be true (look), now and then whether everything comes to what was asked for
 // (settle), and at the end that nothing is left.
 type walk struct {
-	*stage
-	rnd     *rand.Rand
-	url     string
-	api     http.Handler
-	troupe  *troupe
-	engines []*replica
-	done    map[string]int // operation → times that it was accepted or had an effect
-	refused map[string]int
+	*fixture
+	rnd        *rand.Rand
+	url        string
+	api        http.Handler
+	fakeAgents *fakeAgents
+	engines    []*replica
+	done       map[string]int // operation → times that it was accepted or had an effect
+	refused    map[string]int
 }
 
 // replica is one controller; on PostgreSQL with a store of its own, so that it can die with its claims.
@@ -89,7 +89,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 func newWalk(t *testing.T, url string, seed uint64) *walk {
-	s := newStage(t, url, walkMachines)
+	s := newFixture(t, url, walkMachines)
 	s.admission.Images = shelf{[]string{"debian12-hpc", "new", "newer", "broken"}}
 	s.admission.Catalogue.Projects = map[string]inventory.Project{"default": {Quota: inventory.Quota{Nodes: new(walkQuota)}}}
 	s.charge(1)
@@ -97,13 +97,13 @@ func newWalk(t *testing.T, url string, seed uint64) *walk {
 	s.limit(func(l *substrate.Deadlines) {
 		l.Silence, l.Boot, l.Halt, l.KillGrace = 3*time.Second, 3*time.Second, 2*time.Second, time.Second
 	})
-	a := &api.API{DB: s.db, Admission: s.admission, Authority: s.world.Authority, Log: slog.New(slog.DiscardHandler)}
+	a := &api.API{DB: s.db, Admission: s.admission, Authority: s.deps.Authority, Log: slog.New(slog.DiscardHandler)}
 	handler, err := a.Handler()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walk{stage: s, rnd: rand.New(rand.NewPCG(seed, 0)), url: url, api: handler, done: map[string]int{}, refused: map[string]int{}}
-	w.troupe = newTroupe(s)
+	w := &walk{fixture: s, rnd: rand.New(rand.NewPCG(seed, 0)), url: url, api: handler, done: map[string]int{}, refused: map[string]int{}}
+	w.fakeAgents = newFakeAgents(s)
 	w.background()
 	w.join()
 	return w
@@ -113,9 +113,9 @@ func newWalk(t *testing.T, url string, seed uint64) *walk {
 func (w *walk) background() {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{}, 2)
-	go func() { w.troupe.play(ctx); over <- struct{}{} }()
+	go func() { w.fakeAgents.play(ctx); over <- struct{}{} }()
 	go func() {
-		w.world.Sweep(ctx, 300*time.Millisecond, slog.New(slog.DiscardHandler))
+		w.deps.Sweep(ctx, 300*time.Millisecond, slog.New(slog.DiscardHandler))
 		over <- struct{}{}
 	}()
 	w.Cleanup(func() { cancel(); <-over; <-over })
@@ -124,14 +124,14 @@ func (w *walk) background() {
 
 // join adds a controller.
 func (w *walk) join() {
-	world, own := w.world, w.db
+	deps, own := w.deps, w.db
 	if w.db.Shared() {
 		own = storetest.Open(w.T, w.url)
-		world.DB = own
+		deps.DB = own
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{own, cancel, make(chan error, 1)}
-	engine := lifecycle.New(admission.NewID("e"), world, slog.New(slog.DiscardHandler))
+	engine := lifecycle.New(admission.NewID("e"), deps, slog.New(slog.DiscardHandler))
 	ended := make(chan struct{})
 	go func() { r.over <- engine.Run(ctx); close(ended) }()
 	w.Cleanup(func() { cancel(); <-ended }) // before its store is closed
@@ -273,7 +273,7 @@ func (w *walk) step() {
 		{2, func() { w.request("inspect", "POST", "/v1/machines/"+w.machine()+"/inspect", "") }},
 		{14, func() { w.fault() }},
 		{14, func() {
-			w.troupe.submit(name, 1+w.rnd.IntN(3), time.Duration(w.rnd.IntN(1500))*time.Millisecond)
+			w.fakeAgents.submit(name, 1+w.rnd.IntN(3), time.Duration(w.rnd.IntN(1500))*time.Millisecond)
 			w.done["job"]++
 		}},
 		{9, func() { w.controllers() }},
@@ -354,11 +354,11 @@ func (w *walk) fault() {
 	case "starts slowly":
 		time.AfterFunc(time.Duration(w.rnd.IntN(1000))*time.Millisecond, w.substrate.HangEnsure(n.ID))
 	case "falls silent":
-		w.troupe.say(n.ID, silent)
+		w.fakeAgents.say(n.ID, silent)
 	case "falls ill":
-		w.troupe.say(n.ID, ill)
+		w.fakeAgents.say(n.ID, ill)
 	case "is slow":
-		w.troupe.slow(n.Machine)
+		w.fakeAgents.slow(n.Machine)
 	}
 	w.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, n.ID); return nil })
 }

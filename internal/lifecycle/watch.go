@@ -105,17 +105,17 @@ func failing(p store.Phase) bool {
 }
 
 // watched is the same world, whose drivers tell of every call.
-func (w World) watched() World {
+func (w Deps) watched() Deps {
 	if w.Telemetry == nil {
 		return w
 	}
-	grounds := map[string]Ground{}
-	for name, ground := range w.Grounds {
-		ground.Substrate = watchedSubstrate{ground.Substrate, name, w.Telemetry}
-		ground.Inspector = watchedInspector{ground.Inspector, name, w.Telemetry}
-		grounds[name] = ground
+	providers := map[string]Provider{}
+	for name, provider := range w.Providers {
+		provider.Substrate = watchedSubstrate{provider.Substrate, name, w.Telemetry}
+		provider.Inspector = watchedInspector{provider.Inspector, name, w.Telemetry}
+		providers[name] = provider
 	}
-	w.Grounds, w.Commons = grounds, watchedCommons{w.Commons, w.Telemetry}
+	w.Providers, w.Shared = providers, watchedShared{w.Shared, w.Telemetry}
 	return w
 }
 
@@ -131,8 +131,8 @@ type (
 		name string
 		tell *telemetry.Telemetry
 	}
-	watchedCommons struct {
-		substrate.Commons
+	watchedShared struct {
+		substrate.Shared
 		tell *telemetry.Telemetry
 	}
 )
@@ -180,16 +180,16 @@ func (i watchedInspector) Rest(ctx context.Context, m inventory.Machine) (string
 	return did, err
 }
 
-func (c watchedCommons) EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error {
-	ended := c.tell.Call(ctx, "commons", "ensure")
-	err := c.Commons.EnsureCommons(ctx, cluster, n)
+func (c watchedShared) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
+	ended := c.tell.Call(ctx, "shared", "ensure")
+	err := c.Shared.EnsureShared(ctx, cluster, n)
 	ended(err)
 	return err
 }
 
-func (c watchedCommons) RemoveCommons(ctx context.Context, cluster string) error {
-	ended := c.tell.Call(ctx, "commons", "remove")
-	err := c.Commons.RemoveCommons(ctx, cluster)
+func (c watchedShared) RemoveShared(ctx context.Context, cluster string) error {
+	ended := c.tell.Call(ctx, "shared", "remove")
+	err := c.Shared.RemoveShared(ctx, cluster)
 	ended(err)
 	return err
 }

@@ -44,11 +44,11 @@ func (l *logbook) lines(t *testing.T) (all []map[string]any) {
 }
 
 func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
-	s := newStage(t, filepath.Join(t.TempDir(), "db"), 4)
-	s.world.Telemetry = telemetry.New("test")
-	s.db.Telemetry = s.world.Telemetry
+	s := newFixture(t, filepath.Join(t.TempDir(), "db"), 4)
+	s.deps.Telemetry = telemetry.New("test")
+	s.db.Telemetry = s.deps.Telemetry
 	var log logbook
-	engine := lifecycle.New("e1", s.world, slog.New(slog.NewJSONHandler(&log, nil)))
+	engine := lifecycle.New("e1", s.deps, slog.New(slog.NewJSONHandler(&log, nil)))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- engine.Run(ctx) }()
@@ -73,7 +73,7 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 	}
 
 	answer := httptest.NewRecorder()
-	s.world.Telemetry.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	s.deps.Telemetry.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
 		`muster_phase_seconds_count{kind="node",phase="booting"} 4`, // head, two nodes, and the one that replaced
 		`muster_phase_seconds_count{kind="cluster",phase="pending"} 1`,
@@ -121,7 +121,7 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 // TestEveryPhaseOfEveryKindHasItsHandler compares the engine's tables with how the kinds are defined.
 func TestEveryPhaseOfEveryKindHasItsHandler(t *testing.T) {
 	w := newWeave(t, t.TempDir()+"/db", 1)
-	handled := lifecycle.New("e1", w.world, slog.New(slog.DiscardHandler)).Handled()
+	handled := lifecycle.New("e1", w.deps, slog.New(slog.DiscardHandler)).Handled()
 	for _, d := range store.Kinds() {
 		want, got := slices.Sorted(slices.Values(d.Phases)), slices.Sorted(slices.Values(handled[d.Kind]))
 		if !slices.Equal(want, got) {

@@ -47,11 +47,11 @@ func newSite(t *testing.T, l limit.Limits, h http.HandlerFunc) *site {
 		t.Fatal(err)
 	}
 	s.address = listener.Addr().String()
-	gate := limit.NewGroup(l.Total, &s.meter).Gate(from{listener}, l)
+	limiter := limit.NewGroup(l.Total, &s.meter).Limiter(from{listener}, l)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- gate.Serve(ctx, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		done <- limiter.Serve(ctx, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Who") != "" {
 				limit.Known(r.Context())
 			}

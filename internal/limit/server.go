@@ -21,7 +21,7 @@ const (
 
 // Server answers at the gate, within its limits. Handlers may take as long as they like, and stream for ever to those who
 // take what they are sent.
-func (g *Gate) Server(ctx context.Context, h http.Handler) *http.Server {
+func (g *Limiter) Server(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: g.limits.paced(h), ReadHeaderTimeout: g.limits.Header, IdleTimeout: g.limits.Idle, MaxHeaderBytes: mostHeaders,
 		HTTP2: &http.HTTP2Config{
@@ -43,7 +43,7 @@ func (g *Gate) Server(ctx context.Context, h http.Handler) *http.Server {
 }
 
 // Serve answers until ctx ends, over TLS where there is a config; then it gives running requests a moment and cuts the rest.
-func (g *Gate) Serve(ctx context.Context, config *tls.Config, h http.Handler) error {
+func (g *Limiter) Serve(ctx context.Context, config *tls.Config, h http.Handler) error {
 	s := g.Server(ctx, h)
 	stopped := make(chan struct{})
 	go func() {

@@ -61,8 +61,8 @@ type Lines struct {
 	omitted int
 }
 
-// LinesOfStrangers are as many as callers may cause whom nobody knows yet.
-func LinesOfStrangers() Lines { return Lines{Window: time.Minute, Each: 10, All: 60} }
+// LinesOfUnknown are as many as callers may cause whom nobody knows yet.
+func LinesOfUnknown() Lines { return Lines{Window: time.Minute, Each: 10, All: 60} }
 
 // Say says whether a line is to be written now, and how many were left out since the last one that was.
 func (l *Lines) Say(remote string, now time.Time) (yes bool, omitted int) {

@@ -166,7 +166,7 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 			if err := tx.ProveLease(ctx, network, p.MAC, provenFor); err != nil {
 				return err
 			}
-			fresh, err := tx.SeeStranger(ctx, network, p.MAC)
+			fresh, err := tx.SeeDiscovered(ctx, network, p.MAC)
 			if fresh {
 				tx.Log(store.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC, network)})
 			}
@@ -310,7 +310,7 @@ func (b *Boots) Enrol(ctx context.Context, network string, mac net.HardwareAddr,
 				return err
 			}
 		}
-		return tx.DescribeStranger(ctx, mac.String(), e.MACs, facts) // the one that booted was seen doing so
+		return tx.DescribeDiscovered(ctx, mac.String(), e.MACs, facts) // the one that booted was seen doing so
 	})
 }
 

@@ -37,19 +37,19 @@ func (oneImage) BootFiles(digest string) (monitor.BootFiles, error) {
 	return monitor.BootFiles{Root: protocol.Blob{Digest: digest}, Agent: protocol.Blob{Digest: "sha256:a"}, Kernel: "sha256:ce", Drivers: "sha256:d1"}, nil
 }
 
-// yard is a house with one machine on one network of three addresses.
-type yard struct {
+// testbed is a house with one machine on one network of three addresses.
+type testbed struct {
 	*testing.T
 	*monitor.Boots
 	machine string
 }
 
-func newYard(t *testing.T, url string, unknown inventory.Unknown) *yard {
+func newTestbed(t *testing.T, url string, unknown inventory.Unknown) *testbed {
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &yard{t, &monitor.Boots{DB: storetest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
+	y := &testbed{t, &monitor.Boots{DB: storetest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
 	y.update(func(ctx context.Context, tx *store.Tx) error {
 		err := tx.PutNetwork(ctx, inventory.Network{
 			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn, Unknown: unknown,
@@ -63,7 +63,7 @@ func newYard(t *testing.T, url string, unknown inventory.Unknown) *yard {
 	return y
 }
 
-func (y *yard) update(f func(context.Context, *store.Tx) error) {
+func (y *testbed) update(f func(context.Context, *store.Tx) error) {
 	y.Helper()
 	if err := y.DB.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
 		y.Fatal(err)
@@ -79,7 +79,7 @@ func mac(text string) net.HardwareAddr {
 }
 
 // ask asks for one address; it gives "" and the error where there is none.
-func (y *yard) ask(text string, commit bool, want string) (string, error) {
+func (y *testbed) ask(text string, commit bool, want string) (string, error) {
 	y.Helper()
 	ask := netboot.Ask{MAC: mac(text), Commit: commit, For: time.Hour}
 	if want != "" {
@@ -97,7 +97,7 @@ func (y *yard) ask(text string, commit bool, want string) (string, error) {
 
 func TestAnAddressIsGivenOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		y := newYard(t, url, inventory.UnknownEnrol)
+		y := newTestbed(t, url, inventory.UnknownEnrol)
 		mine, err := y.ask(known, true, "")
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 }
 
 func TestUnknownMachinesGetSilenceWhereTheSiteWantsIt(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownIgnore)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownIgnore)
 	if _, err := y.ask(strange, false, ""); !errors.Is(err, netboot.ErrUnknown) {
 		t.Errorf("an address for nobody: %v", err)
 	}
@@ -142,7 +142,7 @@ func TestUnknownMachinesGetSilenceWhereTheSiteWantsIt(t *testing.T) {
 }
 
 func TestADeclinedAddressIsNotGivenAgain(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	first, err := y.ask(strange, true, "")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestADeclinedAddressIsNotGivenAgain(t *testing.T) {
 }
 
 // begin makes the machine boot something of its own.
-func (y *yard) begin() (number int64, token string) {
+func (y *testbed) begin() (number int64, token string) {
 	y.update(func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.StartInspection(ctx, y.machine, false); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (y *yard) begin() (number int64, token string) {
 }
 
 func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	asks := func() (string, error) {
 		b, err := y.Boot(t.Context(), "boot", mac(known))
 		return b.Token, err
@@ -218,7 +218,7 @@ func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
 }
 
 func TestAScriptIsNotHandedOutForEver(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	y.begin()
 	given := 0
 	for range 100 {
@@ -235,7 +235,7 @@ func TestAScriptIsNotHandedOutForEver(t *testing.T) {
 }
 
 func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	_, token := y.begin()
 	sum := sha256.Sum256([]byte(token))
 	proof := hex.EncodeToString(sum[:])
@@ -260,7 +260,7 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 // TestABootWhoseFilesTakeLongShowsSignsOfLife hears how far a first stage is with its files: no events, and the step began
 // when it began.
 func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	_, token := y.begin()
 	sum := sha256.Sum256([]byte(token))
 	var boots []store.Boot
@@ -296,7 +296,7 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 }
 
 func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	y.update(func(ctx context.Context, tx *store.Tx) error {
 		on, err := tx.Network(ctx, "boot")
 		if err != nil {
@@ -324,7 +324,7 @@ func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
 }
 
 func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.update(func(ctx context.Context, tx *store.Tx) error {
-		all, err := tx.Strangers(ctx)
+		all, err := tx.DiscoveredMachines(ctx)
 		if len(all) != 1 || all[0].MAC != strange || all[0].Facts.CPUs != 4 || !slices.Equal(all[0].MACs, e.MACs) {
 			t.Errorf("%+v", all)
 		}
@@ -347,7 +347,7 @@ func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 
 // TestWhatMachinesSayIsBounded sends facts of megabytes where words belong.
 func TestWhatMachinesSayIsBounded(t *testing.T) {
-	y := newYard(t, t.TempDir()+"/db", inventory.UnknownEnrol)
+	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	if err := y.Seen(t.Context(), "boot", protocol.BootProgress{MAC: strange, Step: protocol.StepScript}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.update(func(ctx context.Context, tx *store.Tx) error {
-		all, err := tx.Strangers(ctx)
+		all, err := tx.DiscoveredMachines(ctx)
 		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 || !utf8.ValidString(all[0].Facts.System.Product) {
 			t.Errorf("%d bytes of a product's name are kept", len(all[0].Facts.System.Product))
 		}

@@ -52,7 +52,7 @@ func routed(on inventory.Network, who onlink.Caller) bool {
 // that address is to be sent to hold alone; nil: that cannot be seen to.
 func admitMachine(ctx context.Context, tx *store.Tx, on inventory.Network, m store.Machine, who onlink.Caller) (hold net.HardwareAddr, err error) {
 	if m.Network != on.Name {
-		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrStranger, m.Network)
+		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrUnknownMachine, m.Network)
 	}
 	behind := routed(on, who)
 	if !behind {
@@ -66,7 +66,7 @@ func admitMachine(ctx context.Context, tx *store.Tx, on inventory.Network, m sto
 			return nil, err
 		}
 		if !slices.Contains(m.MACs, lease.MAC) {
-			return nil, fmt.Errorf("%w: %s is not its lease", onlink.ErrStranger, who.Address)
+			return nil, fmt.Errorf("%w: %s is not its lease", onlink.ErrUnknownMachine, who.Address)
 		}
 		return net.ParseMAC(lease.MAC)
 	}
@@ -89,7 +89,7 @@ func admitUnknown(ctx context.Context, tx *store.Tx, on inventory.Network, mac s
 	}
 	lease, err := leaseAt(ctx, tx, on, who.Address)
 	if err == nil && lease.MAC != mac {
-		err = fmt.Errorf("%w: %s is not its lease", onlink.ErrStranger, who.Address)
+		err = fmt.Errorf("%w: %s is not its lease", onlink.ErrUnknownMachine, who.Address)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func taken(ctx context.Context, tx *store.Tx, on inventory.Network, machine stri
 		return nil
 	}
 	if err == nil && order[boot.Step] >= order[protocol.StepInit] {
-		err = fmt.Errorf("%w: %s is the address of another machine, which is on", onlink.ErrStranger, address)
+		err = fmt.Errorf("%w: %s is the address of another machine, which is on", onlink.ErrUnknownMachine, address)
 	}
 	return err
 }

@@ -29,15 +29,15 @@ func gpusOf(caps substrate.Capabilities, m, host store.Machine) []protocol.GPU {
 // guestGPUs orders them as they come on the guest's buses, which package hypervisor/domain lays: first those that are near
 // to none of its memory nodes, then by memory node from the last one down, and within by the host's root ports.
 func guestGPUs(m, host store.Machine) []protocol.GPU {
-	if m.Holding == nil {
+	if m.Allocation == nil {
 		return nil
 	}
-	near := make([][]protocol.GPU, len(m.Holding.Cells)+1) // the first: to none
+	near := make([][]protocol.GPU, len(m.Allocation.Cells)+1) // the first: to none
 	for i, d := range host.Facts.GPUs() {
-		if !slices.Contains(m.Holding.Devices, d.PCI) {
+		if !slices.Contains(m.Allocation.Devices, d.PCI) {
 			continue
 		}
-		cell := slices.IndexFunc(m.Holding.Cells, func(c placement.Cell) bool { return c.NUMA == d.NUMA })
+		cell := slices.IndexFunc(m.Allocation.Cells, func(c placement.Cell) bool { return c.NUMA == d.NUMA })
 		if len(host.Facts.NUMA) == 1 {
 			cell = 0
 		}

@@ -58,7 +58,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 	ctx := t.Context()
 	if err := db.Update(ctx, func(tx *store.Tx) error {
 		g := store.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
-			Holding: placement.Holding{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
+			Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
 			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err

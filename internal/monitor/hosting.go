@@ -69,7 +69,7 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 			return err
 		}
 		what.Revision = revision
-		ways, err := tx.AwayAt(ctx, who.Node)
+		ways, err := tx.MigrationsAt(ctx, who.Node)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 }
 
 // moveOf is a move as one of its hosts is told of it, if it is.
-func moveOf(ctx context.Context, tx *store.Tx, a store.Away, host string) (m protocol.HostedMove, told bool, err error) {
+func moveOf(ctx context.Context, tx *store.Tx, a store.Migration, host string) (m protocol.HostedMove, told bool, err error) {
 	own, other := a.Source, a.Target
 	if a.Target.Host == host {
 		own, other = a.Target, a.Source
@@ -188,7 +188,7 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 		for _, g := range all {
 			nodes[g.Guest.Node] = true
 		}
-		ways, err := tx.AwayAt(ctx, who.Node)
+		ways, err := tx.MigrationsAt(ctx, who.Node)
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 // Two controllers offer the same address to two machines; whoever asks for it first has it, and the other begins again.
 func TestAnAddressThatTwoControllersOfferedIsGivenOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		here := newYard(t, url, inventory.UnknownEnrol)
-		there := &yard{t, &monitor.Boots{DB: here.DB, Authority: here.Authority, Images: oneImage{}}, here.machine}
+		here := newTestbed(t, url, inventory.UnknownEnrol)
+		there := &testbed{t, &monitor.Boots{DB: here.DB, Authority: here.Authority, Images: oneImage{}}, here.machine}
 		const mine, yours = "52:54:00:00:01:01", "52:54:00:00:01:02"
 		address, err := here.ask(mine, false, "")
 		if err != nil {
@@ -45,7 +45,7 @@ func TestAnAddressThatTwoControllersOfferedIsGivenOnce(t *testing.T) {
 // A batch is answered as its wishes would be one after the other.
 func TestABatchIsAnsweredInOrder(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
-		y := newYard(t, url, inventory.UnknownEnrol) // of three addresses
+		y := newTestbed(t, url, inventory.UnknownEnrol) // of three addresses
 		var looks, takes []netboot.Ask
 		for i := range 4 {
 			looks = append(looks, netboot.Ask{MAC: mac(fmt.Sprintf("52:54:00:00:01:%02x", i)), For: time.Hour})

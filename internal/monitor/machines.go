@@ -90,7 +90,7 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 	}
 	who := onlink.CallerIn(r.Context())
 	hold, err := admitMachine(ctx, tx, network, m, who)
-	if errors.Is(err, onlink.ErrStranger) {
+	if errors.Is(err, onlink.ErrUnknownMachine) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if err == nil && hold != nil {

@@ -61,7 +61,7 @@ type Monitor struct {
 func New(db *store.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
 	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents", Hint: "an agent makes four at a time"},
-		lines: limit.LinesOfStrangers()}
+		lines: limit.LinesOfUnknown()}
 }
 
 // Run watches for news until ctx ends.

@@ -10,7 +10,7 @@ import (
 // View is what a guest sees of its part of a host, in words that are equal for equal views: memory nodes, how far they are
 // from each other, and how its cores share sockets and caches. A guest that runs can only go where it sees the same. Devices
 // are not in it: a guest that has any does not go.
-func (h Holding) View(f inventory.Facts) string {
+func (h Allocation) View(f inventory.Facts) string {
 	view := f.Arch + " " + f.CPUModel
 	var packages, caches []int
 	for _, cell := range h.Cells {

@@ -11,7 +11,7 @@ import (
 // put in other words. It looks at what was given, not at what has failed since: a core that has gone offline under a guest,
 // or a device that is lost, is no over-commitment.
 func (r Room) Check() error {
-	cores, memory, devices := map[int][]Holding{}, map[int]int{}, map[string]string{}
+	cores, memory, devices := map[int][]Allocation{}, map[int]int{}, map[string]string{}
 	for _, h := range r.Held {
 		mine := map[int]bool{}
 		for _, c := range h.Cells {
@@ -75,7 +75,7 @@ func (r Room) checkCore(id, numa int) error {
 }
 
 // checkDevice looks at one device of the holding with a number, and at all others of the machine beside it.
-func (r Room) checkDevice(pci string, holding int) error {
+func (r Room) checkDevice(pci string, allocation int) error {
 	at := slices.IndexFunc(r.Facts.Devices, func(d inventory.Device) bool { return d.PCI == pci })
 	if at < 0 {
 		return nil // gone since
@@ -90,14 +90,14 @@ func (r Room) checkDevice(pci string, holding int) error {
 		return fmt.Errorf("device %s has no IOMMU group", pci)
 	}
 	for _, other := range r.Facts.Devices {
-		holder := slices.IndexFunc(r.Held, func(h Holding) bool { return slices.Contains(h.Devices, other.PCI) })
+		holder := slices.IndexFunc(r.Held, func(h Allocation) bool { return slices.Contains(h.Devices, other.PCI) })
 		switch {
 		case other.Parent == pci && (holder >= 0 || other.Host != ""), other.PCI == d.Parent && holder >= 0:
 			return fmt.Errorf("device %s is held, and so is %s: one of them is a part of the other", pci, other.PCI)
 		case other.Group != d.Group || other.Kind == "bridge":
 		case other.Host != "":
 			return fmt.Errorf("device %s is in IOMMU group %s with %s, which is the host's: %s", pci, d.Group, other.PCI, other.Host)
-		case holder >= 0 && holder != holding:
+		case holder >= 0 && holder != allocation:
 			return fmt.Errorf("device %s is in IOMMU group %s with %s, which guest %s has", pci, d.Group, other.PCI, r.Held[holder].Guest)
 		}
 	}
@@ -106,7 +106,7 @@ func (r Room) checkDevice(pci string, holding int) error {
 
 // Grants says whether a holding, which was chosen with what was known then, can be had of the room as it is now. The error is a
 // *Misfit. What Hold chooses is always granted; what is granted need not be what Hold would choose.
-func (r Room) Grants(h Holding) error {
+func (r Room) Grants(h Allocation) error {
 	s := newStock(r, max(h.Share, 1))
 	for _, c := range h.Cells {
 		n := s.node(c.NUMA)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// ground is what placement by topology looks at: how many machines are free in each place, how far places are from each
+// landscape is what placement by topology looks at: how many machines are free in each place, how far places are from each
 // other, and how many nodes are in each already. Its cost is what compact makes small.
-type ground struct {
+type landscape struct {
 	free   []int
 	there  []int // nodes that are there to be near to
 	apart  [][]int
@@ -24,7 +24,7 @@ const (
 )
 
 // here is the cost of n nodes in place p, beside what is there, without that between places.
-func (g *ground) here(p, n int) int64 {
+func (g *landscape) here(p, n int) int64 {
 	if n == 0 {
 		return 0
 	}
@@ -40,7 +40,7 @@ func (g *ground) here(p, n int) int64 {
 }
 
 // cost of an answer.
-func (g *ground) cost(answer []int) int64 {
+func (g *landscape) cost(answer []int) int64 {
 	sum := int64(0)
 	for p, n := range answer {
 		sum += g.here(p, n)
@@ -55,7 +55,7 @@ func (g *ground) cost(answer []int) int64 {
 // are there, is as low as can be; then on as few places as can be; then so that whole places stay whole. At least n machines
 // must be free. In trees of switches the answer is the best there is; elsewhere it is a good one. Equal answers are decided by
 // the places' order.
-func (g *ground) compact(n int) []int {
+func (g *landscape) compact(n int) []int {
 	var used []int
 	for p, free := range g.free {
 		if free > 0 {
@@ -83,7 +83,7 @@ type branch struct {
 }
 
 // tree brings places into a tree that has their distances; nil if there is none.
-func (g *ground) tree(places []int) *branch {
+func (g *landscape) tree(places []int) *branch {
 	if len(places) == 1 {
 		return &branch{place: places[0], machines: g.free[places[0]]}
 	}
@@ -139,7 +139,7 @@ func (b *branch) add(sub *branch) {
 // solve finds the lowest cost of every number of nodes up to n. Of k nodes in branches with k1, k2 …, the pairs in different
 // branches are (k² - k1² - k2² …) / 2: what a branch adds depends on its own number alone, so that branches can be taken in
 // one after the other. The work is about machines × nodes.
-func (b *branch) solve(g *ground, n int) {
+func (b *branch) solve(g *landscape, n int) {
 	most := min(n, b.machines)
 	b.best = make([]int64, most+1)
 	if b.place >= 0 {
@@ -188,7 +188,7 @@ const tries = 8
 
 // search is for places that no tree describes. From every place it takes in whatever place is nearest to what it has; the best
 // of these answers it makes better by moving nodes from place to place for as long as that helps.
-func (g *ground) search(places []int, n int) []int {
+func (g *landscape) search(places []int, n int) []int {
 	var answers [][]int
 	for _, first := range places {
 		answers = append(answers, g.grow(places, first, n))
@@ -202,7 +202,7 @@ func (g *ground) search(places []int, n int) []int {
 }
 
 // grow is the answer that begins with a place.
-func (g *ground) grow(places []int, first, n int) []int {
+func (g *landscape) grow(places []int, first, n int) []int {
 	answer := make([]int, len(g.free))
 	for next := first; n > 0; {
 		answer[next] = min(n, g.free[next])
@@ -230,7 +230,7 @@ func (g *ground) grow(places []int, first, n int) []int {
 }
 
 // improve moves nodes. Between two places it is best to move as many as can be, or none: the cost bends down in between.
-func (g *ground) improve(places, answer []int) {
+func (g *landscape) improve(places, answer []int) {
 	cost := g.cost(answer)
 	for round, better := 0, true; better && round < 2*len(places); round++ {
 		better = false
@@ -255,7 +255,7 @@ func (g *ground) improve(places, answer []int) {
 
 // spread says how many of n nodes go to each place, so that they and those that are there are on as many places as can be,
 // and as evenly; machines that are on no map may be on any leaf, and come last. Of equal places it is the one that is farthest from what was chosen, then the one with the most free machines.
-func (g *ground) spread(n int) []int {
+func (g *landscape) spread(n int) []int {
 	answer := make([]int, len(g.free))
 	far := make([]int, len(g.free))
 	for p := range far {

@@ -32,14 +32,14 @@ const (
 // Room is what a hypervisor has, and what of it is taken.
 type Room struct {
 	Facts   inventory.Facts
-	Keep    []int       // cores, by inventory.Core.ID, that stay with the host: its own work and the guests' emulators
-	KeepMiB map[int]int // memory that stays with the host, by memory node
-	Held    []Holding   // by the guests that are there, or about to come
-	Lost    []string    // PCI addresses of devices that cannot be given now
+	Keep    []int        // cores, by inventory.Core.ID, that stay with the host: its own work and the guests' emulators
+	KeepMiB map[int]int  // memory that stays with the host, by memory node
+	Held    []Allocation // by the guests that are there, or about to come
+	Lost    []string     // PCI addresses of devices that cannot be given now
 }
 
-// Holding is exactly what one guest has of its host.
-type Holding struct {
+// Allocation is exactly what one guest has of its host.
+type Allocation struct {
 	Guest   string   `json:"guest"`
 	Cells   []Cell   `json:"cells"`             // by memory node; the guest's memory nodes are these, in order
 	Devices []string `json:"devices,omitempty"` // PCI addresses, ascending
@@ -67,7 +67,7 @@ func (m *Misfit) Error() string { return fmt.Sprintf("%s: %s", m.What, m.Text) }
 // CPUs are the hardware threads that the holding has, by the kernel's numbers, in the guest's order: memory node by memory
 // node, core by core, thread by thread. The guest's first CPU is pinned to the first of them, and so on. Threads that have
 // gone offline since are missing.
-func (h Holding) CPUs(f inventory.Facts) []int {
+func (h Allocation) CPUs(f inventory.Facts) []int {
 	var cpus []int
 	for _, c := range h.Cells {
 		cpus = append(cpus, c.CPUs(f)...)

@@ -15,29 +15,29 @@ import (
 // then the lowest numbers. See docs/decisions/092-what-a-guest-is-given.md.
 //
 // The holding has no name of a guest: that is the caller's to write.
-func Hold(r Room, g Guest) (Holding, error) {
+func Hold(r Room, g Guest) (Allocation, error) {
 	h, _, misfit := hold(r, g)
 	if misfit != nil {
-		return Holding{}, misfit
+		return Allocation{}, misfit
 	}
 	return h, nil
 }
 
-func hold(r Room, g Guest) (Holding, score, *Misfit) {
+func hold(r Room, g Guest) (Allocation, score, *Misfit) {
 	if misfit := ask(r.Facts, g); misfit != nil {
-		return Holding{}, score{}, misfit
+		return Allocation{}, score{}, misfit
 	}
 	s := newStock(r, max(g.Share, 1))
 	w := s.want(g)
 	if misfit := s.short(w); misfit != nil {
-		return Holding{}, score{}, misfit
+		return Allocation{}, score{}, misfit
 	}
 	set, best, found := s.search(w)
 	if !found {
-		return Holding{}, score{}, s.refuse(w)
+		return Allocation{}, score{}, s.refuse(w)
 	}
 	devices := s.choose(w, set)
-	return Holding{Cells: s.cells(w, set), Devices: devices, Withheld: s.withheld(devices), Share: max(g.Share, 1)}, best, nil
+	return Allocation{Cells: s.cells(w, set), Devices: devices, Withheld: s.withheld(devices), Share: max(g.Share, 1)}, best, nil
 }
 
 // want is what a guest asks, in the host's terms.

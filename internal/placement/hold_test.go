@@ -22,7 +22,7 @@ func hypervisor(f inventory.Facts) Room {
 func gib(n int) int { return n << 10 }
 
 // told is a holding in short: "0: cores 0-3, 8192 MiB | 0000:01:00.0".
-func told(h Holding) string {
+func told(h Allocation) string {
 	var cells []string
 	for _, c := range h.Cells {
 		cells = append(cells, fmt.Sprintf("%d: cores %s, %d MiB", c.NUMA, inventory.CPUList(c.Cores), c.MemoryMiB))
@@ -37,8 +37,8 @@ func TestHolds(t *testing.T) {
 	gpus.Devices = []inventory.Device{
 		device(1, "gpu", 0, "a"), device(2, "hca", 0, "a"), device(3, "gpu", 1, "b"), device(4, "hca", 1, "b"), device(5, "nic", -1, ""),
 	}
-	guest := func(node int, cores ...int) Holding {
-		return Holding{Guest: "g1", Cells: []Cell{{NUMA: node, Cores: cores, MemoryMiB: 1024}}, Share: 1}
+	guest := func(node int, cores ...int) Allocation {
+		return Allocation{Guest: "g1", Cells: []Cell{{NUMA: node, Cores: cores, MemoryMiB: 1024}}, Share: 1}
 	}
 	for _, c := range []struct {
 		name  string
@@ -47,9 +47,9 @@ func TestHolds(t *testing.T) {
 		want  string // a holding, or what is short and why
 	}{
 		{"one node where it fits", Room{Facts: two}, Guest{CPUs: 4, MemoryMiB: gib(8)}, "0: cores 0-3, 8192 MiB | "},
-		{"the node that has less left", Room{Facts: two, Held: []Holding{guest(1, 4)}}, Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 5-7, 1024 MiB | "},
+		{"the node that has less left", Room{Facts: two, Held: []Allocation{guest(1, 4)}}, Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 5-7, 1024 MiB | "},
 		{"equal parts on several", Room{Facts: two}, Guest{CPUs: 5, MemoryMiB: gib(6)}, "0: cores 0-2, 3072 MiB; 1: cores 4-5, 3072 MiB | "},
-		{"no parts that are not equal", Room{Facts: two, Held: []Holding{guest(1, 4, 5)}}, Guest{CPUs: 6, MemoryMiB: 1024},
+		{"no parts that are not equal", Room{Facts: two, Held: []Allocation{guest(1, 4, 5)}}, Guest{CPUs: 6, MemoryMiB: 1024},
 			"cores: 6 cores asked, 6 cores free, at most 4 cores on one memory node; a guest on several has equal parts of cores and memory on each, which are not free"},
 		{"two nodes for the sake of memory", Room{Facts: two}, Guest{CPUs: 2, MemoryMiB: gib(9)}, "0: cores 0, 4608 MiB; 1: cores 4, 4608 MiB | "},
 		{"whole cores", Room{Facts: ccx}, Guest{CPUs: 5, MemoryMiB: 1024}, "threads: 5 CPUs asked: a core of the host has 2 and is given whole; 4 or 6 would work"},
@@ -73,7 +73,7 @@ func TestHolds(t *testing.T) {
 			"gpu_direct: 2 gpu and 1 hca asked, each GPU with an HCA below its root port: those that can be given do not lie so; gpu_direct: false would work"},
 		{"more devices than there are", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 3}}, "gpu: 3 gpu asked, the host has 2"},
 		{"nothing known", Room{}, Guest{CPUs: 1, MemoryMiB: 1024}, "facts: how the host's cores and memory lie is not known: it has to be inspected"},
-		{"a core that guests may share, before a fresh one", Room{Facts: two, Held: []Holding{{Cells: []Cell{{NUMA: 1, Cores: []int{6}, MemoryMiB: 1024}}, Share: 2}}},
+		{"a core that guests may share, before a fresh one", Room{Facts: two, Held: []Allocation{{Cells: []Cell{{NUMA: 1, Cores: []int{6}, MemoryMiB: 1024}}, Share: 2}}},
 			Guest{CPUs: 1, MemoryMiB: 1024, Share: 4}, "1: cores 6, 1024 MiB | "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAmongEqualsTheMostIsLeftToOthers(t *testing.T) {
 		return d
 	}
 	held := func(r Room, share, node, mib int, cores ...int) Room {
-		r.Held = []Holding{{Guest: "g1", Cells: []Cell{{NUMA: node, Cores: cores, MemoryMiB: mib}}, Share: share}}
+		r.Held = []Allocation{{Guest: "g1", Cells: []Cell{{NUMA: node, Cores: cores, MemoryMiB: mib}}, Share: share}}
 		return r
 	}
 	one := small(1, []int{gib(8), 4})
@@ -204,7 +204,7 @@ func TestPartsOfOneGuestAreOfDifferentAdapters(t *testing.T) {
 		r.Held = append(r.Held, h)
 	}
 	g.Devices["hca"] = 1
-	r.Held = append(r.Held, Holding{Devices: []string{"0000:03:00.0"}}) // of four
+	r.Held = append(r.Held, Allocation{Devices: []string{"0000:03:00.0"}}) // of four
 	if h, err := Hold(r, g); err != nil || h.Devices[0] != "0000:13:00.0" {
 		t.Errorf("%v %v: the adapter with fewer guests has more to give", h.Devices, err)
 	}
@@ -251,7 +251,7 @@ func TestWithoutIOMMUNoDeviceIsGiven(t *testing.T) {
 
 func TestCPUsAreInTheGuestsOrder(t *testing.T) {
 	f := small(2, []int{gib(8), 2}, []int{gib(8), 2})
-	h := Holding{Cells: []Cell{{NUMA: 0, Cores: []int{1}}, {NUMA: 1, Cores: []int{2, 3}}}}
+	h := Allocation{Cells: []Cell{{NUMA: 0, Cores: []int{1}}, {NUMA: 1, Cores: []int{2, 3}}}}
 	if got := h.CPUs(f); !reflect.DeepEqual(got, []int{1, 5, 2, 6, 3, 7}) {
 		t.Error(got)
 	}

@@ -15,8 +15,8 @@ type Host struct {
 
 // Placed is a guest's place: a host, by its place in the list, and what the guest has of it.
 type Placed struct {
-	Host    int
-	Holding Holding // without the guest's name
+	Host       int
+	Allocation Allocation // without the guest's name
 }
 
 // PlaceGuests gives n guests alike their hosts. Each goes where it lies best: on the fewest memory nodes, with its devices
@@ -47,8 +47,8 @@ func PlaceGuests(g Guest, n int, hosts []Host) ([]Placed, error) {
 			return placed, shortage(n, len(placed), chances)
 		}
 		c := &chances[best]
-		placed = append(placed, Placed{best, c.holding})
-		c.room.Held = append(c.room.Held, c.holding)
+		placed = append(placed, Placed{best, c.allocation})
+		c.room.Held = append(c.room.Held, c.allocation)
 		c.look(g)
 	}
 	return placed, nil
@@ -56,21 +56,21 @@ func PlaceGuests(g Guest, n int, hosts []Host) ([]Placed, error) {
 
 // chance is what the next guest would have on a host, or why it cannot be there.
 type chance struct {
-	name    string
-	room    Room
-	holding Holding
-	score   score
-	spare   int // devices that could be given
-	cores   int // that nobody has
-	misfit  *Misfit
+	name       string
+	room       Room
+	allocation Allocation
+	score      score
+	spare      int // devices that could be given
+	cores      int // that nobody has
+	misfit     *Misfit
 }
 
 func (c *chance) look(g Guest) {
-	if c.holding, c.score, c.misfit = hold(c.room, g); c.misfit != nil {
+	if c.allocation, c.score, c.misfit = hold(c.room, g); c.misfit != nil {
 		return
 	}
 	s := newStock(c.room, 1)
-	c.spare, c.cores = len(s.devices)-len(c.holding.Devices), 0
+	c.spare, c.cores = len(s.devices)-len(c.allocation.Devices), 0
 	for _, n := range s.nodes {
 		c.cores += n.cores
 	}

@@ -30,7 +30,7 @@ func where(hosts []Host, placed []Placed) string {
 func TestHostsAreFilledOneAfterTheOther(t *testing.T) {
 	four := small(1, []int{gib(16), 4})
 	all := hosts(four, four, four)
-	all[1].Room.Held = []Holding{{Guest: "g", Cells: []Cell{{Cores: []int{0, 1}, MemoryMiB: 1024}}, Share: 1}}
+	all[1].Room.Held = []Allocation{{Guest: "g", Cells: []Cell{{Cores: []int{0, 1}, MemoryMiB: 1024}}, Share: 1}}
 	placed, err := PlaceGuests(Guest{CPUs: 2, MemoryMiB: 1024, Share: 1}, 4, all)
 	if err != nil || where(all, placed) != "hv2 hv1 hv1 hv3" {
 		t.Error(where(all, placed), err)
@@ -94,9 +94,9 @@ func TestGuestsPlacedInTurnsAreAddedToTheirHosts(t *testing.T) {
 	var inTurns []Placed
 	for range 20 {
 		for _, p := range must(PlaceGuests(g, 2, all)) {
-			p.Holding.Guest = fmt.Sprint("g", len(inTurns))
+			p.Allocation.Guest = fmt.Sprint("g", len(inTurns))
 			inTurns = append(inTurns, p)
-			all[p.Host].Room.Held = append(all[p.Host].Room.Held, p.Holding)
+			all[p.Host].Room.Held = append(all[p.Host].Room.Held, p.Allocation)
 		}
 	}
 	if where(all, inTurns) != at {

@@ -18,7 +18,7 @@ import (
 type quality [5]int
 
 // judge finds the quality of a holding from what it holds.
-func judge(f inventory.Facts, g Guest, h Holding) quality {
+func judge(f inventory.Facts, g Guest, h Allocation) quality {
 	q := quality{0: len(h.Cells)}
 	caches := map[[2]int]bool{}
 	for _, c := range h.Cells {
@@ -55,7 +55,7 @@ func judge(f inventory.Facts, g Guest, h Holding) quality {
 	return q
 }
 
-func local(f inventory.Facts, h Holding, d inventory.Device) bool {
+func local(f inventory.Facts, h Allocation, d inventory.Device) bool {
 	if d.NUMA == -1 {
 		return len(f.NUMA) == 1
 	}
@@ -76,7 +76,7 @@ func exhaust(r Room, g Guest) (best quality, found bool) {
 	if g.CPUs%f.Threads() != 0 {
 		return best, false
 	}
-	fine := func(h Holding) bool {
+	fine := func(h Allocation) bool {
 		r := r
 		r.Held = append(slices.Clone(r.Held), h)
 		return r.Check() == nil
@@ -90,7 +90,7 @@ func exhaust(r Room, g Guest) (best quality, found bool) {
 				count[d.Kind]++
 			}
 		}
-		if len(set) == bits.OnesCount(uint(mask)) && reflect.DeepEqual(count, g.Devices) && fine(Holding{Devices: set}) {
+		if len(set) == bits.OnesCount(uint(mask)) && reflect.DeepEqual(count, g.Devices) && fine(Allocation{Devices: set}) {
 			sets = append(sets, set)
 		}
 	}
@@ -113,7 +113,7 @@ func exhaust(r Room, g Guest) (best quality, found bool) {
 }
 
 // divisions are the ways to have these cores, of which every node has as many as any other, or one more, and memory likewise.
-func divisions(f inventory.Facts, g Guest, mask int) (ways []Holding) {
+func divisions(f inventory.Facts, g Guest, mask int) (ways []Allocation) {
 	var cells []Cell
 	for i, c := range f.Layout {
 		if mask>>i&1 == 0 {
@@ -139,7 +139,7 @@ func divisions(f inventory.Facts, g Guest, mask int) (ways []Holding) {
 		step = 2
 	}
 	for more := range 1 << len(cells) {
-		h := Holding{Cells: slices.Clone(cells), Share: g.Share}
+		h := Allocation{Cells: slices.Clone(cells), Share: g.Share}
 		sum, least := 0, g.MemoryMiB
 		for i := range h.Cells {
 			h.Cells[i].MemoryMiB = g.MemoryMiB / step / len(cells) * step
@@ -169,7 +169,7 @@ func mayBeGiven(r Room, d inventory.Device) bool {
 }
 
 // wellPlaced are the rules that bind devices to the guest's nodes and to each other.
-func wellPlaced(f inventory.Facts, g Guest, h Holding) bool {
+func wellPlaced(f inventory.Facts, g Guest, h Allocation) bool {
 	has := func(kind, port string) bool {
 		return slices.ContainsFunc(f.Devices, func(d inventory.Device) bool {
 			return d.Kind == kind && portOf(d) == port && slices.Contains(h.Devices, d.PCI)
@@ -210,7 +210,7 @@ func agree(t interface{ Fatalf(string, ...any) }, r Room, g Guest) bool {
 }
 
 // serves checks that a holding is what the guest asked, and that the room can give it.
-func serves(t interface{ Fatalf(string, ...any) }, r Room, g Guest, h Holding) {
+func serves(t interface{ Fatalf(string, ...any) }, r Room, g Guest, h Allocation) {
 	asked, kinds := positive(g.Devices), map[string]int{}
 	cores, memory := 0, 0
 	for i, c := range h.Cells {
@@ -431,7 +431,7 @@ func anyRoom(roll dice) Room {
 		}
 	}
 	for i := range max(0, roll(5)-1) {
-		h := Holding{Guest: fmt.Sprint("g", i), Share: 1 + roll(3)}
+		h := Allocation{Guest: fmt.Sprint("g", i), Share: 1 + roll(3)}
 		for _, c := range f.Layout {
 			if roll(4) == 0 {
 				h.Cells = append(h.Cells, Cell{NUMA: c.NUMA, Cores: []int{c.ID}, MemoryMiB: roll(3)})

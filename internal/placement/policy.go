@@ -160,7 +160,7 @@ func (m *matching) share(alike []int) {
 	for _, w := range alike {
 		var chosen []int
 		if m.wants[w].lies() {
-			chosen = m.lay(m.wants[w], pool)
+			chosen = m.layout(m.wants[w], pool)
 			m.laid[w] = chosen
 			m.together(w, chosen)
 		} else {
@@ -192,9 +192,9 @@ func flag(b bool) int {
 	return 0
 }
 
-// lay chooses a want's machines from a pool by its policy. Machines that are on no map are in a place of their own, farther
+// layout chooses a want's machines from a pool by its policy. Machines that are on no map are in a place of their own, farther
 // than any other.
-func (m *matching) lay(want Want, pool []int) []int {
+func (m *matching) layout(want Want, pool []int) []int {
 	places := len(want.Map.Places)
 	at := make([][]int, places+1)
 	for _, i := range pool {
@@ -204,7 +204,7 @@ func (m *matching) lay(want Want, pool []int) []int {
 		}
 		at[p] = append(at[p], i)
 	}
-	g := newGround(want.Map)
+	g := newLandscape(want.Map)
 	for p := range at {
 		g.free[p] = len(at[p])
 	}
@@ -224,10 +224,10 @@ func (m *matching) lay(want Want, pool []int) []int {
 	return chosen
 }
 
-// newGround is a map's places, and one more for machines that are not on it.
-func newGround(m *topology.Map) *ground {
+// newLandscape is a map's places, and one more for machines that are not on it.
+func newLandscape(m *topology.Map) *landscape {
 	n := len(m.Places)
-	g := &ground{free: make([]int, n+1), there: make([]int, n+1), within: make([]int, n+1), apart: make([][]int, n+1)}
+	g := &landscape{free: make([]int, n+1), there: make([]int, n+1), within: make([]int, n+1), apart: make([][]int, n+1)}
 	far := 0
 	for p := range n {
 		for q := range n {
@@ -251,8 +251,8 @@ func newGround(m *topology.Map) *ground {
 	return g
 }
 
-// Lay tells how chosen machines lie, with those that are there.
-type Lay struct {
+// Layout tells how chosen machines lie, with those that are there.
+type Layout struct {
 	Places  []Part // those with nodes, the one with the most first
 	Hops    int    // at most, between any two; topology.Unreachable if between some no way is known
 	Mean    float64
@@ -266,9 +266,9 @@ type Part struct {
 	Up    int // cables from there to other switches, which the nodes share; 0: not known
 }
 
-// LayOf tells it of machines, by their IDs.
-func LayOf(m *topology.Map, machines []string) Lay {
-	var l Lay
+// LayoutOf tells it of machines, by their IDs.
+func LayoutOf(m *topology.Map, machines []string) Layout {
+	var l Layout
 	count := map[int]int{}
 	for _, id := range machines {
 		if p, known := m.At(id); known {

@@ -22,12 +22,12 @@ func fatTree(t testing.TB, hosts, perLeaf int) (*topology.Map, []inventory.Machi
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stands []topology.Stand
+	var stands []topology.Machine
 	var machines []inventory.Machine
 	for i := range hosts {
 		m := inventory.Machine{ID: fmt.Sprint(i), Name: fabrictest.HostName(i), Facts: inventory.Facts{CPUs: 64}}
 		machines = append(machines, m)
-		stands = append(stands, topology.Stand{ID: m.ID, Adapters: []fabric.GUID{fabrictest.HostNode(i)}})
+		stands = append(stands, topology.Machine{ID: m.ID, Adapters: []fabric.GUID{fabrictest.HostNode(i)}})
 	}
 	return g.Map("ib0", stands), machines
 }
@@ -39,7 +39,7 @@ func onLeaves(m *topology.Map, chosen []inventory.Machine) string {
 		ids = append(ids, c.ID)
 	}
 	var words []string
-	for _, p := range LayOf(m, ids).Places {
+	for _, p := range LayoutOf(m, ids).Places {
 		words = append(words, fmt.Sprintf("%s %d", p.Place, p.Nodes))
 	}
 	return strings.Join(words, ", ")
@@ -154,9 +154,9 @@ func TestMachinesOnNoMapAreTheLastResort(t *testing.T) {
 }
 
 // tree draws places in a tree of two or three levels, as unequal as it likes.
-func tree(t *rapid.T) *ground {
+func tree(t *rapid.T) *landscape {
 	places := rapid.IntRange(1, 6).Draw(t, "places")
-	g := &ground{free: make([]int, places), there: make([]int, places), within: make([]int, places), apart: make([][]int, places)}
+	g := &landscape{free: make([]int, places), there: make([]int, places), within: make([]int, places), apart: make([][]int, places)}
 	pod := make([]int, places)
 	levels := rapid.IntRange(2, 3).Draw(t, "levels")
 	for p := range places {
@@ -182,7 +182,7 @@ func tree(t *rapid.T) *ground {
 }
 
 // optimum tries every answer.
-func (g *ground) optimum(n int) int64 {
+func (g *landscape) optimum(n int) int64 {
 	best, answer := int64(math.MaxInt64), make([]int, len(g.free))
 	var try func(p, left int)
 	try = func(p, left int) {
@@ -202,7 +202,7 @@ func (g *ground) optimum(n int) int64 {
 	return best
 }
 
-func (g *ground) total() int {
+func (g *landscape) total() int {
 	n := 0
 	for _, free := range g.free {
 		n += free
@@ -320,8 +320,8 @@ func TestAPolicyTakesNothingFromOthers(t *testing.T) {
 
 func TestTheLayOfMachinesIsTold(t *testing.T) {
 	m, _ := fatTree(t, 20, 5)
-	l := LayOf(m, []string{"0", "1", "5", "nobody"})
-	want := Lay{Places: []Part{{"leaf0", 2, 4}, {"leaf1", 1, 4}}, Hops: 2, Mean: 4.0 / 3, Unknown: 1}
+	l := LayoutOf(m, []string{"0", "1", "5", "nobody"})
+	want := Layout{Places: []Part{{"leaf0", 2, 4}, {"leaf1", 1, 4}}, Hops: 2, Mean: 4.0 / 3, Unknown: 1}
 	if fmt.Sprint(l) != fmt.Sprint(want) {
 		t.Errorf("%+v, not %+v", l, want)
 	}
@@ -370,8 +370,8 @@ func TestCompactOnAThousandHostsIsTheOptimum(t *testing.T) {
 		}
 		all := n * (n - 1) / 2
 		optimum := 2 * float64(all-pairs) / float64(all)
-		got := LayOf(m, ids).Mean
-		t.Logf("%3d nodes: %.4f hops on average, the optimum is %.4f; on %d leaves", n, got, optimum, len(LayOf(m, ids).Places))
+		got := LayoutOf(m, ids).Mean
+		t.Logf("%3d nodes: %.4f hops on average, the optimum is %.4f; on %d leaves", n, got, optimum, len(LayoutOf(m, ids).Places))
 		if got > optimum*1.0001 {
 			t.Errorf("%d nodes: %.4f hops on average, and %.4f would do", n, got, optimum)
 		}

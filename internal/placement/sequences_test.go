@@ -72,7 +72,7 @@ func (o *operator) again(at int) {
 }
 
 // intact says that nothing has failed of what a guest has, nor of what reaches its devices or carries them.
-func intact(r Room, h Holding) bool {
+func intact(r Room, h Allocation) bool {
 	for _, c := range h.Cells {
 		if len(c.CPUs(r.Facts)) != len(c.Cores)*r.Facts.Threads() {
 			return false

@@ -69,9 +69,9 @@ func newBench(t *testing.T) bench {
 	check(netns.Do(b.rack, func() error {
 		return connected(func(links *netlink.Handle) error { return plug(links, b.cable.port, "", true, usualQueue) })
 	}))
-	ears, err := tap(b.rack, earsPort, "", usualQueue)
+	listeners, err := tap(b.rack, listenersPort, "", usualQueue)
 	check(err)
-	t.Cleanup(func() { ears.Close() })
+	t.Cleanup(func() { listeners.Close() })
 	check(awaitCarrier(t.Context(), b.machine, "eth0"))
 	check(awaitCarrier(t.Context(), b.rack, b.cable.port))
 	check(awaitCarrier(t.Context(), b.rack, bridgeName))
@@ -174,16 +174,16 @@ func TestASlowCableIsAsSlowAsItSays(t *testing.T) {
 
 func TestOnACableThatLosesDHCPAllElseArrives(t *testing.T) {
 	b := newBench(t)
-	ears := map[int]net.PacketConn{}
+	listeners := map[int]net.PacketConn{}
 	for _, port := range []int{67, 4011, 5000} {
 		err := netns.Do(b.rack, func() (err error) {
-			ears[port], err = net.ListenUDP("udp4", &net.UDPAddr{Port: port})
+			listeners[port], err = net.ListenUDP("udp4", &net.UDPAddr{Port: port})
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer ears[port].Close()
+		defer listeners[port].Close()
 	}
 	heard := func(port int) bool {
 		t.Helper()
@@ -195,10 +195,10 @@ func TestOnACableThatLosesDHCPAllElseArrives(t *testing.T) {
 		if _, err := conn.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
 		}
-		if err := ears[port].SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		if err := listeners[port].SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = ears[port].ReadFrom(make([]byte, 10))
+		_, _, err = listeners[port].ReadFrom(make([]byte, 10))
 		return err == nil
 	}
 	for _, lost := range []bool{false, true, false} {

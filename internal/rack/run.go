@@ -86,7 +86,7 @@ func (r *rack) build() error {
 	return nil
 }
 
-// connect starts what machines that are off have running: BMCs, and ears for Wake-on-LAN. It writes the list of them.
+// connect starts what machines that are off have running: BMCs, and listeners for Wake-on-LAN. It writes the list of them.
 func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -128,21 +128,21 @@ func (r *rack) connect(ctx context.Context) (stop func(), err error) {
 		}
 		stops = append(stops, bmc)
 	}
-	ears, err := tap(filepath.Join(r.dir, netnsFile), earsPort, "", usualQueue)
+	listeners, err := tap(filepath.Join(r.dir, netnsFile), listenersPort, "", usualQueue)
 	if err != nil {
 		return stop, err
 	}
 	if err := awaitCarrier(ctx, filepath.Join(r.dir, netnsFile), bridgeName); err != nil {
-		ears.Close()
+		listeners.Close()
 		return stop, err
 	}
 	awake := make(chan struct{})
 	go func() {
 		defer close(awake)
-		wake(ctx, ears, r.log, byMAC)
+		wake(ctx, listeners, r.log, byMAC)
 	}()
 	stops = append(stops, func() {
-		ears.Close()
+		listeners.Close()
 		<-awake
 	})
 	return stop, nil
@@ -199,8 +199,8 @@ func (r *rack) handler() http.Handler {
 		r.end()
 	})
 	mux.HandleFunc("POST /machines/{name}/{what}", func(w http.ResponseWriter, q *http.Request) {
-		var wish request
-		if err := json.NewDecoder(q.Body).Decode(&wish); err != nil {
+		var request request
+		if err := json.NewDecoder(q.Body).Decode(&request); err != nil {
 			reply(w, http.StatusBadRequest, failure{Text: err.Error()})
 			return
 		}
@@ -209,7 +209,7 @@ func (r *rack) handler() http.Handler {
 				continue
 			}
 			r.log.Info("by hand", "machine", m.Name, "do", q.PathValue("what"))
-			if err := m.do(context.WithoutCancel(q.Context()), q.PathValue("what"), wish.After); err != nil {
+			if err := m.do(context.WithoutCancel(q.Context()), q.PathValue("what"), request.After); err != nil {
 				reply(w, http.StatusConflict, failure{Text: m.Name + ": " + err.Error()})
 				return
 			}

@@ -15,15 +15,15 @@ import (
 // etherTypeWoL is that of magic packets which are not UDP.
 const etherTypeWoL = 0x0842
 
-// earsPort is a port of the bridge that hears what the NICs of machines that are off hear: all that is sent to everybody,
+// listenersPort is a port of the bridge that hears what the NICs of machines that are off hear: all that is sent to everybody,
 // or to an address that no port has shown. It also gives the bridge a carrier while there is no other port.
-const earsPort = "ears"
+const listenersPort = "ears"
 
-// wake switches on those who are called, until the ears are closed.
-func wake(ctx context.Context, ears *os.File, log *slog.Logger, byMAC map[string]*machine) {
+// wake switches on those who are called, until the listeners are closed.
+func wake(ctx context.Context, listeners *os.File, log *slog.Logger, byMAC map[string]*machine) {
 	buffer := make([]byte, 1<<16)
 	for {
-		n, err := ears.Read(buffer)
+		n, err := listeners.Read(buffer)
 		if errors.Is(err, os.ErrClosed) {
 			return
 		}

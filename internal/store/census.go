@@ -11,7 +11,7 @@ type Census struct {
 	Phases   map[Kind]map[Phase]int
 	Oldest   map[Kind]map[Phase]time.Duration // how long the first of them has been there
 	Queues   map[Kind]Queue
-	Projects map[string]Holding
+	Projects map[string]ProjectTotals
 	Heard    Heard
 	Unknown  int // machines that asked to boot and that nobody has enrolled
 }
@@ -23,8 +23,8 @@ type Queue struct {
 	Held int           // rows that some controller works on
 }
 
-// Holding is what a project has.
-type Holding struct{ Clusters, Nodes int }
+// Allocation is what a project has.
+type ProjectTotals struct{ Clusters, Nodes int }
 
 // Heard is how ready nodes were heard of.
 type Heard struct {
@@ -37,7 +37,7 @@ const Silence = 20 * time.Second
 
 // Census counts.
 func (tx *Tx) Census(ctx context.Context) (Census, error) {
-	c := Census{Phases: map[Kind]map[Phase]int{}, Oldest: map[Kind]map[Phase]time.Duration{}, Queues: map[Kind]Queue{}, Projects: map[string]Holding{}}
+	c := Census{Phases: map[Kind]map[Phase]int{}, Oldest: map[Kind]map[Phase]time.Duration{}, Queues: map[Kind]Queue{}, Projects: map[string]ProjectTotals{}}
 	for _, d := range Kinds() {
 		if err := tx.countKind(ctx, &c, d); err != nil {
 			return c, fmt.Errorf("count %ss: %w", d.Kind, err)
@@ -91,13 +91,13 @@ func (tx *Tx) countKind(ctx context.Context, c *Census, d Definition) error {
 func (tx *Tx) countProjects(ctx context.Context, c *Census) error {
 	type project struct {
 		name string
-		Holding
+		ProjectTotals
 	}
 	scan := func(r scanner) (p project, err error) { return p, r.Scan(&p.name, &p.Clusters, &p.Nodes) }
 	all, err := list(ctx, tx, scan, `SELECT c.project, COUNT(DISTINCT c.id), COUNT(n.id)
 		FROM cluster c LEFT JOIN node n ON n.cluster_id = c.id AND n.phase <> 'gone' WHERE c.phase <> 'deleted' GROUP BY c.project`)
 	for _, p := range all {
-		c.Projects[p.name] = p.Holding
+		c.Projects[p.name] = p.ProjectTotals
 	}
 	return err
 }

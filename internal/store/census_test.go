@@ -46,7 +46,7 @@ func TestACensusCountsWhatLives(t *testing.T) {
 			if c.Phases[store.MachineKind][store.Enrolled] != 3 || c.Phases[store.NodeKind][store.Ready] != 1 || c.Phases[store.NodeKind][store.Draining] != 1 {
 				t.Errorf("phases %v", c.Phases)
 			}
-			if c.Projects["default"] != (store.Holding{Clusters: 1, Nodes: 2}) {
+			if c.Projects["default"] != (store.ProjectTotals{Clusters: 1, Nodes: 2}) {
 				t.Errorf("projects %v", c.Projects)
 			}
 			if q := c.Queues[store.MachineKind]; q.Due != 2 || q.Held != 1 {

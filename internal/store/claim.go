@@ -127,9 +127,9 @@ func (s *Store) Renew(ctx context.Context, owner string, ttl time.Duration) (int
 	return held, err
 }
 
-// Forsake ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
+// ReleaseLeases ends the claims of one owner, at its own end, so that others need not wait for the leases. Without an owner it
 // ends all, which is only for the sole controller of a database, at its start: whoever held them is dead.
-func (s *Store) Forsake(ctx context.Context, owner string) error {
+func (s *Store) ReleaseLeases(ctx context.Context, owner string) error {
 	return s.Quietly(ctx, func(tx *Tx) error {
 		for _, d := range Kinds() {
 			_, err := tx.exec(ctx, `UPDATE `+string(d.Kind)+` SET owner = '', lease_until = 0 WHERE owner <> '' AND ($1 = '' OR owner = $1)`, owner)

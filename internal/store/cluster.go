@@ -273,8 +273,8 @@ func (tx *Tx) ReachGeneration(ctx context.Context, id string, generation int64) 
 	return nil
 }
 
-// SayShort records why missing nodes cannot come now ("" when they can), with an event when that is news.
-func (tx *Tx) SayShort(ctx context.Context, c Cluster, why string) error {
+// SetShortage records why missing nodes cannot come now ("" when they can), with an event when that is news.
+func (tx *Tx) SetShortage(ctx context.Context, c Cluster, why string) error {
 	if c.Short == why {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 // Guest is a virtual machine that is to be: the machine, and what it has of its host.
 type Guest struct {
 	inventory.Machine
-	Holding placement.Holding
+	Allocation placement.Allocation
 }
 
 // AddGuest makes the row of a guest, reserved from its beginning, and takes what it holds of its host; a whole machine
@@ -37,21 +37,21 @@ func (tx *Tx) AddGuest(ctx context.Context, g Guest, why string) error {
 	if err != nil {
 		return fmt.Errorf("add guest %s: %w", g.Name, err)
 	}
-	if err := tx.TakePart(ctx, g); err != nil {
+	if err := tx.SetAllocation(ctx, g); err != nil {
 		return err
 	}
 	return tx.wakeMachine(ctx, g.Host)
 }
 
-// TakePart makes a guest have this part of its host, and no other; its facts are to be those of the part.
-func (tx *Tx) TakePart(ctx context.Context, g Guest) error {
-	if err := tx.leavePart(ctx, g.ID); err != nil {
+// SetAllocation makes a guest have this part of its host, and no other; its facts are to be those of the part.
+func (tx *Tx) SetAllocation(ctx context.Context, g Guest) error {
+	if err := tx.releaseAllocation(ctx, g.ID); err != nil {
 		return err
 	}
 	if err := tx.takeRows(ctx, g); err != nil {
 		return err
 	}
-	holding, err := json.Marshal(g.Holding)
+	allocation, err := json.Marshal(g.Allocation)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (tx *Tx) TakePart(ctx context.Context, g Guest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.exec(ctx, `UPDATE machine SET holding = $1, facts = $2 WHERE id = $3 AND host_id = $4`, string(holding), string(facts), g.ID, g.Machine.Host); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET holding = $1, facts = $2 WHERE id = $3 AND host_id = $4`, string(allocation), string(facts), g.ID, g.Machine.Host); err != nil {
 		return fmt.Errorf("note what guest %s holds: %w", g.Name, err)
 	}
 	return nil
@@ -85,7 +85,7 @@ func (tx *Tx) takeRows(ctx context.Context, g Guest) error {
 	return nil
 }
 
-// Holder names another guest that has something of this part of the host, so that TakePart would fail; "" if none has.
+// Holder names another guest that has something of this part of the host, so that SetAllocation would fail; "" if none has.
 func (tx *Tx) Holder(ctx context.Context, g Guest) (name string, err error) {
 	taken, err := tx.held(ctx, g)
 	if err != nil {
@@ -99,13 +99,13 @@ func (tx *Tx) Holder(ctx context.Context, g Guest) (name string, err error) {
 	return "", nil
 }
 
-// heldPart is a row of held: what, of a host.
-type heldPart struct{ kind, name string }
+// heldAllocation is a row of held: what, of a host.
+type heldAllocation struct{ kind, name string }
 
 // held is what other guests than g have of its host, and their names.
-func (tx *Tx) held(ctx context.Context, g Guest) (map[heldPart]string, error) {
+func (tx *Tx) held(ctx context.Context, g Guest) (map[heldAllocation]string, error) {
 	type row struct {
-		heldPart
+		heldAllocation
 		guest string
 	}
 	scan := func(r scanner) (h row, err error) { return h, r.Scan(&h.kind, &h.name, &h.guest) }
@@ -113,25 +113,25 @@ func (tx *Tx) held(ctx context.Context, g Guest) (map[heldPart]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list what is held of the host of guest %s: %w", g.Name, err)
 	}
-	taken := map[heldPart]string{}
+	taken := map[heldAllocation]string{}
 	for _, r := range rows {
-		taken[r.heldPart] = r.guest
+		taken[r.heldAllocation] = r.guest
 	}
 	return taken, nil
 }
 
 // parts are the rows of what a guest holds, where others have what is taken.
-func (g Guest) parts(taken map[heldPart]string) iter.Seq[heldPart] {
-	return func(yield func(heldPart) bool) {
-		for _, cell := range g.Holding.Cells {
+func (g Guest) parts(taken map[heldAllocation]string) iter.Seq[heldAllocation] {
+	return func(yield func(heldAllocation) bool) {
+		for _, cell := range g.Allocation.Cells {
 			for _, core := range cell.Cores {
-				if !yield(place(core, g.Holding.Share, taken)) {
+				if !yield(place(core, g.Allocation.Share, taken)) {
 					return
 				}
 			}
 		}
-		for _, device := range slices.Concat(g.Holding.Devices, g.Holding.Withheld) {
-			if !yield(heldPart{"device", device}) {
+		for _, device := range slices.Concat(g.Allocation.Devices, g.Allocation.Withheld) {
+			if !yield(heldAllocation{"device", device}) {
 				return
 			}
 		}
@@ -140,8 +140,8 @@ func (g Guest) parts(taken map[heldPart]string) iter.Seq[heldPart] {
 
 // place is the lowest free place of a core, of as many as guests may share it. Where there is none it is the first: then
 // the database refuses.
-func place(core, share int, taken map[heldPart]string) heldPart {
-	at := func(i int) heldPart { return heldPart{"core", strconv.Itoa(core) + "/" + strconv.Itoa(i)} }
+func place(core, share int, taken map[heldAllocation]string) heldAllocation {
+	at := func(i int) heldAllocation { return heldAllocation{"core", strconv.Itoa(core) + "/" + strconv.Itoa(i)} }
 	for i := range share {
 		if _, is := taken[at(i)]; !is {
 			return at(i)
@@ -150,8 +150,8 @@ func place(core, share int, taken map[heldPart]string) heldPart {
 	return at(0)
 }
 
-// leavePart gives back what a guest holds of its host, and of one that it was to move to; of any other machine there is nothing.
-func (tx *Tx) leavePart(ctx context.Context, guest string) error {
+// releaseAllocation gives back what a guest holds of its host, and of one that it was to move to; of any other machine there is nothing.
+func (tx *Tx) releaseAllocation(ctx context.Context, guest string) error {
 	_, err := tx.exec(ctx, `DELETE FROM held WHERE guest_id = $1`, guest)
 	if err == nil {
 		_, err = tx.exec(ctx, `UPDATE machine SET holding = '', to_host_id = NULL, to_holding = '' WHERE id = $1 AND host_id IS NOT NULL`, guest)
@@ -162,19 +162,19 @@ func (tx *Tx) leavePart(ctx context.Context, guest string) error {
 	return nil
 }
 
-// Shunned are the hosts on which a guest of a cluster has failed within the time given, by ID.
-func (tx *Tx) Shunned(ctx context.Context, cluster string, within time.Duration) (map[string]bool, error) {
+// AvoidedHosts are the hosts on which a guest of a cluster has failed within the time given, by ID.
+func (tx *Tx) AvoidedHosts(ctx context.Context, cluster string, within time.Duration) (map[string]bool, error) {
 	scan := func(r scanner) (id string, err error) { return id, r.Scan(&id) }
 	ids, err := list(ctx, tx, scan, `SELECT DISTINCT host_id FROM node WHERE cluster_id = $1 AND host_id IS NOT NULL AND failed_at > now_ms() - $2`,
 		cluster, within.Milliseconds())
 	if err != nil {
 		return nil, fmt.Errorf("list hosts on which guests of cluster %s failed: %w", cluster, err)
 	}
-	shunned := map[string]bool{}
+	avoided := map[string]bool{}
 	for _, id := range ids {
-		shunned[id] = true
+		avoided[id] = true
 	}
-	return shunned, nil
+	return avoided, nil
 }
 
 // GuestsOn lists the guests of a host that are not removed, those included that move there, by name.

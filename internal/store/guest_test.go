@@ -28,15 +28,15 @@ func addHost(t *testing.T, s *store.Store, id string) {
 // guest holds cores and devices of a host.
 func guest(name, host string, share int, cores []int, devices ...string) store.Guest {
 	return store.Guest{
-		Machine: inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: host, Facts: inventory.Facts{CPUs: len(cores)}},
-		Holding: placement.Holding{Guest: name, Share: share, Cells: []placement.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
+		Machine:    inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: host, Facts: inventory.Facts{CPUs: len(cores)}},
+		Allocation: placement.Allocation{Guest: name, Share: share, Cells: []placement.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
 	}
 }
 
 // withheld is a guest that is given nothing and keeps a device from others.
 func withheld(name, device string) store.Guest {
 	g := guest(name, "hv", 1, nil)
-	g.Holding.Withheld = []string{device}
+	g.Allocation.Withheld = []string{device}
 	return g
 }
 
@@ -65,11 +65,11 @@ func TestAGuestIsAMachineWithAHost(t *testing.T) {
 			if err != nil || m.Phase != store.Reserved || m.Host != "hv" || m.HostName != "hv" || m.Hosts || m.HolderName != "hello/n3" || m.Free() {
 				t.Errorf("guest %+v: %v", m, err)
 			}
-			if m.Holding == nil || !cmp.Equal(*m.Holding, g.Holding) {
-				t.Errorf("holds %+v, want %+v", m.Holding, g.Holding)
+			if m.Allocation == nil || !cmp.Equal(*m.Allocation, g.Allocation) {
+				t.Errorf("holds %+v, want %+v", m.Allocation, g.Allocation)
 			}
 			host, err := tx.Machine(ctx, "hv")
-			if err != nil || !host.Hosts || host.Host != "" || host.Holding != nil || host.Free() {
+			if err != nil || !host.Hosts || host.Host != "" || host.Allocation != nil || host.Free() {
 				t.Errorf("host %+v: %v", host, err)
 			}
 			n, err := tx.Node(ctx, "node-hv-g1")
@@ -181,11 +181,11 @@ func TestANodeThatLeavesGivesItsPartBack(t *testing.T) {
 		update(t, s, func(ctx context.Context, tx *store.Tx) error { return admit(ctx, tx, second, 4) })
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			m, err := tx.Machine(ctx, "g1")
-			if err != nil || m.Holding != nil {
-				t.Errorf("it still holds %v: %v", m.Holding, err)
+			if err != nil || m.Allocation != nil {
+				t.Errorf("it still holds %v: %v", m.Allocation, err)
 			}
 			now, err := tx.GuestsIn(ctx, "c1")
-			if err != nil || len(now) != 1 || now["id-g2"].HostName != "hv" || now["id-g2"].Holding == nil {
+			if err != nil || len(now) != 1 || now["id-g2"].HostName != "hv" || now["id-g2"].Allocation == nil {
 				t.Errorf("the cluster has %v: %v", now, err)
 			}
 			ends, err := tx.GuestsOf(ctx, "c1")
@@ -197,7 +197,7 @@ func TestANodeThatLeavesGivesItsPartBack(t *testing.T) {
 	})
 }
 
-func TestAHostThatFailedAGuestIsShunnedForAWhileByItsCluster(t *testing.T) {
+func TestAHostThatFailedAGuestIsAvoidedForAWhileByItsCluster(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := storetest.Open(t, url)
 		addHost(t, s, "hv")
@@ -209,12 +209,12 @@ func TestAHostThatFailedAGuestIsShunnedForAWhileByItsCluster(t *testing.T) {
 		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.NoteFailure(ctx, "node-g1") })
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for cluster, want := range map[string]bool{"c1": true, "c2": false} {
-				if shunned, err := tx.Shunned(ctx, cluster, 1<<40); err != nil || shunned["hv"] != want {
-					t.Errorf("cluster %s shuns %v: %v", cluster, shunned, err)
+				if avoided, err := tx.AvoidedHosts(ctx, cluster, 1<<40); err != nil || avoided["hv"] != want {
+					t.Errorf("cluster %s shuns %v: %v", cluster, avoided, err)
 				}
 			}
-			if shunned, err := tx.Shunned(ctx, "c1", -1<<40); err != nil || len(shunned) > 0 {
-				t.Errorf("long after: %v: %v", shunned, err)
+			if avoided, err := tx.AvoidedHosts(ctx, "c1", -1<<40); err != nil || len(avoided) > 0 {
+				t.Errorf("long after: %v: %v", avoided, err)
 			}
 			return nil
 		})
@@ -251,7 +251,7 @@ func TestAGuestThatGetsAnotherPartLeavesTheFirst(t *testing.T) {
 			}
 		}
 		moved := guest("a", "hv", 1, []int{2, 3})
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.TakePart(ctx, moved) })
+		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.SetAllocation(ctx, moved) })
 		if got := holder(guest("d", "hv", 1, []int{0, 1}, "0000:41:00.0")); got != "" {
 			t.Errorf("what it left is still %q's", got)
 		}
@@ -260,8 +260,8 @@ func TestAGuestThatGetsAnotherPartLeavesTheFirst(t *testing.T) {
 		}
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			m, err := tx.Machine(ctx, "a")
-			if err == nil && !cmp.Equal(*m.Holding, moved.Holding) {
-				t.Errorf("it holds %+v", m.Holding)
+			if err == nil && !cmp.Equal(*m.Allocation, moved.Allocation) {
+				t.Errorf("it holds %+v", m.Allocation)
 			}
 			return err
 		})

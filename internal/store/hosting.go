@@ -212,8 +212,8 @@ func (tx *Tx) turn(ctx context.Context, host string) error {
 	return nil
 }
 
-// TurnBack makes a hypervisor without guests a whole machine again; false if it has one.
-func (tx *Tx) TurnBack(ctx context.Context, host string) (turned bool, err error) {
+// EndHypervisor makes a hypervisor without guests a whole machine again; false if it has one.
+func (tx *Tx) EndHypervisor(ctx context.Context, host string) (onDemand bool, err error) {
 	n, err := tx.exec(ctx, `UPDATE machine SET hosts = 0, whole = id WHERE id = $1 AND hosts = 1 AND network <> ''
 		AND NOT EXISTS (SELECT 1 FROM machine g WHERE g.host_id = $1 AND g.phase <> 'removed')`, host)
 	if err != nil {
@@ -249,8 +249,8 @@ func (tx *Tx) LeftAt(ctx context.Context, host string) (time.Time, error) {
 	return instant(at), nil
 }
 
-// HostPulses are when the hypervisors that work on a network were last heard, by name.
-func (tx *Tx) HostPulses(ctx context.Context, network string) (map[string]time.Time, error) {
+// HostHeartbeats are when the hypervisors that work on a network were last heard, by name.
+func (tx *Tx) HostHeartbeats(ctx context.Context, network string) (map[string]time.Time, error) {
 	type row struct {
 		name string
 		at   int64
@@ -260,11 +260,11 @@ func (tx *Tx) HostPulses(ctx context.Context, network string) (map[string]time.T
 	if err != nil {
 		return nil, fmt.Errorf("look at the hypervisors of network %s: %w", network, err)
 	}
-	pulses := map[string]time.Time{}
+	heartbeats := map[string]time.Time{}
 	for _, one := range rows {
-		pulses[one.name] = instant(one.at)
+		heartbeats[one.name] = instant(one.at)
 	}
-	return pulses, nil
+	return heartbeats, nil
 }
 
 // GuestsHeard says whether the agent of some guest's node on a hypervisor was heard within the time given.

@@ -46,8 +46,8 @@ func TestNoMachineHasANodeAndGuests(t *testing.T) {
 			t.Error("a machine with a guest was given a node")
 		}
 		update(t, s, func(ctx context.Context, tx *store.Tx) error {
-			turned, err := tx.TurnBack(ctx, "r2")
-			if turned {
+			onDemand, err := tx.EndHypervisor(ctx, "r2")
+			if onDemand {
 				t.Error("a machine with a guest is said to have turned back")
 			}
 			return err
@@ -90,8 +90,8 @@ func TestAMachineTurnsBackWhenItsLastGuestHasLeft(t *testing.T) {
 			})
 		}
 		update(t, s, func(ctx context.Context, tx *store.Tx) error {
-			turned, err := tx.TurnBack(ctx, "r1")
-			if !turned {
+			onDemand, err := tx.EndHypervisor(ctx, "r1")
+			if !onDemand {
 				t.Error("it is said that it did not turn back")
 			}
 			return err

@@ -57,19 +57,19 @@ func (tx *Tx) NoteWarning(ctx context.Context, id string, before time.Duration) 
 	return nil
 }
 
-// LockDesk makes everybody else who decides about machines wait until the transaction ends. A View decides nothing.
-func (tx *Tx) LockDesk(ctx context.Context) error {
+// LockAdmission makes everybody else who decides about machines wait until the transaction ends. A View decides nothing.
+func (tx *Tx) LockAdmission(ctx context.Context) error {
 	if tx.frozen {
 		return nil
 	}
 	if _, err := tx.exec(ctx, `UPDATE desk SET visits = visits + 1 WHERE one = 1`); err != nil {
-		return fmt.Errorf("lock the desk: %w", err)
+		return fmt.Errorf("lock admission: %w", err)
 	}
 	return nil
 }
 
-// Tenure is a node as far as the calendar needs it.
-type Tenure struct {
+// NodeLease is a node as far as the calendar needs it.
+type NodeLease struct {
 	Cluster string // ID
 	Queue   string // "" for the head
 	Slot    int
@@ -80,8 +80,8 @@ type Tenure struct {
 
 // Tenures lists the machines of all nodes that are not gone, by cluster, the head first, then by slot. It is much cheaper
 // than EveryNode.
-func (tx *Tx) Tenures(ctx context.Context) ([]Tenure, error) {
-	scan := func(r scanner) (h Tenure, err error) {
+func (tx *Tx) Tenures(ctx context.Context) ([]NodeLease, error) {
+	scan := func(r scanner) (h NodeLease, err error) {
 		var desired Desired
 		err = r.Scan(&h.Cluster, &h.Queue, &h.Slot, &h.Class, &h.Machine, &desired)
 		h.Leaves = desired == Absent

@@ -32,11 +32,11 @@ type Machine struct {
 	Failures    int  // inspections failed in a row
 	Dirty       bool // its disks may hold a tenant's data
 	Release     *Release
-	HostName    string             // of a guest
-	Holding     *placement.Holding // what a guest has of its host; nil of others, and once it has left
-	Moves       *Move              // of a guest that is on its way to another host
-	Undisturbed time.Time          // since when a guest is not on its way to another host; now, if it is
-	Drains      bool               // of a hypervisor: its guests are to go elsewhere, so that it can leave service
+	HostName    string                // of a guest
+	Allocation  *placement.Allocation // what a guest has of its host; nil of others, and once it has left
+	Moves       *Move                 // of a guest that is on its way to another host
+	Undisturbed time.Time             // since when a guest is not on its way to another host; now, if it is
+	Drains      bool                  // of a hypervisor: its guests are to go elsewhere, so that it can leave service
 }
 
 // Release is the receipt of the last time that a machine was given back.
@@ -79,26 +79,26 @@ const machineTables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id L
 
 func scanMachine(r scanner) (Machine, error) {
 	var m Machine
-	var facts, macs, ports, power, release, holding, next string
+	var facts, macs, ports, power, release, allocation, next string
 	var moves Move
 	var at, inspected, booted, left, undisturbed int64
 	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
 		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
-		&m.Hosts, &m.Host, &m.HostName, &holding, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
+		&m.Hosts, &m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
 	if err := r.Scan(append(append(fields, m.fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
 		return m, err
 	}
 	m.PhaseAt, m.BootAt = instant(at), instant(booted)
 	m.Undisturbed = instant(undisturbed)
 	m.ToInspect = m.Inspections > inspected
-	release, holding = cmp.Or(release, "null"), cmp.Or(holding, "null")
+	release, allocation = cmp.Or(release, "null"), cmp.Or(allocation, "null")
 	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs), json.Unmarshal([]byte(ports), &m.Ports),
 		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
-		json.Unmarshal([]byte(holding), &m.Holding))
+		json.Unmarshal([]byte(allocation), &m.Allocation))
 	if moves.Host != "" {
 		moves.Since = instant(left)
 		m.Moves = &moves
-		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Holding))
+		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Allocation))
 	}
 	if err != nil {
 		return m, fmt.Errorf("row of machine %s: %w", m.Name, err)
@@ -167,8 +167,8 @@ func (tx *Tx) FailInspection(ctx context.Context, id string, number int64) error
 	return nil
 }
 
-// SoilMachine notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
-func (tx *Tx) SoilMachine(ctx context.Context, id string) error {
+// MarkDirty notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
+func (tx *Tx) MarkDirty(ctx context.Context, id string) error {
 	if _, err := tx.exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id); err != nil {
 		return fmt.Errorf("note that machine %s is in use: %w", id, err)
 	}

@@ -11,10 +11,10 @@ import (
 
 // Move is where a guest is on its way to.
 type Move struct {
-	Host     string // ID
-	HostName string
-	Holding  placement.Holding
-	Since    time.Time
+	Host       string // ID
+	HostName   string
+	Allocation placement.Allocation
+	Since      time.Time
 }
 
 // StartMove takes a part of another host for a guest, beside the one that it has: g is the guest as it is to be there.
@@ -22,11 +22,11 @@ func (tx *Tx) StartMove(ctx context.Context, g Guest) error {
 	if err := tx.takeRows(ctx, g); err != nil {
 		return err
 	}
-	holding, err := json.Marshal(g.Holding)
+	allocation, err := json.Marshal(g.Allocation)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`, g.Machine.Host, string(holding), g.ID); err != nil {
+	if _, err := tx.exec(ctx, `UPDATE machine SET to_host_id = $1, to_holding = $2, moves_at = now_ms() WHERE id = $3`, g.Machine.Host, string(allocation), g.ID); err != nil {
 		return fmt.Errorf("note where guest %s moves: %w", g.Name, err)
 	}
 	return nil
@@ -42,7 +42,7 @@ func (tx *Tx) EndMove(ctx context.Context, g Guest) error {
 			return fmt.Errorf("note that guest %s has moved: %w", g.Name, err)
 		}
 	}
-	if err := tx.TakePart(ctx, g); err != nil {
+	if err := tx.SetAllocation(ctx, g); err != nil {
 		return err
 	}
 	node, err := tx.nodeOn(ctx, g.ID)
@@ -66,7 +66,7 @@ func (tx *Tx) CallOffMove(ctx context.Context, guest string) error {
 	if err != nil {
 		return fmt.Errorf("call the move of guest %s off: %w", guest, err)
 	}
-	return tx.dropAway(ctx, node)
+	return tx.dropMigration(ctx, node)
 }
 
 // DrainMachine asks that a hypervisor leaves service and that its guests go elsewhere, and wakes their nodes.

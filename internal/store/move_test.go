@@ -34,7 +34,7 @@ func TestAGuestOnItsWayHoldsPartsOfTwoHosts(t *testing.T) {
 		holders("on its way", "hv-g1", "hv-g1")
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			m, err := tx.Machine(ctx, "hv-g1")
-			if err != nil || m.Host != "hv" || m.Moves == nil || m.Moves.Host != "other" || m.Moves.HostName != "other" || m.Moves.Holding.Cells[0].Cores[0] != 5 {
+			if err != nil || m.Host != "hv" || m.Moves == nil || m.Moves.Host != "other" || m.Moves.HostName != "other" || m.Moves.Allocation.Cells[0].Cores[0] != 5 {
 				t.Errorf("guest %+v, %+v: %v", m, m.Moves, err)
 			}
 			for _, host := range []string{"hv", "other"} {
@@ -52,7 +52,7 @@ func TestAGuestOnItsWayHoldsPartsOfTwoHosts(t *testing.T) {
 		holders("there", "", "hv-g1")
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			m, err := tx.Machine(ctx, "hv-g1")
-			if err != nil || m.Host != "other" || m.Moves != nil || m.Holding == nil || m.Holding.Cells[0].Cores[0] != 5 {
+			if err != nil || m.Host != "other" || m.Moves != nil || m.Allocation == nil || m.Allocation.Cells[0].Cores[0] != 5 {
 				t.Errorf("guest %+v: %v", m, err)
 			}
 			n, err := tx.Node(ctx, "node-hv-g1")

@@ -322,8 +322,8 @@ func (tx *Tx) DropLease(ctx context.Context, network, mac string, address netip.
 	return nil
 }
 
-// Stranger is a machine that asked to boot and that nobody has enrolled.
-type Stranger struct {
+// DiscoveredMachine is a machine that asked to boot and that nobody has enrolled.
+type DiscoveredMachine struct {
 	MAC       string
 	Network   string
 	MACs      []string
@@ -335,8 +335,8 @@ type Stranger struct {
 // strangers is how many are remembered; the ones seen longest ago make room.
 const strangers = 1000
 
-// SeeStranger notes that an unknown machine asked for something. It reports whether it is new.
-func (tx *Tx) SeeStranger(ctx context.Context, network, mac string) (bool, error) {
+// SeeDiscovered notes that an unknown machine asked for something. It reports whether it is new.
+func (tx *Tx) SeeDiscovered(ctx context.Context, network, mac string) (bool, error) {
 	n, err := tx.exec(ctx, `UPDATE stranger SET last_seen = now_ms(), network = $2 WHERE mac = $1`, mac, network)
 	if err == nil && n == 0 {
 		_, err = tx.exec(ctx, `INSERT INTO stranger (mac, network, first_seen, last_seen) VALUES ($1, $2, now_ms(), now_ms())`, mac, network)
@@ -350,8 +350,8 @@ func (tx *Tx) SeeStranger(ctx context.Context, network, mac string) (bool, error
 	return n == 0, nil
 }
 
-// DescribeStranger notes what an unknown machine says of itself.
-func (tx *Tx) DescribeStranger(ctx context.Context, mac string, macs []string, facts inventory.Facts) error {
+// DescribeDiscovered notes what an unknown machine says of itself.
+func (tx *Tx) DescribeDiscovered(ctx context.Context, mac string, macs []string, facts inventory.Facts) error {
 	all, err1 := json.Marshal(macs)
 	text, err2 := json.Marshal(facts)
 	if err1 != nil || err2 != nil {
@@ -363,10 +363,10 @@ func (tx *Tx) DescribeStranger(ctx context.Context, mac string, macs []string, f
 	return nil
 }
 
-// Strangers lists the unknown machines by MAC.
-func (tx *Tx) Strangers(ctx context.Context) ([]Stranger, error) {
-	scan := func(r scanner) (Stranger, error) {
-		var s Stranger
+// DiscoveredMachines lists the unknown machines by MAC.
+func (tx *Tx) DiscoveredMachines(ctx context.Context) ([]DiscoveredMachine, error) {
+	scan := func(r scanner) (DiscoveredMachine, error) {
+		var s DiscoveredMachine
 		var macs, facts string
 		var first, last int64
 		if err := r.Scan(&s.MAC, &s.Network, &macs, &facts, &first, &last); err != nil {
@@ -385,8 +385,8 @@ func (tx *Tx) Strangers(ctx context.Context) ([]Stranger, error) {
 	return all, nil
 }
 
-// ForgetStranger is for one that was enrolled.
-func (tx *Tx) ForgetStranger(ctx context.Context, mac string) error {
+// ForgetDiscovered is for one that was enrolled.
+func (tx *Tx) ForgetDiscovered(ctx context.Context, mac string) error {
 	if _, err := tx.exec(ctx, `DELETE FROM stranger WHERE mac = $1`, mac); err != nil {
 		return fmt.Errorf("forget unknown machine %s: %w", mac, err)
 	}

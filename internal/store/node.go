@@ -277,7 +277,7 @@ func (tx *Tx) LeaveMachine(ctx context.Context, n Node) error {
 		return err
 	}
 	if n.IsGuest() { // whose parts nobody needs from here on: its substrate has shown that nothing of it is left
-		if err := tx.leavePart(ctx, n.MachineID); err != nil {
+		if err := tx.releaseAllocation(ctx, n.MachineID); err != nil {
 			return err
 		}
 		tx.Wake(MachineKind, n.HostID)

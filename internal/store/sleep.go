@@ -39,13 +39,13 @@ func (tx *Tx) FellAsleep(ctx context.Context, n Node) error {
 		return fmt.Errorf("forget what node %s said: %w", n.ID, err)
 	}
 	tx.Wake(MachineKind, n.HostID)
-	return tx.leavePart(ctx, n.MachineID)
+	return tx.releaseAllocation(ctx, n.MachineID)
 }
 
-// Rouse has a node that sleeps look again, which it does not by itself: its guest has a part of its host again.
-func (tx *Tx) Rouse(ctx context.Context, id string) error {
+// WakeSleeper has a node that sleeps look again, which it does not by itself: its guest has a part of its host again.
+func (tx *Tx) WakeSleeper(ctx context.Context, id string) error {
 	if _, err := tx.exec(ctx, `UPDATE node SET `+woken+` WHERE id = $1`, id); err != nil {
-		return fmt.Errorf("rouse node %s: %w", id, err)
+		return fmt.Errorf("wake node %s: %w", id, err)
 	}
 	return nil
 }

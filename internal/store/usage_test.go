@@ -135,7 +135,7 @@ func live(ctx context.Context, s *store.Store, dice *rand.Rand, owner string, re
 		return err
 	})
 	if errors.Is(err, errCrash) {
-		return s.Forsake(ctx, owner)
+		return s.ReleaseLeases(ctx, owner)
 	}
 	if errors.Is(err, store.ErrFenced) {
 		return nil

@@ -50,10 +50,10 @@ type Node struct {
 	// KeepsState says that the node sees, at protocol.StateDir, what its cluster keeps of its head.
 	KeepsState bool
 	Disk       bool // its root is on the machine's own disk, where the machine is a whole one
-	// Holding is what it is to have of its host, where its machine is a guest, and Asked what that was chosen for: the host
+	// Allocation is what it is to have of its host, where its machine is a guest, and Asked what that was chosen for: the host
 	// may give it another part, and has the last word. nil elsewhere.
-	Holding *placement.Holding
-	Asked   placement.Guest
+	Allocation *placement.Allocation
+	Asked      placement.Guest
 	// Keys are the partitions of its cluster, by its host's InfiniBand ports: through which port a guest's virtual functions may
 	// speak, and by which key. The port 0 stands for all that are not named. It names all of the host's ports on the cluster's
 	// fabrics, whichever of them the host gives it. nil: its cluster is on no fabric.
@@ -67,8 +67,8 @@ type Observation struct {
 	Boot    int64 // of what is present
 	Limits  Limits
 	Detail  string // in words, why it does not run: exit status, last console line
-	// Holding is what a guest has of its host; nil of other nodes, and of a guest that has been given nothing yet.
-	Holding *placement.Holding
+	// Allocation is what a guest has of its host; nil of other nodes, and of a guest that has been given nothing yet.
+	Allocation *placement.Allocation
 }
 
 // Limits are those in force, as a user reads them: "4096 MiB", "2 cpus", or "unlimited" where the host has no way.
@@ -80,7 +80,7 @@ type Limits struct {
 // Substrate makes nodes exist.
 type Substrate interface {
 	// Ensure makes the node run this boot; whatever was left of an earlier boot or a half-made one is removed first.
-	// ErrStale if a later boot is present. The cluster's commons must have been ensured.
+	// ErrStale if a later boot is present. The cluster's shared parts must have been ensured.
 	Ensure(ctx context.Context, n Node) error
 	// Observe looks; it changes nothing. Ref.Boot is ignored.
 	Observe(ctx context.Context, r Ref) (Observation, error)
@@ -114,19 +114,19 @@ type Uplink struct {
 	Joined bool
 }
 
-// Commons is what the nodes of one cluster share, and what outlives them: a network of their own, the shared /home, and
+// Shared is what the nodes of one cluster share, and what outlives them: a network of their own, the shared /home, and
 // the state of their head.
-type Commons interface {
-	// EnsureCommons makes the network, /home and the place of the head's state; it keeps what is there. An uplink that is
+type Shared interface {
+	// EnsureShared makes the network, /home and the place of the head's state; it keeps what is there. An uplink that is
 	// missing is added, and one that is not named any more is removed, while nodes run.
-	EnsureCommons(ctx context.Context, cluster string, n Network) error
+	EnsureShared(ctx context.Context, cluster string, n Network) error
 	// GrowHome sees to it that /home may hold so many bytes at least, at once, while it is used. It never shrinks; where there
 	// is none yet, or one that is not the driver's, nothing is done.
 	GrowHome(ctx context.Context, cluster string, bytes int64) error
-	// RemoveCommons takes them away, /home with its content included. The cluster's nodes must be gone.
-	RemoveCommons(ctx context.Context, cluster string) error
-	// ListCommons names the clusters that have any of it.
-	ListCommons(ctx context.Context) ([]string, error)
+	// RemoveShared takes them away, /home with its content included. The cluster's nodes must be gone.
+	RemoveShared(ctx context.Context, cluster string) error
+	// ListShared names the clusters that have any of it.
+	ListShared(ctx context.Context) ([]string, error)
 	// Dial opens a TCP connection inside the cluster's network, as its gateway address.
 	Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error)
 }
@@ -140,18 +140,18 @@ type Saved struct {
 // ErrNoRoom is returned where a copy would not fit on the disk; the error's text has the numbers.
 var ErrNoRoom = errors.New("no room")
 
-// Keep is what of a cluster outlives its nodes: /home and the state of its head. Snapshots are copies of it, named by IDs
+// Snapshots is what of a cluster outlives its nodes: /home and the state of its head. Snapshots are copies of it, named by IDs
 // as clusters are.
 //
 // Copies take long. They call progress every now and then, with the bytes copied so far; an error of progress ends the
 // copy and is returned. A copy that has not come to its end does not count, and is made anew by the next call.
-type Keep interface {
+type Snapshots interface {
 	// Size is how much disk it takes, in bytes; 0 where there is nothing.
 	Size(ctx context.Context, cluster string) (int64, error)
 	// Save makes the snapshot, whole, and keeps one that is there. What belongs to the cluster alone (protocol.StateOwn) is
 	// not in it. Nodes may run: each file is as it was when it was copied, and files that go meanwhile are not in it.
 	Save(ctx context.Context, cluster, snapshot string, progress func(copied int64) error) (Saved, error)
-	// Restore makes a snapshot's content that of a cluster without commons; it keeps what a cluster has already.
+	// Restore makes a snapshot's content that of a cluster without shared parts; it keeps what a cluster has already.
 	Restore(ctx context.Context, snapshot, cluster string, progress func(copied int64) error) error
 	// Drop removes a snapshot, or what there is of it. Removing what is not there is a success.
 	Drop(ctx context.Context, snapshot string) error

@@ -19,21 +19,21 @@ import (
 
 // Telemetry of one controller.
 type Telemetry struct {
-	registry *prometheus.Registry
-	meters   meters
-	doors    doors
-	gates    gates
-	tracer   trace.Tracer                // nil: nobody asked for traces
-	flush    func(context.Context) error // what is not sent yet
+	registry         *prometheus.Registry
+	meters           meters
+	doors            doors
+	connectionMeters connectionMeters
+	tracer           trace.Tracer                // nil: nobody asked for traces
+	flush            func(context.Context) error // what is not sent yet
 }
 
 // New makes the telemetry of a controller of a version; without traces until OpenTraces.
 func New(version string) *Telemetry {
-	t := &Telemetry{registry: prometheus.NewRegistry(), meters: newMeters(), doors: newDoors(), gates: newGates()}
+	t := &Telemetry{registry: prometheus.NewRegistry(), meters: newMeters(), doors: newDoors(), connectionMeters: newConnectionMeters()}
 	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	t.registry.MustRegister(t.meters.all()...)
 	t.registry.MustRegister(t.doors.all()...)
-	t.registry.MustRegister(t.gates.all()...)
+	t.registry.MustRegister(t.connectionMeters.all()...)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "muster_build_info", Help: "Always 1; the label says which version this controller is.", ConstLabels: prometheus.Labels{"version": version},
 	})

@@ -22,7 +22,7 @@ import (
 const helloWithin = 10 * time.Second
 
 // Run serves on a listener until ctx ends: HTTPS, and to those who speak HTTP there, where HTTPS is.
-func (d *Door) Run(ctx context.Context, l *limit.Gate) error {
+func (d *Door) Run(ctx context.Context, l *limit.Limiter) error {
 	group, ctx := errgroup.WithContext(ctx)
 	secure, plain := split(ctx, l)
 	https, http := l.Server(ctx, d), l.Server(ctx, http.HandlerFunc(d.redirect))

@@ -133,7 +133,7 @@ func (s *site) listen() {
 		NewID: func(kind string) string { return fmt.Sprint(kind, entries.Add(1)) }})
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan error, 1)
-	gate := limit.NewGroup(1000, nil).Gate(l, limit.BudgetOf(20000).WebLimits())
+	gate := limit.NewGroup(1000, nil).Limiter(l, limit.BudgetOf(20000).WebLimits())
 	go func() { done <- s.door.Run(ctx, gate) }()
 	s.Cleanup(func() {
 		cancel()

@@ -32,7 +32,7 @@ type byHand struct {
 }
 
 // learn boots the machine once as a node, to do by hand exactly the same.
-func (y yard) learn(t *testing.T, file string) *byHand {
+func (y testbed) learn(t *testing.T, file string) *byHand {
 	t.Helper()
 	dir := y.Data + "-rack"
 	planned := make(chan protocol.Plan, 1)
@@ -87,7 +87,7 @@ func (h *byHand) takeCommand(rack string) []string {
 }
 
 // lay makes the network, and the folder that nginx serves.
-func (h *byHand) lay(y yard, plan protocol.Plan, line string) {
+func (h *byHand) lay(y testbed, plan protocol.Plan, line string) {
 	h.Helper()
 	for _, args := range []string{
 		"ip link del srv", "ip link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0", "ip addr add 10.78.0.1/16 dev br0", "ip addr add fd78::1/64 dev br0 nodad",

@@ -17,7 +17,7 @@ func TestCompareBoot(t *testing.T) {
 		t.Skip("nothing is compared: `make compare` does, on a quiet machine")
 	}
 	const runs = 3
-	results, r := &table{}, newYard(t)
+	results, r := &table{}, newTestbed(t)
 	file := r.File("boot.yaml", "name: boot\nisolation: metal\nnodes: 1\n")
 	hand := r.learn(t, file)
 	var ours, theirs samples
@@ -44,13 +44,13 @@ classes:
   - {name: metal, select: ["substrate = metal"]}
 `
 
-// yard is a rig with a rack of one machine, which is inspected and free.
-type yard struct {
+// testbed is a rig with a rack of one machine, which is inspected and free.
+type testbed struct {
 	*rig.Rig
 	image string // folder
 }
 
-func newYard(t *testing.T) yard {
+func newTestbed(t *testing.T) testbed {
 	image := rig.Image(t)
 	r := rig.New(t, "")
 	r.Run("images", "import", filepath.Join(filepath.Dir(filepath.Dir(image)), "inspector", "latest"), "--name", "inspector", "--data", r.Data)
@@ -62,11 +62,11 @@ func newYard(t *testing.T) yard {
 	r.Run("machines", "add", "--local", "1", "--wait")
 	r.Run("machines", "import", csv)
 	r.Run("machines", "inspect", "--all", "--wait", "--timeout", "5m")
-	return yard{r, image}
+	return testbed{r, image}
 }
 
 // create makes the cluster and says how long its machine took.
-func (y yard) create(file string) time.Duration {
+func (y testbed) create(file string) time.Duration {
 	y.Helper()
 	begin := time.Now()
 	y.Run("create", "-f", file, "--wait", "--timeout", "5m")

@@ -236,7 +236,7 @@ const keaConf = `{ "Dhcp4": {
   "loggers": [ { "name": "kea-dhcp4", "severity": "ERROR", "output_options": [ { "output": "stdout" } ] } ]
 } }`
 
-// compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a hall of
+// compareDHCP counts the leases that are given: of those that are asked for faster than either server can, and when a room full of
 // machines is switched on at once. Ours are durable on disk when they are told; Kea's are in a file that is not synced.
 func compareDHCP(b *bench, results *table) {
 	// perfdhcp ends with 3 when answers were lost, which is the point of it.

@@ -11,7 +11,7 @@ import (
 // each task to one, and no job takes another's. What it measures, bound and unbound, is told: emulated cores prove little.
 func TestTasksOnAMachineAreBoundToItsCores(t *testing.T) {
 	slow(t)
-	y := yardOf(t, strings.Replace(site, "60s", "300s", 1), 1, "--cpus", "2", "--memory", "2GiB")
+	y := testbedOf(t, strings.Replace(site, "60s", "300s", 1), 1, "--cpus", "2", "--memory", "2GiB")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("bound.yaml", "name: bound\nisolation: metal\nnodes: 1\n"), "--wait", "--timeout", "10m")
 	slurm := func(command string) string { return y.Run("ssh", "bound", "--", command) }

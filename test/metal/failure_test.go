@@ -7,7 +7,7 @@ import (
 )
 
 // node is one of a cluster's, by name; the zero value while there is none.
-func (y *yard) node(in, name string) (id, phase, machine string) {
+func (y *testbed) node(in, name string) (id, phase, machine string) {
 	y.Helper()
 	var c cluster
 	y.Get(&c, "get", in)
@@ -24,7 +24,7 @@ func (y *yard) node(in, name string) (id, phase, machine string) {
 // queued again. At last the power fails, after which the node boots again where it was.
 func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	slow(t)
-	y := newYard(t, 3, "--power", "ipmi")
+	y := newTestbed(t, 3, "--power", "ipmi")
 	y.inspected(3)
 	y.Run("create", "-f", y.File("lost.yaml", "name: lost\nisolation: metal\nnodes: 2\n"), "--wait", "--timeout", "5m")
 	y.Run("ssh", "lost", "--", "sbatch -w n1 -o untouched --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo untouched, ${SLURM_RESTART_COUNT:-0}'")

@@ -21,7 +21,7 @@ func slow(t *testing.T) {
 // fifth on its way, which a power cycle cures; five nodes are asked for.
 func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 	slow(t)
-	y := newYard(t, 7, "--power", "mixed", "--memory", "2GiB")
+	y := newTestbed(t, 7, "--power", "mixed", "--memory", "2GiB")
 	y.inspected(7)
 	faults := map[string]string{"rack-1": "no-power", "rack-2": "no-dhcp", "rack-3": "slow", "rack-4": "corrupt"}
 	for machine, fault := range faults {
@@ -76,7 +76,7 @@ func TestMachinesThatFailAreReplacedWhileSparesLast(t *testing.T) {
 // TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain cuts the power under a kernel that starts.
 func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
 	slow(t)
-	y := newYard(t, 1, "--power", "ipmi")
+	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("cut.yaml", "name: cut\nisolation: metal\nnodes: 1\n"))
 	hasKernel := regexp.MustCompile(`n1 +has its kernel`)
@@ -98,7 +98,7 @@ func TestAMachineThatLosesItsPowerOnItsWayIsSwitchedOnAgain(t *testing.T) {
 }
 
 // allOff waits until every machine is available, and checks that it is off.
-func (y *yard) allOff(machines int) {
+func (y *testbed) allOff(machines int) {
 	y.Helper()
 	for i := range machines {
 		name := fmt.Sprintf("rack-%d", i+1)
@@ -112,7 +112,7 @@ func (y *yard) allOff(machines int) {
 // TestADiskThatCannotBeErasedKeepsItsMachineOut is the promise that no tenant's data is given away.
 func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
 	slow(t)
-	y := newYard(t, 1, "--power", "ipmi")
+	y := newTestbed(t, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("one.yaml", "name: one\nisolation: metal\nnodes: 1\n"), "--wait", "--timeout", "5m")
 	y.Run("rack", "bad-disk", "rack-1")
@@ -131,7 +131,7 @@ func TestADiskThatCannotBeErasedKeepsItsMachineOut(t *testing.T) {
 // TestAControllerKilledInEveryStateStrandsNoMachine kills it as soon as a machine, or its node, is in each state.
 func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 	slow(t)
-	y := newYard(t, 1, "--power", "redfish")
+	y := newTestbed(t, 1, "--power", "redfish")
 	state := func() string {
 		m := y.machine("rack-1")
 		if m.Phase != "in-use" && m.Phase != "reserved" {
@@ -182,7 +182,7 @@ func TestAControllerKilledInEveryStateStrandsNoMachine(t *testing.T) {
 // TestAnUnknownMachineIsOfferedAndEnrolled powers one on by hand.
 func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 	slow(t)
-	y := newYard(t, 2, "--power", "wol")
+	y := newTestbed(t, 2, "--power", "wol")
 	y.Run("machines", "remove", "rack-2")
 	y.Eventually(2*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
 	y.Eventually(time.Minute, "rack-2 is off", func() bool { return y.power("rack-2") == "off" })
@@ -207,7 +207,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 // TestARootOnDiskOutlivesAPowerCut has a node whose machine loses its power and comes back as the same node.
 func TestARootOnDiskOutlivesAPowerCut(t *testing.T) {
 	slow(t)
-	y := newYard(t, 1, "--power", "redfish", "--firmware", "uefi")
+	y := newTestbed(t, 1, "--power", "redfish", "--firmware", "uefi")
 	y.inspected(1)
 	y.Run("create", "-f", y.File("disk.yaml", "name: disk\nisolation: metal\nboot: disk\nnodes: 1\n"), "--wait", "--timeout", "5m")
 	y.Run("ssh", "disk", "--", "srun -N1 sh -c 'echo kept > /var/tmp/kept; sync'")

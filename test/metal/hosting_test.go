@@ -21,15 +21,15 @@ classes:
   - {name: parts, select: ["substrate = metal"], hypervisor: true, vm: {cpus: 1, memory: 768MiB}}
 `
 
-// hypervisors is a yard of inspected machines that can hold a guest or two each, and what tells the time since they are there.
-func hypervisors(t *testing.T, site string, machines int) (y *yard, tell func(what string)) {
+// hypervisors is a testbed of inspected machines that can hold a guest or two each, and what tells the time since they are there.
+func hypervisors(t *testing.T, site string, machines int) (y *testbed, tell func(what string)) {
 	t.Helper()
 	slow(t)
 	image, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(filepath.Dir(rig.Image(t))), "debian12-hypervisor/latest"))
 	if err != nil {
 		t.Skip("hypervisors are not tested: image debian12-hypervisor is not there; `make rack-test` builds it")
 	}
-	y = yardWith(t, func(r *rig.Rig) {
+	y = testbedWith(t, func(r *rig.Rig) {
 		r.Site = r.File("site.yaml", site)
 		r.Run("images", "import", image, "--name", "debian12-hypervisor", "--data", r.Data)
 	}, machines, "--power", "ipmi", "--memory", "3GiB")

@@ -12,7 +12,7 @@ import (
 // are given back by a pause, and come again.
 func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 	slow(t)
-	y := newYard(t, 3, "--power", "mixed")
+	y := newTestbed(t, 3, "--power", "mixed")
 	y.inspected(3)
 	file := func(rest string) string {
 		return y.File("live.yaml", "name: live\nisolation: metal\nhead: {class: service}\n"+rest)

@@ -42,31 +42,31 @@ type cluster struct {
 	Nodes                []struct{ ID, Name, Phase, Machine, Reason string }
 }
 
-// yard is a rig with a rack.
-type yard struct {
+// testbed is a rig with a rack.
+type testbed struct {
 	*rig.Rig
 	controller *rig.Controller
 	csv        string
 }
 
-// newYard starts a controller and a rack of machines that are off, and enrols them.
-func newYard(t *testing.T, machines int, flags ...string) *yard {
+// newTestbed starts a controller and a rack of machines that are off, and enrols them.
+func newTestbed(t *testing.T, machines int, flags ...string) *testbed {
 	t.Helper()
-	return yardOf(t, site, machines, flags...)
+	return testbedOf(t, site, machines, flags...)
 }
 
-// yardOf is newYard with a site file of the test's own.
-func yardOf(t *testing.T, site string, machines int, flags ...string) *yard {
+// testbedOf is newTestbed with a site file of the test's own.
+func testbedOf(t *testing.T, site string, machines int, flags ...string) *testbed {
 	t.Helper()
-	return yardWith(t, func(r *rig.Rig) { r.Site = r.File("site.yaml", site) }, machines, flags...)
+	return testbedWith(t, func(r *rig.Rig) { r.Site = r.File("site.yaml", site) }, machines, flags...)
 }
 
-// yardWith is newYard with a controller of the test's own making, and without a site file unless it names one.
-func yardWith(t *testing.T, prepare func(*rig.Rig), machines int, flags ...string) *yard {
+// testbedWith is newTestbed with a controller of the test's own making, and without a site file unless it names one.
+func testbedWith(t *testing.T, prepare func(*rig.Rig), machines int, flags ...string) *testbed {
 	t.Helper()
 	r := rig.New(t, "")
 	prepare(r)
-	y := &yard{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
+	y := &testbed{r, r.Start(), filepath.Join(t.TempDir(), "rack.csv")}
 	up := append([]string{"rack", "up", "--machines", fmt.Sprint(machines), "--csv", y.csv}, flags...)
 	t.Cleanup(func() {
 		down := []string{"rack", "down"}
@@ -97,7 +97,7 @@ classes:
 `
 
 // consoles prints the ends of the machines' consoles, for whoever has to find out what went wrong.
-func (y *yard) consoles() {
+func (y *testbed) consoles() {
 	for _, m := range y.rack() {
 		out := y.Muster("rack", "console", m.Name).Out
 		y.Logf("console of %s:\n%s", m.Name, out[max(0, len(out)-3000):])
@@ -105,7 +105,7 @@ func (y *yard) consoles() {
 	y.Logf("machines:\n%s\nevents:\n%s", y.Muster("machines", "list").Out, y.Muster("events").Out)
 }
 
-func (y *yard) machine(name string) machine {
+func (y *testbed) machine(name string) machine {
 	y.Helper()
 	var m machine
 	y.Get(&m, "machines", "get", name)
@@ -114,7 +114,7 @@ func (y *yard) machine(name string) machine {
 
 type racked struct{ Name, State string }
 
-func (y *yard) rack() []racked {
+func (y *testbed) rack() []racked {
 	y.Helper()
 	var state struct{ Machines []racked }
 	y.Get(&state, "rack", "list")
@@ -122,7 +122,7 @@ func (y *yard) rack() []racked {
 }
 
 // power is the rack's own view, which nobody has to believe from the controller.
-func (y *yard) power(name string) string {
+func (y *testbed) power(name string) string {
 	y.Helper()
 	for _, m := range y.rack() {
 		if m.Name == name {
@@ -134,7 +134,7 @@ func (y *yard) power(name string) string {
 }
 
 // inspected waits until every machine of the rack has passed its inspection and is off.
-func (y *yard) inspected(machines int) {
+func (y *testbed) inspected(machines int) {
 	y.Helper()
 	y.Run("machines", "inspect", "--all", "--wait", "--timeout", "5m")
 	for i := range machines {
@@ -166,7 +166,7 @@ int main(int c, char **v) {
 // TestMachinesOfARackBecomeAClusterAndComeBackClean is the session of the manual: mixed firmware, mixed power, BIOS and
 // UEFI, Wake-on-LAN, IPMI and Redfish.
 func TestMachinesOfARackBecomeAClusterAndComeBackClean(t *testing.T) {
-	y := newYard(t, 3, "--firmware", "mixed", "--power", "mixed")
+	y := newTestbed(t, 3, "--firmware", "mixed", "--power", "mixed")
 	y.robbed(t, "rack-1")
 	y.inspected(3)
 	y.nothingToSteal(t, "rack-1")

@@ -10,8 +10,8 @@ import (
 	"muster/test/rig"
 )
 
-// holding skips what needs virtual machines where none can be made.
-func holding(t *testing.T) {
+// allocation skips what needs virtual machines where none can be made.
+func allocation(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -24,8 +24,8 @@ func holding(t *testing.T) {
 // say to each other crosses the cluster's bridge and the rack's.
 func TestAClusterOfAGuestAndAMachine(t *testing.T) {
 	slow(t)
-	holding(t)
-	y := yardWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"} }, 1, "--power", "ipmi")
+	allocation(t)
+	y := testbedWith(t, func(r *rig.Rig) { r.Flags = []string{"--local-hypervisor"} }, 1, "--power", "ipmi")
 	y.inspected(1)
 	y.Run("create", "-f", filepath.Join(rig.Root(t), "examples/mixed.yaml"))
 	var c cluster

@@ -41,7 +41,7 @@ func counts(text string) (boot string, n int, err error) {
 }
 
 // counted is what the witness of a cluster has written so far.
-func (y *yard) counted(cluster string) (boot string, n int) {
+func (y *testbed) counted(cluster string) (boot string, n int) {
 	y.Helper()
 	boot, n, err := counts(y.Run("ssh", cluster, "--", "cat counted 2>/dev/null || true"))
 	if err != nil {

@@ -36,7 +36,7 @@ type capture struct {
 const frameMark = "from-another-cluster:"
 
 // listen hears all ports until the test ends.
-func (y *yard) listen(t *testing.T, ports ...string) *capture {
+func (y *testbed) listen(t *testing.T, ports ...string) *capture {
 	t.Helper()
 	c := &capture{names: map[int]string{}, done: make(chan struct{}), from: map[string]map[string]int{}, marks: map[string]map[string]bool{}}
 	err := netns.Do(y.namespace(), func() (err error) {
@@ -115,10 +115,10 @@ func (c *capture) strays(clusters map[string]int, macs map[string]string) []stri
 	return wrong
 }
 
-func (y *yard) namespace() string { return y.Data + "-rack/netns" }
+func (y *testbed) namespace() string { return y.Data + "-rack/netns" }
 
 // segments is where the switch has the machines' ports, read from the kernel.
-func (y *yard) segments() map[string]switches.Segment {
+func (y *testbed) segments() map[string]switches.Segment {
 	y.Helper()
 	driver, err := drivers.Switches().Open(inventory.Network{Switch: "bridge", Namespace: y.namespace(), Interface: "br0"})
 	if err != nil {
@@ -132,7 +132,7 @@ func (y *yard) segments() map[string]switches.Segment {
 }
 
 // possess takes a machine's place at its port: what it sends the switch takes for the machine's, and all of it is a tenant's root's.
-func (y *yard) possess(port string) *os.File {
+func (y *testbed) possess(port string) *os.File {
 	y.Helper()
 	var file *os.File
 	err := netns.Do(y.namespace(), func() error {
@@ -158,7 +158,7 @@ func (y *yard) possess(port string) *os.File {
 // are gone, and in between sends from a machine's port all that root on it could.
 func TestClustersOfMachinesExchangeNoFrame(t *testing.T) {
 	slow(t)
-	y := newYard(t, 4, "--power", "ipmi")
+	y := newTestbed(t, 4, "--power", "ipmi")
 	y.Run("machines", "add", "--local", "1", "--wait") // the place of another head
 	macs, ports := map[string]string{}, []string{}     // MAC → port
 	for i := 1; i <= 4; i++ {
@@ -262,7 +262,7 @@ func (c *capture) all(port string) (marks []string) {
 }
 
 // tryEverything sends towards all machines, and towards the nodes of another segment, whatever might get through.
-func (y *yard) tryEverything(as *os.File, macs map[string]string, segment int) {
+func (y *testbed) tryEverything(as *os.File, macs map[string]string, segment int) {
 	own := net.HardwareAddr{0x52, 0x54, 0, 0, 0, 0x99}
 	everybody, group, all6 := net.HardwareAddr{255, 255, 255, 255, 255, 255}, net.HardwareAddr{1, 0, 0x5e, 0, 0, 1}, net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
 	send := func(what string, to, from net.HardwareAddr, kind uint16, payload ...byte) {

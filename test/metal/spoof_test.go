@@ -23,7 +23,7 @@ import (
 )
 
 // intruder is a client on the rack's network that is no machine of it.
-func (y *yard) intruder() *http.Client {
+func (y *testbed) intruder() *http.Client {
 	namespace := y.Data + "-rack/netns"
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -34,7 +34,7 @@ func (y *yard) intruder() *http.Client {
 }
 
 // script is what a client that claims a MAC is told to boot; "" while nobody answers.
-func (y *yard) script(mac string) string {
+func (y *testbed) script(mac string) string {
 	y.Helper()
 	response, err := y.intruder().Get("http://10.78.0.1:8069/boot/v1/script?mac=" + mac)
 	if err != nil {
@@ -49,7 +49,7 @@ func (y *yard) script(mac string) string {
 }
 
 // join tries to become the agent of a boot, and returns the answer's status.
-func (y *yard) join(r protocol.JoinRequest) int {
+func (y *testbed) join(r protocol.JoinRequest) int {
 	y.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,7 +77,7 @@ var tokenForm = regexp.MustCompile(`muster\.token=(\S+)`)
 
 // robbed is run while the machine boots for its inspection: an intruder on its network, who knows its MAC, learns nothing,
 // and opens nothing.
-func (y *yard) robbed(t *testing.T, name string) {
+func (y *testbed) robbed(t *testing.T, name string) {
 	m := y.machine(name)
 	refused := 0
 	y.Eventually(5*time.Minute, name+" has its script, and an intruder has not", func() bool {
@@ -109,7 +109,7 @@ func (y *yard) robbed(t *testing.T, name string) {
 }
 
 // nothingToSteal is run while the machine is off.
-func (y *yard) nothingToSteal(t *testing.T, name string) {
+func (y *testbed) nothingToSteal(t *testing.T, name string) {
 	if script := y.script(y.machine(name).MACs[0]); script == "" || tokenForm.MatchString(script) {
 		t.Errorf("%s is off, and whoever has its MAC gets\n%s", name, script)
 	}

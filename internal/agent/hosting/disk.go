@@ -23,9 +23,9 @@ import (
 // noDisk is why guests cannot sleep on a machine without such a disk.
 const noDisk = "it has none of its own that can be written to and is no NVMe disk; guests are given those"
 
-// makeBed mounts the machine's disk for the memory of guests that sleep at a folder, unless that is mounted already: whoever was here
+// mountMemoryDisk mounts the machine's disk for the memory of guests that sleep at a folder, unless that is mounted already: whoever was here
 // before us may have guests that sleep there. It says why it cannot; "" if it is there.
-func makeBed(ctx context.Context, tools inspection.Tools, console io.Writer, at string) (diskless string) {
+func mountMemoryDisk(ctx context.Context, tools inspection.Tools, console io.Writer, at string) (diskless string) {
 	there, err := mounted(at)
 	if err != nil {
 		return err.Error()

@@ -66,7 +66,7 @@ func TestADiskThatIsMadeReadyIsEmptyAndIsNotMadeReadyTwice(t *testing.T) {
 	}
 	check(t, os.WriteFile(filepath.Join(at, "c.n.1.memory"), []byte("memory"), 0o600))
 	var console bytes.Buffer
-	if why := makeBed(t.Context(), failing{}, &console, at); why != "" { // as whoever comes after us
+	if why := mountMemoryDisk(t.Context(), failing{}, &console, at); why != "" { // as whoever comes after us
 		t.Error(why)
 	}
 	if text, err := os.ReadFile(filepath.Join(at, "c.n.1.memory")); string(text) != "memory" {
@@ -94,7 +94,7 @@ func TestADiskThatCannotBeMadeReadyIsLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 	var console bytes.Buffer
-	if there, err := mounted("/proc"); !there || err != nil || makeBed(t.Context(), failing{}, &console, "/proc") != "" || console.Len() > 0 {
+	if there, err := mounted("/proc"); !there || err != nil || mountMemoryDisk(t.Context(), failing{}, &console, "/proc") != "" || console.Len() > 0 {
 		t.Errorf("what is mounted already is made ready once more: %v %q", err, console.String())
 	}
 }

@@ -89,11 +89,11 @@ type Options struct {
 // host is a hypervisor at work.
 type host struct {
 	Options
-	steps  sync.WaitGroup
-	news   chan struct{} // holds one token while something has to be looked at
-	unsaid chan struct{} // holds one token while something may be unsaid
-	poll   longpoll.Poll
-	gate   *gate
+	steps    sync.WaitGroup
+	news     chan struct{} // holds one token while something has to be looked at
+	unsaid   chan struct{} // holds one token while something may be unsaid
+	poll     longpoll.Poll
+	receiver *receiver
 
 	mu       sync.Mutex
 	wanted   *protocol.Hosting // nil: nothing has been heard
@@ -117,8 +117,8 @@ func Run(ctx context.Context, o Options) error {
 		o.Address = func() (netip.AddrPort, error) { return addressOf(Bridge) }
 	}
 	h := &host{Options: o, news: make(chan struct{}, 1), unsaid: make(chan struct{}, 1), guests: map[id]*guest{}}
-	h.gate = &gate{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}
-	defer h.gate.shut()
+	h.receiver = &receiver{keys: o.Keys, say: h.say, inside: func(ctx context.Context) (net.Conn, error) { return o.Movers.Dial(ctx) }}
+	defer h.receiver.shut()
 	if o.Trouble == "" {
 		if err := os.MkdirAll(h.tries(), 0o700); err != nil {
 			return fmt.Errorf("folder of tries: %w", err)
@@ -316,7 +316,7 @@ func (h *host) lookBeside(ctx context.Context) error {
 // cable makes the networks that are wanted, takes away those that are not and have no guest, and says what is there. One that
 // cannot be made shows where a guest's try fails.
 func (h *host) cable(ctx context.Context) ([]string, error) {
-	there, err := h.Networks.ListCommons(ctx)
+	there, err := h.Networks.ListShared(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +337,7 @@ func (h *host) cable(ctx context.Context) ([]string, error) {
 		}
 	}
 	there = slices.DeleteFunc(there, func(cluster string) bool {
-		return !held[cluster] && h.Networks.RemoveCommons(ctx, cluster) == nil // while a guest's port is there it is refused
+		return !held[cluster] && h.Networks.RemoveShared(ctx, cluster) == nil // while a guest's port is there it is refused
 	})
 	slices.Sort(there)
 	return there, nil
@@ -345,5 +345,5 @@ func (h *host) cable(ctx context.Context) ([]string, error) {
 
 // network makes the network of a cluster, whose gateway is behind the uplink.
 func (h *host) network(ctx context.Context, n protocol.HostedNetwork) error {
-	return h.Networks.EnsureCommons(ctx, n.Cluster, substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
+	return h.Networks.EnsureShared(ctx, n.Cluster, substrate.Network{Segment: n.Segment, Away: true, Uplinks: []substrate.Uplink{{Interface: Bridge}}})
 }

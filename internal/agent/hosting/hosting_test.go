@@ -121,7 +121,7 @@ type machine struct {
 	mu     sync.Mutex
 	images []string // that are there
 	blind  error    // why lost devices cannot be seen now
-	holds  map[string]placement.Holding
+	holds  map[string]placement.Allocation
 	unseen map[string]error // guests that cannot be looked at, and why
 	moves  *travellers      // nil: guests do not move
 	sleeps *dreamers        // nil: guests do not sleep
@@ -129,7 +129,7 @@ type machine struct {
 }
 
 func newMachine(t *testing.T) *machine {
-	return &machine{Substrate: fake.New(fake.Options{}), dir: t.TempDir(), holds: map[string]placement.Holding{}}
+	return &machine{Substrate: fake.New(fake.Options{}), dir: t.TempDir(), holds: map[string]placement.Allocation{}}
 }
 
 func (m *machine) Emulates() bool { return true }
@@ -143,7 +143,7 @@ func (m *machine) has(image string) bool {
 func (m *machine) Ensure(ctx context.Context, n substrate.Node) error {
 	m.mu.Lock()
 	missing := !slices.Contains(m.images, n.Image)
-	m.holds[n.Node] = *n.Holding
+	m.holds[n.Node] = *n.Allocation
 	m.mu.Unlock()
 	if missing {
 		return fmt.Errorf("image %s is not there", n.Image)
@@ -159,7 +159,7 @@ func (m *machine) Observe(ctx context.Context, r substrate.Ref) (substrate.Obser
 		return substrate.Observation{}, why
 	}
 	if h, ok := m.holds[r.Node]; ok && seen.Present {
-		seen.Holding = &h
+		seen.Allocation = &h
 	}
 	return seen, err
 }
@@ -219,7 +219,7 @@ func newController() *controller { return &controller{changed: make(chan struct{
 func wanted(node string) protocol.HostedGuest {
 	return protocol.HostedGuest{
 		Cluster: "c1", Node: node, Boot: 1, Try: 1, Name: "n1", Machine: "hv-" + node, Address: "10.77.2.1/16", MAC: "02:4d:00:07:02:01", Image: "sha256:b0b0",
-		Holding: json.RawMessage(`{"guest":"` + node + `","cells":[{"numa":0,"cores":[2],"memory_mib":96}],"share":1}`), Asked: json.RawMessage(`{}`),
+		Allocation: json.RawMessage(`{"guest":"` + node + `","cells":[{"numa":0,"cores":[2],"memory_mib":96}],"share":1}`), Asked: json.RawMessage(`{}`),
 		File: protocol.Boot{Node: node, Token: "secret"},
 	}
 }
@@ -236,7 +236,7 @@ func TestGuestsComeAndGoAsTheyAreWanted(t *testing.T) {
 	})
 	c.want(wanted("a"), wanted("b"))
 	r := c.until(t, "two guests run", func(r protocol.HostReport) bool { return runs("a")(r) && runs("b")(r) })
-	if s := state(r, "a"); s.Boot != 1 || s.Try != 1 || !strings.Contains(string(s.Holding), `"cores":[2]`) {
+	if s := state(r, "a"); s.Boot != 1 || s.Try != 1 || !strings.Contains(string(s.Allocation), `"cores":[2]`) {
 		t.Errorf("%+v", s)
 	}
 	if r.Revision != 1 || !slices.Equal(r.Networks, []string{"c1"}) {

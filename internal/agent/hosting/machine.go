@@ -84,7 +84,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	}
 	diskless := ""
 	if m.InRAM {
-		diskless = makeBed(ctx, tools, m.Console, at("memory"))
+		diskless = mountMemoryDisk(ctx, tools, m.Console, at("memory"))
 	}
 	if diskless != "" {
 		fmt.Fprintln(m.Console, "guests cannot sleep on this machine:", diskless)

@@ -46,7 +46,7 @@ func (g *guest) untravelled() bool {
 // travel is one step of a guest's move. within ends when another is wanted, ctx when all of us ends.
 func (h *host) travel(within, ctx context.Context, g *guest, m protocol.HostedMove) {
 	over := protocol.HostedMoved{Node: g.node, Number: m.Number, Step: m.Step}
-	err := h.journey(within, g, m, &over)
+	err := h.migrate(within, g, m, &over)
 	if ctx.Err() != nil || within.Err() != nil && err != nil {
 		return // not over: whoever comes next, or what is wanted next, goes on
 	}
@@ -67,7 +67,7 @@ func (h *host) travel(within, ctx context.Context, g *guest, m protocol.HostedMo
 	h.observe(ctx, g)
 }
 
-func (h *host) journey(ctx context.Context, g *guest, m protocol.HostedMove, over *protocol.HostedMoved) (err error) {
+func (h *host) migrate(ctx context.Context, g *guest, m protocol.HostedMove, over *protocol.HostedMoved) (err error) {
 	if h.Movers == nil {
 		return errors.New("guests cannot move from here or to here")
 	}
@@ -75,7 +75,7 @@ func (h *host) journey(ctx context.Context, g *guest, m protocol.HostedMove, ove
 	if err != nil {
 		return err
 	}
-	other, way := peer{m.Peer, m.PeerBoot}, wayOf(m.Guest.Node, m.Number)
+	other, way := peer{m.Peer, m.PeerBoot}, protocolOf(m.Guest.Node, m.Number)
 	switch m.Do {
 	case protocol.MoveLeave:
 		over.Description, err = h.Movers.Leave(ctx, n.Ref)
@@ -88,7 +88,7 @@ func (h *host) journey(ctx context.Context, g *guest, m protocol.HostedMove, ove
 	case protocol.MoveListen:
 		var at netip.AddrPort
 		if at, err = h.Address(); err == nil {
-			over.Address, err = h.gate.open(ctx, at, way, other)
+			over.Address, err = h.receiver.open(ctx, at, way, other)
 		}
 	case protocol.MoveSend:
 		err = h.Movers.Send(ctx, n.Ref, m.Description, func(ctx context.Context) (net.Conn, error) { return h.Keys.dial(ctx, m.Address, way, other) })
@@ -121,10 +121,10 @@ func (h *host) awaits() {
 	var ways []string
 	for _, m := range h.wanted.Moves {
 		if m.Do == protocol.MoveListen {
-			ways = append(ways, wayOf(m.Guest.Node, m.Number))
+			ways = append(ways, protocolOf(m.Guest.Node, m.Number))
 		}
 	}
-	h.gate.keep(ways)
+	h.receiver.keep(ways)
 }
 
 // movedOn lists the steps that are over. The caller has the lock.

@@ -74,8 +74,8 @@ func (a authority) keys(machine string, boot int64, change ...func(*x509.Certifi
 }
 
 // echo is a gate behind which everything comes back.
-func echo(t *testing.T, k Keys) *gate {
-	g := &gate{keys: k, say: func(string, ...any) {}, inside: func(context.Context) (net.Conn, error) {
+func echo(t *testing.T, k Keys) *receiver {
+	g := &receiver{keys: k, say: func(string, ...any) {}, inside: func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() { _, _ = io.Copy(far, far); far.Close() }()
 		return near, nil
@@ -107,7 +107,7 @@ func through(k Keys, address, way string, to peer) error {
 func TestAWayIsForTwoBootsOfTwoHostsAndOneMove(t *testing.T) {
 	a := newAuthority(t)
 	g := echo(t, a.keys("m2", 5))
-	way := wayOf("n1", 17)
+	way := protocolOf("n1", 17)
 	address, err := g.open(t.Context(), anyPort, way, peer{"m1", 4})
 	check(t, err)
 	target := peer{"m2", 5}
@@ -117,8 +117,8 @@ func TestAWayIsForTwoBootsOfTwoHostsAndOneMove(t *testing.T) {
 	for what, err := range map[string]error{
 		"another host":               through(a.keys("m3", 4), address, way, target),
 		"an earlier boot":            through(a.keys("m1", 3), address, way, target),
-		"another move":               through(a.keys("m1", 4), address, wayOf("n1", 16), target),
-		"another node":               through(a.keys("m1", 4), address, wayOf("n2", 17), target),
+		"another move":               through(a.keys("m1", 4), address, protocolOf("n1", 16), target),
+		"another node":               through(a.keys("m1", 4), address, protocolOf("n2", 17), target),
 		"another authority":          through(newAuthority(t).keys("m1", 4), address, way, target),
 		"a certificate that is over": through(a.keys("m1", 4, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), address, way, target),
 		"a controller's certificate": through(a.keys("m1", 4, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), address, way, target),
@@ -143,7 +143,7 @@ func TestAWayIsForTwoBootsOfTwoHostsAndOneMove(t *testing.T) {
 func TestTheGateIsOpenWhileSomebodyIsAwaited(t *testing.T) {
 	a := newAuthority(t)
 	g := echo(t, a.keys("m2", 5))
-	first, second := wayOf("n1", 1), wayOf("n2", 2)
+	first, second := protocolOf("n1", 1), protocolOf("n2", 2)
 	address, err := g.open(t.Context(), anyPort, first, peer{"m1", 4})
 	check(t, err)
 	for _, way := range []string{first, second} { // again, and another one: there is one listener

@@ -16,10 +16,10 @@ import (
 // dreamers are guests on paper that sleep, in the words of the guests' driver.
 type dreamers struct {
 	*machine
-	dm    sync.Mutex
-	fails map[string]error // by what is done, "sleep" or "wake": why it fails
-	stand chan struct{}    // closed when a guest begins to fall asleep, which then lasts until the agent ends; nil: it is quick
-	calls map[string]int
+	dm       sync.Mutex
+	fails    map[string]error // by what is done, "sleep" or "wake": why it fails
+	standing chan struct{}    // closed when a guest begins to fall asleep, which then lasts until the agent ends; nil: it is quick
+	calls    map[string]int
 }
 
 func newDreamers(t *testing.T) (*machine, *dreamers) {
@@ -29,12 +29,12 @@ func newDreamers(t *testing.T) (*machine, *dreamers) {
 	return m, d
 }
 
-func (d *dreamers) called(what string) (stand chan struct{}, err error) {
+func (d *dreamers) called(what string) (standing chan struct{}, err error) {
 	d.dm.Lock()
 	defer d.dm.Unlock()
 	d.calls[what]++
-	stand, d.stand = d.stand, nil
-	return stand, d.fails[what]
+	standing, d.standing = d.standing, nil
+	return standing, d.fails[what]
 }
 
 func (d *dreamers) count(what string) int {
@@ -44,9 +44,9 @@ func (d *dreamers) count(what string) int {
 }
 
 func (d *dreamers) Sleep(ctx context.Context, r substrate.Ref) (int64, error) {
-	stand, err := d.called("sleep")
-	if stand != nil {
-		close(stand)
+	standing, err := d.called("sleep")
+	if standing != nil {
+		close(standing)
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
@@ -155,7 +155,7 @@ func TestAnAgentThatEndsWhileAGuestFallsAsleepIsFollowedByOneThatGoesOn(t *testi
 	c.until(t, "it runs", runs("a"))
 	stands := make(chan struct{})
 	d.dm.Lock()
-	d.stand = stands
+	d.standing = stands
 	d.dm.Unlock()
 	c.want(asked("a", protocol.DoSleep, 2))
 	<-stands

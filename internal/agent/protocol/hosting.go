@@ -56,16 +56,16 @@ type HostedGuest struct {
 	Try int64    `json:"try"`
 	Do  HostedDo `json:"do,omitempty"`
 	// Again is how many tries before this one were to do the same, in a row. It is of no matter to the host.
-	Again     int64           `json:"again,omitempty"`
-	Name      string          `json:"name"`    // host name
-	Machine   string          `json:"machine"` // name of the guest
-	Address   string          `json:"address"` // with prefix length
-	MAC       string          `json:"mac"`
-	Image     string          `json:"image"` // digest
-	CPUs      int             `json:"cpus"`
-	MemoryMiB int             `json:"memory_mib"`
-	Holding   json.RawMessage `json:"holding"` // placement.Holding
-	Asked     json.RawMessage `json:"asked"`   // placement.Guest: what that was chosen for
+	Again      int64           `json:"again,omitempty"`
+	Name       string          `json:"name"`    // host name
+	Machine    string          `json:"machine"` // name of the guest
+	Address    string          `json:"address"` // with prefix length
+	MAC        string          `json:"mac"`
+	Image      string          `json:"image"` // digest
+	CPUs       int             `json:"cpus"`
+	MemoryMiB  int             `json:"memory_mib"`
+	Allocation json.RawMessage `json:"holding"` // placement.Allocation
+	Asked      json.RawMessage `json:"asked"`   // placement.Guest: what that was chosen for
 	// Keys are the partitions that it may speak in, by the GUIDs of its host's InfiniBand ports; "" is all that are not named.
 	Keys map[string]uint16 `json:"keys,omitempty"`
 	File Boot              `json:"file"` // the guest's boot file, token included
@@ -159,11 +159,11 @@ type HostedState struct {
 	Running bool   `json:"running,omitempty"`
 	// Unseen says that the host could not look at it: Present and Running are what they were when it last could, and prove
 	// nothing. Detail says why.
-	Unseen  bool            `json:"unseen,omitempty"`
-	CPU     string          `json:"cpu,omitempty"`     // limit in force, as substrate.Limits has it
-	Memory  string          `json:"memory,omitempty"`  // the same
-	Holding json.RawMessage `json:"holding,omitempty"` // placement.Holding: what it has; absent before it was given anything
-	Detail  string          `json:"detail,omitempty"`  // why it does not run, or could not be removed
+	Unseen     bool            `json:"unseen,omitempty"`
+	CPU        string          `json:"cpu,omitempty"`     // limit in force, as substrate.Limits has it
+	Memory     string          `json:"memory,omitempty"`  // the same
+	Allocation json.RawMessage `json:"holding,omitempty"` // placement.Allocation: what it has; absent before it was given anything
+	Detail     string          `json:"detail,omitempty"`  // why it does not run, or could not be removed
 	// Try is the newest HostedGuest.Try that is over, whether it succeeded or not. Doing is what the next one is at, in
 	// words ("fetches its image: 40 %"); "" if none is going on.
 	Try   int64  `json:"try,omitempty"`

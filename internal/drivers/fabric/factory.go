@@ -1,5 +1,5 @@
 // Package fabrics is what drivers of InfiniBand fabrics have in common beside fabric.Driver: how one is declared (Factory) and
-// found (Registry), and what it is told by whom (Told). Each driver is a folder below it; fabrictest is the contract that all pass.
+// found (Registry), and what it is told by whom (Directives). Each driver is a folder below it; fabrictest is the contract that all pass.
 //
 // What enters: what operators say of a fabric through the API, and root in the site file. What leaves: a driver, or an error
 // that says what may not be said, and who may say it where.
@@ -20,7 +20,7 @@ type Factory struct {
 	Settings []Setting
 	// Open makes the driver from what it is told, which holds no other settings than these. It asks nobody, and reads what
 	// the settings name once, to say what is wrong with it.
-	Open func(t Told) (fabric.Driver, error)
+	Open func(t Directives) (fabric.Driver, error)
 }
 
 // Setting is something that a driver is told.
@@ -43,7 +43,7 @@ func (r Registry) Names() []string {
 }
 
 // Open makes the driver of a name. It asks nobody; its errors are errors of what is told.
-func (r Registry) Open(name string, t Told) (fabric.Driver, error) {
+func (r Registry) Open(name string, t Directives) (fabric.Driver, error) {
 	i := slices.IndexFunc(r, func(f Factory) bool { return f.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no driver %q; there are %s", name, strings.Join(r.Names(), ", "))

@@ -122,7 +122,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, mac net.Hardw
 func (s *server) admitted(ctx context.Context, mac net.HardwareAddr) error {
 	who := onlink.CallerIn(ctx)
 	err := s.House.Admit(ctx, s.Network.Name, mac, who)
-	if errors.Is(err, onlink.ErrStranger) {
+	if errors.Is(err, onlink.ErrUnknownMachine) {
 		s.tell(who.Sender.String(), "somebody asks in the name of a machine, and is refused", "mac", mac.String(), "address", who.Address, "from", who.Sender.String(), "why", err)
 	}
 	return err
@@ -133,7 +133,7 @@ func (s *server) refuse(w http.ResponseWriter, what string, err error, mac strin
 	switch {
 	case errors.Is(err, ErrUnknown), errors.Is(err, ErrNothing):
 		http.Error(w, err.Error(), http.StatusNotFound)
-	case errors.Is(err, ErrProof), errors.Is(err, onlink.ErrStranger):
+	case errors.Is(err, ErrProof), errors.Is(err, onlink.ErrUnknownMachine):
 		http.Error(w, err.Error(), http.StatusForbidden)
 	default:
 		s.trouble(what, err, "mac", mac)

@@ -24,8 +24,8 @@ import (
 	"muster/internal/netns"
 )
 
-// ErrStranger says that a caller is not who it says it is.
-var ErrStranger = errors.New("this is for another machine")
+// ErrUnknownMachine says that a caller is not who it says it is.
+var ErrUnknownMachine = errors.New("this is for another machine")
 
 // Link is one interface of a network namespace. It may be used from many goroutines.
 type Link struct {
@@ -189,7 +189,7 @@ func CallerIn(ctx context.Context) Caller {
 
 // Is returns nil if the caller is one of these MACs: the frame that began the connection comes from there, and what is sent
 // to the caller's address goes there. Where the kernel has not kept that frame, the address must be pinned: then nobody
-// else can have gone on with the connection. An ErrStranger says who it is instead.
+// else can have gone on with the connection. An ErrUnknownMachine says who it is instead.
 func (c Caller) Is(macs []string) error {
 	var neighbour net.HardwareAddr
 	pinned := false
@@ -201,11 +201,11 @@ func (c Caller) Is(macs []string) error {
 	}
 	switch {
 	case c.Sender == nil && (!pinned || neighbour == nil):
-		return fmt.Errorf("%w: nothing tells the MAC of %s", ErrStranger, c.Address)
+		return fmt.Errorf("%w: nothing tells the MAC of %s", ErrUnknownMachine, c.Address)
 	case c.Sender != nil && !slices.Contains(macs, c.Sender.String()):
-		return fmt.Errorf("%w: the frames of %s come from %s", ErrStranger, c.Address, c.Sender)
+		return fmt.Errorf("%w: the frames of %s come from %s", ErrUnknownMachine, c.Address, c.Sender)
 	case neighbour != nil && !slices.Contains(macs, neighbour.String()):
-		return fmt.Errorf("%w: what is sent to %s goes to %s", ErrStranger, c.Address, neighbour)
+		return fmt.Errorf("%w: what is sent to %s goes to %s", ErrUnknownMachine, c.Address, neighbour)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestACallerIsWhoItsFramesAreFrom(t *testing.T) {
 		{"no frame was kept, and nobody knows", Caller{at, nil, table{}}, false},
 		{"it came over no link", Caller{}, false},
 	} {
-		if err := c.Is([]string{mine.String()}); (err == nil) != c.is || err != nil && !errors.Is(err, ErrStranger) {
+		if err := c.Is([]string{mine.String()}); (err == nil) != c.is || err != nil && !errors.Is(err, ErrUnknownMachine) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -91,7 +91,7 @@ func (c *Tenants) shrink(key fabric.Key, n int) {
 }
 
 // Churn has clusters come and go, in so many steps at most. After each one the tables are the intent's.
-func Churn(t *testing.T, w World, clusters, steps int, random *rand.Rand) {
+func Churn(t *testing.T, w Fixture, clusters, steps int, random *rand.Rand) {
 	tenants := NewTenants(w.Ports, clusters, random)
 	for n := range steps {
 		what, partitions := tenants.Step()

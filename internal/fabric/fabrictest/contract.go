@@ -13,8 +13,8 @@ import (
 	"muster/internal/fabric"
 )
 
-// World is a fabric that nobody else uses, its driver, and what a test can do to it behind the driver's back.
-type World struct {
+// Fixture is a fabric that nobody else uses, its driver, and what a test can do to it behind the driver's back.
+type Fixture struct {
 	Driver  fabric.Driver
 	Manager fabric.GUID   // port of its subnet manager
 	Ports   []fabric.GUID // of tenants, at least 8, all up, in no partition yet
@@ -29,10 +29,10 @@ type World struct {
 const patience = 20 * time.Second
 
 // Contract holds a driver to what package fabric promises. Each part gets a world of its own.
-func Contract(t *testing.T, world func(t *testing.T) World) {
+func Contract(t *testing.T, fixture func(t *testing.T) Fixture) {
 	for _, part := range []struct {
 		name string
-		run  func(*testing.T, World)
+		run  func(*testing.T, Fixture)
 	}{
 		{"ATenantsPortsAreInItsPartitionAndNoOther", life},
 		{"AnIntentThatCannotBeIsRefusedAndNothingChanges", refusals},
@@ -40,14 +40,14 @@ func Contract(t *testing.T, world func(t *testing.T) World) {
 		{"APortThatDoesNotAnswerHoldsNobodyUp", silence},
 		{"APortThatDoesNotObeyHoldsNobodyUp", rogue},
 		{"AnApplyThatIsGivenUpCanBeRepeated", givenUp},
-		{"ClustersComeAndGo", func(t *testing.T, w World) { Churn(t, w, 12, 6, rand.New(rand.NewPCG(1, 2))) }},
+		{"ClustersComeAndGo", func(t *testing.T, w Fixture) { Churn(t, w, 12, 6, rand.New(rand.NewPCG(1, 2))) }},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.run(t, world(t)) })
+		t.Run(part.name, func(t *testing.T) { part.run(t, fixture(t)) })
 	}
 }
 
 // intent has the world's manager, and partitions with full members by their keys.
-func (w World) intent(members map[fabric.Key][]fabric.GUID) fabric.Intent {
+func (w Fixture) intent(members map[fabric.Key][]fabric.GUID) fabric.Intent {
 	i := fabric.Intent{Managers: []fabric.GUID{w.Manager}}
 	for key, ports := range members {
 		p := fabric.Partition{Key: key, Members: map[fabric.GUID]fabric.Membership{}}
@@ -60,7 +60,7 @@ func (w World) intent(members map[fabric.Key][]fabric.GUID) fabric.Intent {
 }
 
 // holds fails the test if a port differs from the intent.
-func (w World) holds(t *testing.T, i fabric.Intent) {
+func (w Fixture) holds(t *testing.T, i fabric.Intent) {
 	t.Helper()
 	seen, err := w.Driver.Observe(t.Context())
 	if err != nil {
@@ -76,7 +76,7 @@ func (w World) holds(t *testing.T, i fabric.Intent) {
 	}
 }
 
-func (w World) apply(t *testing.T, i fabric.Intent) {
+func (w Fixture) apply(t *testing.T, i fabric.Intent) {
 	t.Helper()
 	if err := w.Driver.Apply(t.Context(), i); err != nil {
 		t.Fatalf("apply: %v", err)
@@ -84,7 +84,7 @@ func (w World) apply(t *testing.T, i fabric.Intent) {
 	w.holds(t, i)
 }
 
-func life(t *testing.T, w World) {
+func life(t *testing.T, w Fixture) {
 	p := w.Ports
 	w.apply(t, w.intent(nil))
 	first := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2], 2: p[2:4]})
@@ -103,7 +103,7 @@ func life(t *testing.T, w World) {
 	}
 }
 
-func refusals(t *testing.T, w World) {
+func refusals(t *testing.T, w Fixture) {
 	p := w.Ports
 	good := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2]})
 	w.apply(t, good)
@@ -131,7 +131,7 @@ func refusals(t *testing.T, w World) {
 	}
 }
 
-func room(t *testing.T, w World) {
+func room(t *testing.T, w Fixture) {
 	p := w.Ports
 	members := map[fabric.Key][]fabric.GUID{}
 	for k := range w.Room {
@@ -163,7 +163,7 @@ func resisted(t *testing.T, err error, ports ...fabric.GUID) {
 	}
 }
 
-func silence(t *testing.T, w World) {
+func silence(t *testing.T, w Fixture) {
 	p := w.Ports
 	nowhere := fabric.GUID(0x00ffee0000000001)
 	w.apply(t, w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2]}))
@@ -189,7 +189,7 @@ func silence(t *testing.T, w World) {
 }
 
 // settles applies the intent until it holds, as a reconciler does.
-func (w World) settles(t *testing.T, i fabric.Intent) {
+func (w Fixture) settles(t *testing.T, i fabric.Intent) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
 		err := w.Driver.Apply(t.Context(), i)
@@ -204,7 +204,7 @@ func (w World) settles(t *testing.T, i fabric.Intent) {
 	w.holds(t, i)
 }
 
-func rogue(t *testing.T, w World) {
+func rogue(t *testing.T, w Fixture) {
 	p := w.Ports
 	first := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2], 2: p[2:4]})
 	w.apply(t, first)
@@ -231,7 +231,7 @@ func rogue(t *testing.T, w World) {
 	}
 }
 
-func givenUp(t *testing.T, w World) {
+func givenUp(t *testing.T, w Fixture) {
 	p := w.Ports
 	first := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:4]})
 	second := w.intent(map[fabric.Key][]fabric.GUID{1: p[0:2], 2: p[2:6]})

@@ -23,8 +23,8 @@ type Place struct {
 	Up   int    // cables from the leaf to other switches, of several the fewest; 0: not known, or none
 }
 
-// Stand is a machine and the adapters by which it hangs on fabrics.
-type Stand struct {
+// Machine is a machine and the adapters by which it hangs on fabrics.
+type Machine struct {
 	ID       string        // the machine's, by which the map will know it
 	Name     string        // by which LLDP's snapshots know it
 	Adapters []fabric.GUID // nodes of its InfiniBand adapters
@@ -34,7 +34,7 @@ type Stand struct {
 type spot struct{ rail, leaf int }
 
 // Map puts machines on the graph. Those that have no port in it are not on the map.
-func (g *Graph) Map(name string, machines []Stand) *Map {
+func (g *Graph) Map(name string, machines []Machine) *Map {
 	byAdapter, byHost := map[fabric.GUID][]spot{}, map[string][]spot{}
 	for _, p := range g.Ports {
 		s := spot{p.Rail, p.Switch}

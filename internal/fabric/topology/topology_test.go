@@ -166,7 +166,7 @@ func TestWhatIsNoSnapshotIsRefusedWithItsLine(t *testing.T) {
 
 func TestMachinesOnTheSameLeavesAreInOnePlace(t *testing.T) {
 	g := mustRead(t, twoRails)
-	m := g.Map("ib0", []Stand{
+	m := g.Map("ib0", []Machine{
 		{ID: "a", Adapters: []fabric.GUID{0x2c90300000010, 0x2c90300000110}},
 		{ID: "b", Adapters: []fabric.GUID{0x2c90300000120, 0x2c90300000020}},
 		{ID: "c", Adapters: []fabric.GUID{0x2c90300000999}},
@@ -195,7 +195,7 @@ func TestTheLongestRailCounts(t *testing.T) {
 			{Adapter: 6, Host: "lost", Rail: 0, Switch: 4},
 		},
 	}
-	m := g.Map("ib0", []Stand{{ID: "x", Adapters: []fabric.GUID{1, 2}}, {ID: "y", Adapters: []fabric.GUID{3, 4}}, {ID: "z", Adapters: []fabric.GUID{5}}, {ID: "lost", Adapters: []fabric.GUID{6}}})
+	m := g.Map("ib0", []Machine{{ID: "x", Adapters: []fabric.GUID{1, 2}}, {ID: "y", Adapters: []fabric.GUID{3, 4}}, {ID: "z", Adapters: []fabric.GUID{5}}, {ID: "lost", Adapters: []fabric.GUID{6}}})
 	for pair, want := range map[[2]string]int{{"x", "x"}: 0, {"x", "y"}: 2, {"x", "z"}: 2, {"y", "z"}: 0, {"x", "lost"}: Unreachable, {"z", "lost"}: Unreachable} {
 		a, _ := m.At(pair[0])
 		b, _ := m.At(pair[1])
@@ -246,9 +246,9 @@ func FuzzRead(f *testing.F) {
 		if err := g.Check(); err != nil {
 			t.Fatal(err)
 		}
-		var stands []Stand
+		var stands []Machine
 		for i, p := range g.Ports {
-			s := Stand{ID: fmt.Sprint(i), Name: p.Host}
+			s := Machine{ID: fmt.Sprint(i), Name: p.Host}
 			if p.Adapter != 0 {
 				s.Adapters = []fabric.GUID{p.Adapter}
 			}

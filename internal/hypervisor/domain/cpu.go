@@ -17,7 +17,7 @@ func (p *plan) cpu() *libvirtxml.DomainCPU {
 	threads := cpu.Topology.Threads > 1
 	if p.KVM {
 		cpu.Mode, cpu.Check, cpu.Migratable = "host-passthrough", "none", "off"
-		if len(p.Holding.Devices) == 0 { // it may be asked to move, which one that sees an invariant time stamp counter cannot
+		if len(p.Allocation.Devices) == 0 { // it may be asked to move, which one that sees an invariant time stamp counter cannot
 			cpu.Migratable = "on"
 		}
 		cpu.Cache = &libvirtxml.DomainCPUCache{Mode: "passthrough"}

@@ -66,7 +66,7 @@ func disk(d Disk, name string) libvirtxml.DomainDisk {
 // reach each other by one root port of the host's do so in the guest, behind a switch: programs that look for the shortest
 // way from a GPU to an adapter find it.
 func (p *plan) passThrough() ([]libvirtxml.DomainController, []libvirtxml.DomainHostdev) {
-	if len(p.Holding.Devices) == 0 {
+	if len(p.Allocation.Devices) == 0 {
 		return nil, nil
 	}
 	b := &buses{controllers: []libvirtxml.DomainController{pci(0, "pcie-root")}, top: 256}

@@ -23,12 +23,12 @@ import (
 
 // Guest is what a domain is made of. Paths are as QEMU sees them.
 type Guest struct {
-	Name    string
-	User    int             // whom QEMU runs as
-	Facts   inventory.Facts // of the host
-	Holding placement.Holding
-	KVM     bool // the host's CPUs run the guest; else they are emulated
-	Vhost   bool // the host's kernel moves the packets
+	Name       string
+	User       int             // whom QEMU runs as
+	Facts      inventory.Facts // of the host
+	Allocation placement.Allocation
+	KVM        bool // the host's CPUs run the guest; else they are emulated
+	Vhost      bool // the host's kernel moves the packets
 
 	Kernel, Initramfs, CommandLine string
 	Root, Agent                    Disk
@@ -79,7 +79,7 @@ func Describe(g Guest) (Domain, error) {
 	}
 	if g.KVM {
 		d.Type = "kvm"
-		if g.Holding.Share <= 1 { // then no virtual CPU ever waits for a real one, and the guest may count on it
+		if g.Allocation.Share <= 1 { // then no virtual CPU ever waits for a real one, and the guest may count on it
 			d.Features.KVM = &libvirtxml.DomainFeatureKVM{HintDedicated: &libvirtxml.DomainFeatureState{State: "on"}}
 		}
 	} else {
@@ -120,7 +120,7 @@ type cell struct {
 
 func newPlan(g Guest) (*plan, error) {
 	p := &plan{Guest: g}
-	for _, c := range g.Holding.Cells {
+	for _, c := range g.Allocation.Cells {
 		node := slices.IndexFunc(g.Facts.NUMA, func(n inventory.NUMANode) bool { return n.ID == c.NUMA })
 		if node < 0 {
 			return nil, fmt.Errorf("the host has no memory node %d", c.NUMA)
@@ -140,7 +140,7 @@ func newPlan(g Guest) (*plan, error) {
 	if len(p.cpus) == 0 {
 		return nil, errors.New("it has no cores")
 	}
-	for _, name := range g.Holding.Devices {
+	for _, name := range g.Allocation.Devices {
 		device := slices.IndexFunc(g.Facts.Devices, func(d inventory.Device) bool { return d.PCI == name })
 		if device < 0 || address(name) == nil {
 			return nil, fmt.Errorf("the host has no device %s", name)

@@ -22,9 +22,9 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // take gives a guest the first free cores of these memory nodes, each the same number.
-func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) placement.Holding {
+func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) placement.Allocation {
 	kept, _ := f.Kept()
-	h := placement.Holding{Guest: "g1", Share: 1}
+	h := placement.Allocation{Guest: "g1", Share: 1}
 	for _, id := range nodes {
 		c := placement.Cell{NUMA: id, MemoryMiB: memoryMiB}
 		for _, core := range f.Layout {
@@ -38,7 +38,7 @@ func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) placement.Holdi
 }
 
 // with adds the first devices of a kind that nothing of the host's needs, in the order of their addresses.
-func with(h placement.Holding, f inventory.Facts, kind string, number int) placement.Holding {
+func with(h placement.Allocation, f inventory.Facts, kind string, number int) placement.Allocation {
 	for _, d := range f.Devices {
 		if d.Kind == kind && d.Host == "" && number > 0 && !slices.Contains(h.Devices, d.PCI) {
 			h.Devices, number = append(h.Devices, d.PCI), number-1
@@ -48,9 +48,9 @@ func with(h placement.Holding, f inventory.Facts, kind string, number int) place
 	return h
 }
 
-func guest(f inventory.Facts, h placement.Holding) Guest {
+func guest(f inventory.Facts, h placement.Allocation) Guest {
 	return Guest{
-		Name: "c1.node-1.7", User: 1000, Facts: f, Holding: h, KVM: true, Vhost: true,
+		Name: "c1.node-1.7", User: 1000, Facts: f, Allocation: h, KVM: true, Vhost: true,
 		Kernel: "/g/kernel", Initramfs: "/g/initramfs", CommandLine: "console=ttyS0",
 		Root: Disk{"/g/root", "muster-root"}, Agent: Disk{"/g/agent", "muster-agent"},
 		Console: "/g/console.log", NIC: "v-0123456789ab", MAC: substrate.MAC(1, 258),
@@ -60,25 +60,25 @@ func guest(f inventory.Facts, h placement.Holding) Guest {
 // goldens are guests whose description is kept, each for what is special about it.
 func goldens() map[string]Guest {
 	all := map[string]Guest{}
-	add := func(name, shape string, holding func(inventory.Facts) placement.Holding) {
+	add := func(name, shape string, allocation func(inventory.Facts) placement.Allocation) {
 		f := shapes.Named(shape)
-		all[name] = guest(f, holding(f))
+		all[name] = guest(f, allocation(f))
 	}
-	add("desktop, one core", "desktop", func(f inventory.Facts) placement.Holding { return take(f, 1, 1024, 0) })
-	add("threads", "one-socket-smt", func(f inventory.Facts) placement.Holding { return take(f, 4, 8192, 0) })
-	add("no threads", "two-sockets-smt-off", func(f inventory.Facts) placement.Holding { return take(f, 4, 8192, 1) })
-	add("two sockets", "two-sockets-smt", func(f inventory.Facts) placement.Holding { return take(f, 8, 32768, 0, 1) })
-	add("adjacent siblings", "siblings-adjacent", func(f inventory.Facts) placement.Holding { return take(f, 4, 8192, 0) })
-	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) placement.Holding { return take(f, 4, 16384, 0, 1, 4, 5) })
-	add("sub-NUMA clusters", "xeon-snc2", func(f inventory.Facts) placement.Holding { return take(f, 4, 16384, 0, 1) })
-	add("two GPUs with their adapters", "dgx-h100", func(f inventory.Facts) placement.Holding {
+	add("desktop, one core", "desktop", func(f inventory.Facts) placement.Allocation { return take(f, 1, 1024, 0) })
+	add("threads", "one-socket-smt", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
+	add("no threads", "two-sockets-smt-off", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 1) })
+	add("two sockets", "two-sockets-smt", func(f inventory.Facts) placement.Allocation { return take(f, 8, 32768, 0, 1) })
+	add("adjacent siblings", "siblings-adjacent", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
+	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) placement.Allocation { return take(f, 4, 16384, 0, 1, 4, 5) })
+	add("sub-NUMA clusters", "xeon-snc2", func(f inventory.Facts) placement.Allocation { return take(f, 4, 16384, 0, 1) })
+	add("two GPUs with their adapters", "dgx-h100", func(f inventory.Facts) placement.Allocation {
 		return with(with(take(f, 26, 262144, 0), f, "gpu", 2), f, "hca", 2)
 	})
-	add("all eight GPUs and adapters", "dgx-a100", func(f inventory.Facts) placement.Holding {
+	add("all eight GPUs and adapters", "dgx-a100", func(f inventory.Facts) placement.Allocation {
 		return with(with(take(f, 8, 65536, 0, 1, 2, 3, 4, 5, 6, 7), f, "gpu", 8), f, "hca", 8)
 	})
-	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) placement.Holding { return with(take(f, 8, 16384, 0), f, "gpu", 1) })
-	add("virtual functions", "virtual-functions", func(f inventory.Facts) placement.Holding {
+	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) placement.Allocation { return with(take(f, 8, 16384, 0), f, "gpu", 1) })
+	add("virtual functions", "virtual-functions", func(f inventory.Facts) placement.Allocation {
 		h := take(f, 4, 8192, 1)
 		for _, d := range f.Devices {
 			if d.Parent != "" && d.Driver == "vfio-pci" {
@@ -87,12 +87,12 @@ func goldens() map[string]Guest {
 		}
 		return h
 	})
-	add("offline cores", "offline-cores", func(f inventory.Facts) placement.Holding { return take(f, 4, 8192, 0) })
-	add("sparse memory nodes", "sparse-nodes", func(f inventory.Facts) placement.Holding {
+	add("offline cores", "offline-cores", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
+	add("sparse memory nodes", "sparse-nodes", func(f inventory.Facts) placement.Allocation {
 		return take(f, 2, 4096, f.NUMA[0].ID, f.NUMA[len(f.NUMA)-1].ID)
 	})
 	for _, size := range []int{1 << 10, 2, 1} {
-		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages", func(f inventory.Facts) placement.Holding {
+		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages", func(f inventory.Facts) placement.Allocation {
 			return take(f, 2, 4096+size, 0)
 		})
 	}
@@ -167,12 +167,12 @@ func TestEveryHoldingIsDescribed(t *testing.T) {
 			for cores := 1; cores <= len(shape.Facts.Layout); cores *= 2 {
 				for _, devices := range []map[string]int{nil, {"gpu": 1}, {"gpu": 2, "hca": 2}, {"nvme": 1}} {
 					ask := placement.Guest{CPUs: cores * shape.Facts.Threads(), MemoryMiB: 512 * cores, Devices: devices, Locality: placement.Preferred, Share: 1}
-					holding, err := placement.Hold(room, ask)
+					allocation, err := placement.Hold(room, ask)
 					if err != nil {
 						continue // this host has no such
 					}
 					held++
-					wantWhatIsHeld(t, guest(shape.Facts, holding))
+					wantWhatIsHeld(t, guest(shape.Facts, allocation))
 				}
 			}
 			if held == 0 {
@@ -197,7 +197,7 @@ func wantWhatIsHeld(t *testing.T, g Guest) {
 		t.Errorf("%d CPUs, topology of %d, %d pins", d.VCPU.Value, n, len(described.Pins))
 	}
 	total, next := 0, 0
-	for i, cell := range g.Holding.Cells {
+	for i, cell := range g.Allocation.Cells {
 		seen := d.CPU.Numa.Cell[i]
 		total += cell.MemoryMiB
 		if int(seen.Memory) != cell.MemoryMiB {
@@ -223,8 +223,8 @@ func wantWhatIsHeld(t *testing.T, g Guest) {
 	if int(d.Memory.Value) != total {
 		t.Errorf("%d MiB, want %d", d.Memory.Value, total)
 	}
-	if len(d.Devices.Hostdevs) != len(g.Holding.Devices) {
-		t.Errorf("%d devices, want %d", len(d.Devices.Hostdevs), len(g.Holding.Devices))
+	if len(d.Devices.Hostdevs) != len(g.Allocation.Devices) {
+		t.Errorf("%d devices, want %d", len(d.Devices.Hostdevs), len(g.Allocation.Devices))
 	}
 	wantOwnBuses(t, d)
 }
@@ -269,7 +269,7 @@ func wantOwnBuses(t *testing.T, d libvirtxml.Domain) {
 
 func TestADeviceThatTheHostHasNotIsRefused(t *testing.T) {
 	f := shapes.Named("desktop")
-	for _, h := range []placement.Holding{
+	for _, h := range []placement.Allocation{
 		{},
 		{Cells: []placement.Cell{{NUMA: 7, Cores: []int{0}, MemoryMiB: 1}}},
 		{Cells: []placement.Cell{{NUMA: 0, Cores: []int{999}, MemoryMiB: 1}}},

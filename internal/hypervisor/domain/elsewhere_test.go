@@ -20,8 +20,8 @@ func twoSockets(first, distance int) inventory.Facts {
 	return f
 }
 
-func part(cells ...placement.Cell) placement.Holding {
-	return placement.Holding{Share: 1, Cells: cells}
+func part(cells ...placement.Cell) placement.Allocation {
+	return placement.Allocation{Share: 1, Cells: cells}
 }
 
 func cellOf(numa, mib int, cores ...int) placement.Cell {
@@ -32,9 +32,9 @@ func cellOf(numa, mib int, cores ...int) placement.Cell {
 func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 	here := twoSockets(0, 21)
 	for name, c := range map[string]struct {
-		is    placement.Holding
+		is    placement.Allocation
 		there inventory.Facts
-		gets  placement.Holding
+		gets  placement.Allocation
 		same  bool
 	}{
 		"other cores":            {part(cellOf(0, 1024, 2, 3)), twoSockets(10, 21), part(cellOf(0, 1024, 10, 11)), true},
@@ -45,8 +45,8 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 		"farther from another":   {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 31), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), false},
 		"less memory":            {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 768, 2, 3)), false},
 	} {
-		describe := func(f inventory.Facts, h placement.Holding) Domain {
-			d, err := Describe(Guest{Name: "g", Facts: f, Holding: h, KVM: true, MAC: []byte{2, 0, 0, 0, 0, 1}})
+		describe := func(f inventory.Facts, h placement.Allocation) Domain {
+			d, err := Describe(Guest{Name: "g", Facts: f, Allocation: h, KVM: true, MAC: []byte{2, 0, 0, 0, 0, 1}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 }
 
 func FuzzElsewhere(f *testing.F) {
-	d, err := Describe(Guest{Name: "g", Facts: twoSockets(0, 21), Holding: part(cellOf(0, 1024, 2, 3)), MAC: []byte{2, 0, 0, 0, 0, 1}})
+	d, err := Describe(Guest{Name: "g", Facts: twoSockets(0, 21), Allocation: part(cellOf(0, 1024, 2, 3)), MAC: []byte{2, 0, 0, 0, 0, 1}})
 	if err != nil {
 		f.Fatal(err)
 	}

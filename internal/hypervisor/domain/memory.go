@@ -29,7 +29,7 @@ func PageSizes() []int { return []int{1 << 20, 2 << 10} }
 
 // PageKiB is the size of the pages that a holding's memory comes from: the largest huge ones that all of it fits in; 0: plain
 // ones.
-func PageKiB(f inventory.Facts, h placement.Holding) int {
+func PageKiB(f inventory.Facts, h placement.Allocation) int {
 	for _, size := range PageSizes() {
 		if fits(f, h, size) {
 			return size
@@ -41,7 +41,7 @@ func PageKiB(f inventory.Facts, h placement.Holding) int {
 // backing puts the memory into huge pages, whose tables fit into the processor's.
 func (p *plan) backing() *libvirtxml.DomainMemoryBacking {
 	backing := &libvirtxml.DomainMemoryBacking{MemoryNosharepages: &libvirtxml.DomainMemoryNosharepages{}}
-	if size := PageKiB(p.Facts, p.Holding); size > 0 {
+	if size := PageKiB(p.Facts, p.Allocation); size > 0 {
 		backing.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{
 			Hugepages: []libvirtxml.DomainMemoryHugepage{{Size: uint(size), Unit: "KiB"}},
 		}
@@ -52,7 +52,7 @@ func (p *plan) backing() *libvirtxml.DomainMemoryBacking {
 }
 
 // fits says whether every cell's memory fits into free pages of this size, in KiB, on its node.
-func fits(f inventory.Facts, h placement.Holding, size int) bool {
+func fits(f inventory.Facts, h placement.Allocation, size int) bool {
 	for _, c := range h.Cells {
 		kib := c.MemoryMiB << 10
 		if kib%size != 0 || kib/size > freePages(f, c.NUMA, size) {

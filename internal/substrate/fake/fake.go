@@ -40,15 +40,15 @@ type Options struct {
 }
 
 // Calls counts the calls of each method, failed ones too.
-type Calls struct{ Ensure, Observe, Remove, List, EnsureCommons, RemoveCommons, ListCommons, Dial int }
+type Calls struct{ Ensure, Observe, Remove, List, EnsureShared, RemoveShared, ListShared, Dial int }
 
-// Substrate implements substrate.Substrate and substrate.Commons in memory. Its methods may be called at the same time.
+// Substrate implements substrate.Substrate and substrate.Shared in memory. Its methods may be called at the same time.
 type Substrate struct {
 	options Options
 
 	mu         sync.Mutex
 	nodes      map[name]*node
-	commons    map[string]bool
+	shared     map[string]bool
 	kept       map[string]string // cluster → what stands for its /home and state
 	snapshots  map[string]string
 	room       int                // for copies, in bytes; below 0: any
@@ -59,8 +59,8 @@ type Substrate struct {
 
 var (
 	_ substrate.Substrate = (*Substrate)(nil)
-	_ substrate.Commons   = (*Substrate)(nil)
-	_ substrate.Keep      = (*Substrate)(nil)
+	_ substrate.Shared    = (*Substrate)(nil)
+	_ substrate.Snapshots = (*Substrate)(nil)
 )
 
 // name is a node's, of whatever boot.
@@ -81,7 +81,7 @@ type node struct {
 
 // New makes an empty world.
 func New(options Options) *Substrate {
-	return &Substrate{options: options, nodes: map[name]*node{}, commons: map[string]bool{}, kept: map[string]string{}, snapshots: map[string]string{}, room: -1, faults: map[string][]fault{}}
+	return &Substrate{options: options, nodes: map[name]*node{}, shared: map[string]bool{}, kept: map[string]string{}, snapshots: map[string]string{}, room: -1, faults: map[string][]fault{}}
 }
 
 // Ensure makes the node run this boot.
@@ -112,8 +112,8 @@ func (s *Substrate) ensure(ctx context.Context, held *node, n substrate.Node) (s
 	case n.Boot < held.highest:
 		err = substrate.ErrStale
 	case held.running && held.of.Boot == n.Boot:
-	case !s.commons[n.Cluster]:
-		err = fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
+	case !s.shared[n.Cluster]:
+		err = fmt.Errorf("the shared parts of cluster %s are not there", n.Cluster)
 	default:
 		started = true
 		held.highest = n.Boot
@@ -168,7 +168,7 @@ func (s *Substrate) Observe(ctx context.Context, r substrate.Ref) (substrate.Obs
 	if !ok || !held.present {
 		return substrate.Observation{}, ctx.Err()
 	}
-	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail, Holding: held.of.Holding}
+	seen := substrate.Observation{Present: true, Running: held.running, Boot: held.of.Boot, Detail: held.detail, Allocation: held.of.Allocation}
 	if held.running {
 		seen.Limits = limits(held.of)
 	}
@@ -222,21 +222,21 @@ func (s *Substrate) List(ctx context.Context) ([]substrate.Ref, error) {
 	return refs, ctx.Err()
 }
 
-// EnsureCommons makes the cluster's commons.
-func (s *Substrate) EnsureCommons(ctx context.Context, cluster string, _ substrate.Network) error {
-	s.count(func(c *Calls) { c.EnsureCommons++ })
+// EnsureShared makes the cluster's shared parts.
+func (s *Substrate) EnsureShared(ctx context.Context, cluster string, _ substrate.Network) error {
+	s.count(func(c *Calls) { c.EnsureShared++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commons[cluster] = true
+	s.shared[cluster] = true
 	return ctx.Err()
 }
 
 // GrowHome does nothing: what is kept here takes no room.
 func (s *Substrate) GrowHome(ctx context.Context, _ string, _ int64) error { return ctx.Err() }
 
-// RemoveCommons takes them away; it refuses while a node of the cluster is present.
-func (s *Substrate) RemoveCommons(ctx context.Context, cluster string) error {
-	s.count(func(c *Calls) { c.RemoveCommons++ })
+// RemoveShared takes them away; it refuses while a node of the cluster is present.
+func (s *Substrate) RemoveShared(ctx context.Context, cluster string) error {
+	s.count(func(c *Calls) { c.RemoveShared++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, held := range s.nodes {
@@ -249,24 +249,24 @@ func (s *Substrate) RemoveCommons(ctx context.Context, cluster string) error {
 			held.highest = 0
 		}
 	}
-	delete(s.commons, cluster)
+	delete(s.shared, cluster)
 	delete(s.kept, cluster)
 	return ctx.Err()
 }
 
-// ListCommons names the clusters that have commons.
-func (s *Substrate) ListCommons(ctx context.Context) ([]string, error) {
-	s.count(func(c *Calls) { c.ListCommons++ })
+// ListShared names the clusters that have shared parts.
+func (s *Substrate) ListShared(ctx context.Context) ([]string, error) {
+	s.count(func(c *Calls) { c.ListShared++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.commons)), ctx.Err()
+	return slices.Sorted(maps.Keys(s.shared)), ctx.Err()
 }
 
-// Dial is answered by Options.Connect, for a cluster whose commons are there.
+// Dial is answered by Options.Connect, for a cluster whose shared parts are there.
 func (s *Substrate) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net.Conn, error) {
 	s.count(func(c *Calls) { c.Dial++ })
 	s.mu.Lock()
-	there := s.commons[cluster]
+	there := s.shared[cluster]
 	s.mu.Unlock()
 	if !there || s.options.Connect == nil {
 		return nil, fmt.Errorf("dial in the network of cluster %s: %s refused the connection", cluster, to)

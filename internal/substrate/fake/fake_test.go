@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		s := fake.New(fake.Options{})
 		return substratetest.Harness{
-			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true}, Substrate: s, Commons: s, Keep: s, Sleeper: s, Image: "sha256:00",
+			Caps: substrate.Capabilities{KeepsHead: true, Sleeps: true}, Substrate: s, Shared: s, Keep: s, Sleeper: s, Image: "sha256:00",
 			Crash:    func(_ *testing.T, r substrate.Ref) { s.Die(r, "crashed") },
 			HalfMake: func(_ *testing.T, n substrate.Node) { s.HalfMake(n) },
 			Write:    func(_ *testing.T, cluster, content string) { s.Write(cluster, content) },
@@ -27,9 +27,9 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func world(t *testing.T, options fake.Options) *fake.Substrate {
+func fixture(t *testing.T, options fake.Options) *fake.Substrate {
 	s := fake.New(options)
-	if err := s.EnsureCommons(t.Context(), "c1", substrate.Network{Segment: 1}); err != nil {
+	if err := s.EnsureShared(t.Context(), "c1", substrate.Network{Segment: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -43,7 +43,7 @@ func node(id, machine, address string, boot int64) substrate.Node {
 }
 
 func TestAFailingStartFailsAsOftenAsToldAndLeavesAHalfMadeNode(t *testing.T) {
-	s, n := world(t, fake.Options{}), node("n1", "m1", "10.77.1.1/16", 1)
+	s, n := fixture(t, fake.Options{}), node("n1", "m1", "10.77.1.1/16", 1)
 	s.FailEnsure("n1", 2, nil)
 	for range 2 {
 		if err := s.Ensure(t.Context(), n); !errors.Is(err, fake.ErrInjected) {
@@ -59,7 +59,7 @@ func TestAFailingStartFailsAsOftenAsToldAndLeavesAHalfMadeNode(t *testing.T) {
 }
 
 func TestAHangingStartEndsWithItsContext(t *testing.T) {
-	s := world(t, fake.Options{})
+	s := fixture(t, fake.Options{})
 	s.HangEnsure("n1")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -69,7 +69,7 @@ func TestAHangingStartEndsWithItsContext(t *testing.T) {
 }
 
 func TestAHangingStartGoesOnWhenReleased(t *testing.T) {
-	s := world(t, fake.Options{})
+	s := fixture(t, fake.Options{})
 	release := s.HangEnsure("n1")
 	time.AfterFunc(time.Millisecond, release)
 	if err := s.Ensure(t.Context(), node("n1", "m1", "10.77.1.1/16", 1)); err != nil {
@@ -80,7 +80,7 @@ func TestAHangingStartGoesOnWhenReleased(t *testing.T) {
 func TestAStartTakesItsDelayAndThenTheAgentPlays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var played []string
-		s := world(t, fake.Options{
+		s := fixture(t, fake.Options{
 			Delay:   func(substrate.Node) time.Duration { return time.Minute },
 			Started: func(_ context.Context, n substrate.Node) { played = append(played, n.Node) },
 		})
@@ -110,7 +110,7 @@ func TestViolationsAreRecorded(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := world(t, fake.Options{Exclusive: true})
+			s := fixture(t, fake.Options{Exclusive: true})
 			for _, n := range []substrate.Node{test.first, test.then} {
 				if err := s.Ensure(t.Context(), n); err != nil {
 					t.Fatal(err)
@@ -124,7 +124,7 @@ func TestViolationsAreRecorded(t *testing.T) {
 }
 
 func TestAPowerCutEndsAllNodesOfTheMachine(t *testing.T) {
-	s := world(t, fake.Options{})
+	s := fixture(t, fake.Options{})
 	for _, n := range []substrate.Node{
 		node("n1", "m1", "10.77.1.1/16", 1), node("n2", "m1", "10.77.1.2/16", 1), node("n3", "m2", "10.77.1.3/16", 1),
 	} {
@@ -135,7 +135,7 @@ func TestAPowerCutEndsAllNodesOfTheMachine(t *testing.T) {
 	if dead := s.DieWithMachine("m1"); dead != 2 {
 		t.Fatalf("%d died", dead)
 	}
-	if calls := s.Calls(); calls.Ensure != 3 || calls.EnsureCommons != 1 {
+	if calls := s.Calls(); calls.Ensure != 3 || calls.EnsureShared != 1 {
 		t.Fatalf("counted %+v", calls)
 	}
 }

@@ -24,7 +24,7 @@ func (s *Substrate) Sleep(ctx context.Context, r substrate.Ref, _ string) (int64
 	if held.of.Boot != r.Boot || !held.running && !held.asleep {
 		return 0, fmt.Errorf("%w: node %s: %s", substrate.ErrEnded, r.Node, held.detail)
 	}
-	held.running, held.asleep, held.detail, held.of.Holding = false, true, "it sleeps", nil
+	held.running, held.asleep, held.detail, held.of.Allocation = false, true, "it sleeps", nil
 	return max(1, int64(held.of.MemoryMiB)<<20), nil
 }
 

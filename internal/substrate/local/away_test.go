@@ -16,12 +16,12 @@ import (
 // TestAClusterGoesOnAtAHostThatIsAway has a cluster's gateway on this host, and a guest on another one, where nobody has the
 // gateway's address.
 func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
-	s, here := newShared(t), open(t, site(t))
+	s, here := newNetworkOfMachines(t), open(t, site(t))
 	t.Cleanup(func() { here.down(t) })
 	away, err := NewCables(filepath.Join(t.TempDir(), "cables"))
 	check(t, err)
 	network := s.network(7)
-	check(t, here.EnsureCommons(t.Context(), "c1", network))
+	check(t, here.EnsureShared(t.Context(), "c1", network))
 	host := s.namespace(t, "host") // the other one, whose NIC is a port of its own bridge
 	in(t, host, "ip", "link", "add", "muster0", "type", "bridge")
 	in(t, s.netns, "ip", "link", "add", "p-host", "type", "veth", "peer", "name", "nic", "netns", host)
@@ -30,9 +30,9 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	in(t, host, "ip", "link", "set", "muster0", "up")
 	network.Away, network.Uplinks = true, []substrate.Uplink{{Namespace: host, Interface: "muster0"}}
 	for range 2 { // it may be called again
-		check(t, away.EnsureCommons(t.Context(), "c1", network))
+		check(t, away.EnsureShared(t.Context(), "c1", network))
 	}
-	t.Cleanup(func() { check(t, away.RemoveCommons(context.Background(), "c1")) })
+	t.Cleanup(func() { check(t, away.RemoveShared(context.Background(), "c1")) })
 
 	n, guest := s.guest(t, away, "c1", 7, local1)
 	meet(t, guest, "eth0", 7, substrate.GatewaySlot, metal)
@@ -49,14 +49,14 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 	eventually(t, "the gateway reaches the guest", func() bool { return dialled(t, here, "c1", local1) == "from the guest" })
 	eventually(t, "the guest reaches a machine", func() bool { return ask(t, guest, metal) == "from machine" })
 
-	if err := away.RemoveCommons(t.Context(), "c1"); err == nil {
+	if err := away.RemoveShared(t.Context(), "c1"); err == nil {
 		t.Error("a network with a guest's port in it was removed")
 	}
 
 	other := network
 	other.Segment = 8
-	check(t, away.EnsureCommons(t.Context(), "c2", other))
-	t.Cleanup(func() { check(t, away.RemoveCommons(context.Background(), "c2")) })
+	check(t, away.EnsureShared(t.Context(), "c2", other))
+	t.Cleanup(func() { check(t, away.RemoveShared(context.Background(), "c2")) })
 	_, stranger := s.guest(t, away, "c2", 8, local2)
 	meet(t, stranger, "eth0", 7, local1) // its kernel is its own, and may say what it likes
 	before := received(t, guest)
@@ -69,7 +69,7 @@ func TestAClusterGoesOnAtAHostThatIsAway(t *testing.T) {
 }
 
 // guest plugs a namespace into a cluster's network as a hypervisor does with a guest.
-func (s shared) guest(t *testing.T, on Cables, cluster string, segment, slot int) (substrate.Node, string) {
+func (s networkOfMachines) guest(t *testing.T, on Cables, cluster string, segment, slot int) (substrate.Node, string) {
 	t.Helper()
 	n := node(cluster, slot-256, 1, "")
 	n.Address, n.MAC = substrate.Address(slot), substrate.MAC(segment, slot)

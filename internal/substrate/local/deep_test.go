@@ -19,11 +19,11 @@ func TestADeepTreeNeverStopsPauseOrDelete(t *testing.T) {
 	t.Cleanup(func() { check(t, os.RemoveAll(state)) })
 	driver, err := openAt(site(t), filepath.Join(state, "state"))
 	check(t, err)
-	w := world{driver}
+	w := fixture{driver}
 	t.Cleanup(func() { w.down(t) })
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	w.write(t, "c1", "whole")
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	const levels, size = 25000, 1 << 20 // directories in one another, bytes in the last
 	check(t, os.Mkdir(filepath.Join(c.home(), "mallory"), 0o700))
@@ -52,7 +52,7 @@ func TestADeepTreeNeverStopsPauseOrDelete(t *testing.T) {
 	if err != nil || saved.LeftOut != "" {
 		t.Error(saved, err)
 	}
-	check(t, w.RemoveCommons(t.Context(), "c1"))
+	check(t, w.RemoveShared(t.Context(), "c1"))
 	check(t, w.Restore(t.Context(), "s1", "c2", func(int64) error { return nil }))
 	if got := w.read(t, "c2"); got != "whole" {
 		t.Errorf("restored: %q", got)
@@ -61,7 +61,7 @@ func TestADeepTreeNeverStopsPauseOrDelete(t *testing.T) {
 		t.Errorf("restored are %d bytes of %d, %v", again, held, err)
 	}
 	check(t, w.Drop(t.Context(), "s1"))
-	check(t, w.RemoveCommons(t.Context(), "c2"))
+	check(t, w.RemoveShared(t.Context(), "c2"))
 	for _, folder := range []string{"clusters", "snapshots"} {
 		left, err := os.ReadDir(filepath.Join(w.config.Dir, folder))
 		if err != nil || len(left) > 0 {

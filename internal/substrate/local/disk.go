@@ -145,7 +145,7 @@ func (d *Driver) measure() (Disk, []roomOf, error) {
 	}
 	var volumes []roomOf
 	for _, entry := range clusters {
-		for _, v := range (commons{dir: filepath.Join(d.config.Dir, "clusters", entry.Name())}).volumes() {
+		for _, v := range (shared{dir: filepath.Join(d.config.Dir, "clusters", entry.Name())}).volumes() {
 			r, err := v.look()
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EIO) { // not mounted, or on its way out
 				continue

@@ -26,7 +26,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return err
 	}
-	c, err := d.commons(n.Cluster)
+	c, err := d.shared(n.Cluster)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func checkNode(n substrate.Node) error {
 }
 
 // ensure runs under the node's lock, and the cluster's shared one.
-func (d *Driver) ensure(ctx context.Context, held *onhost.Hold, h home, c commons, n substrate.Node) error {
+func (d *Driver) ensure(ctx context.Context, held *onhost.Hold, h home, c shared, n substrate.Node) error {
 	d.wards.collect()
 	highest, err := onhost.Highest(h.dir)
 	if err != nil {
@@ -104,9 +104,9 @@ func (d *Driver) runs(b boot) bool {
 }
 
 // make makes a boot from nothing, its directory first. Between two steps it asks whether the lock is still its own.
-func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c commons, n substrate.Node) error {
+func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c shared, n substrate.Node) error {
 	if !c.ready() {
-		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
+		return fmt.Errorf("the shared parts of cluster %s are not there", n.Cluster)
 	}
 	if there, err := d.hasVolumes(c, 0); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("the files of cluster %s are not mounted", n.Cluster))
@@ -132,7 +132,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c commons,
 	return nil
 }
 
-func (d *Driver) makeDirs(b boot, c commons, n substrate.Node) error {
+func (d *Driver) makeDirs(b boot, c shared, n substrate.Node) error {
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func underRun(at, path string) string {
 
 // start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
 // complaints, go to the console file.
-func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, c commons) error {
+func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, c shared) error {
 	select {
 	case d.starts <- struct{}{}:
 		defer func() { <-d.starts }()

@@ -11,7 +11,7 @@ func TestAFrozenNodeEndsAndDoesNothingMore(t *testing.T) {
 	w := open(t, site(t))
 	w.config.Grace = 2 * time.Second
 	b := w.up(t, node("c1", 1, 1, "trap 'touch /home/woke; exit 0' TERM; touch /home/ready"))
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	eventually(t, "it is ready", func() bool { _, err := os.Stat(filepath.Join(c.home(), "ready")); return err == nil })
 	frozen := false

@@ -23,8 +23,8 @@ import (
 const crashEnv = "MUSTER_LOCAL_TEST_DIR"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashCommonsEnv); dir != "" {
-		commonsForever(dir)
+	if dir := os.Getenv(crashSharedEnv); dir != "" {
+		sharedForever(dir)
 	}
 	if dir := os.Getenv(crashEnv); dir != "" {
 		ensureForever(dir)
@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(t *testing.T) substratetest.Harness {
 		w := open(t, dir)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w.Driver, Commons: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
+			Caps: Factory().Caps, Substrate: w.Driver, Shared: w.Driver, Keep: w.Driver, Write: w.write, Read: w.read, Image: busybox, BootFile: []byte(":\n"), Crash: w.crash, HalfMake: w.halfMake,
 		}
 	})
 }
@@ -51,8 +51,8 @@ const busybox = "sha256:b0b0"
 // alone is a network that does not leave this host.
 var alone = substrate.Network{Segment: 1}
 
-// world is a driver with what a test asks of it.
-type world struct{ *Driver }
+// fixture is a driver with what a test asks of it.
+type fixture struct{ *Driver }
 
 // site prepares a directory with an image of little more than busybox and a first process that does what its boot file
 // says and then sleeps. It skips the test where nodes cannot be made.
@@ -85,13 +85,13 @@ func site(t testing.TB) string {
 }
 
 // open makes a new driver in the site, in a state directory of the test's own.
-func open(t testing.TB, site string) world {
+func open(t testing.TB, site string) fixture {
 	t.Helper()
 	d, err := openAt(site, filepath.Join(t.TempDir(), "state"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{d}
+	return fixture{d}
 }
 
 func openAt(site, state string) (*Driver, error) {
@@ -112,16 +112,16 @@ func node(cluster string, number int, boot int64, script string) substrate.Node 
 }
 
 // up makes the node run, and its cluster; both are gone after the test.
-func (w world) up(t testing.TB, n substrate.Node) boot {
+func (w fixture) up(t testing.TB, n substrate.Node) boot {
 	t.Helper()
-	check(t, w.EnsureCommons(t.Context(), n.Cluster, alone))
+	check(t, w.EnsureShared(t.Context(), n.Cluster, alone))
 	t.Cleanup(func() { w.down(t) })
 	check(t, w.Ensure(t.Context(), n))
 	return w.bootOf(t, n.Ref)
 }
 
 // down removes everything.
-func (w world) down(t testing.TB) {
+func (w fixture) down(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -131,21 +131,21 @@ func (w world) down(t testing.TB) {
 		r.Boot = 0
 		check(t, w.Remove(ctx, r))
 	}
-	clusters, err := w.ListCommons(ctx)
+	clusters, err := w.ListShared(ctx)
 	check(t, err)
 	for _, cluster := range clusters {
-		check(t, w.RemoveCommons(ctx, cluster))
+		check(t, w.RemoveShared(ctx, cluster))
 	}
 }
 
-func (w world) bootOf(t testing.TB, r substrate.Ref) boot {
+func (w fixture) bootOf(t testing.TB, r substrate.Ref) boot {
 	t.Helper()
 	h, err := w.home(r)
 	check(t, err)
 	return h.boot(r.Boot)
 }
 
-func (w world) crash(t *testing.T, r substrate.Ref) {
+func (w fixture) crash(t *testing.T, r substrate.Ref) {
 	t.Helper()
 	p, ok := w.first(w.bootOf(t, r))
 	if !ok {
@@ -156,11 +156,11 @@ func (w world) crash(t *testing.T, r substrate.Ref) {
 }
 
 // halfMake goes as far as the root and stops.
-func (w world) halfMake(t *testing.T, n substrate.Node) {
+func (w fixture) halfMake(t *testing.T, n substrate.Node) {
 	t.Helper()
 	b := w.bootOf(t, n.Ref)
 	check(t, onhost.Raise(b.home.dir, n.Boot))
-	c, err := w.commons(n.Cluster)
+	c, err := w.shared(n.Cluster)
 	check(t, err)
 	check(t, w.makeDirs(b, c, n))
 	check(t, w.plug(c.netns(), b, n))
@@ -168,7 +168,7 @@ func (w world) halfMake(t *testing.T, n substrate.Node) {
 }
 
 // leftovers lists all that exists on the host because of the driver, and the dead that nobody collected.
-func (w world) leftovers(t testing.TB) []string {
+func (w fixture) leftovers(t testing.TB) []string {
 	t.Helper()
 	var left []string
 	check(t, eachMount(func(at, _ string) {
@@ -199,18 +199,18 @@ func (w world) leftovers(t testing.TB) []string {
 	return append(left, groups...)
 }
 
-func (w world) write(t *testing.T, cluster, content string) {
+func (w fixture) write(t *testing.T, cluster, content string) {
 	t.Helper()
-	c, err := w.commons(cluster)
+	c, err := w.shared(cluster)
 	check(t, err)
 	for _, dir := range []string{c.home(), c.state()} {
 		check(t, os.WriteFile(filepath.Join(dir, "file"), []byte(content), 0o600))
 	}
 }
 
-func (w world) read(t *testing.T, cluster string) string {
+func (w fixture) read(t *testing.T, cluster string) string {
 	t.Helper()
-	c, err := w.commons(cluster)
+	c, err := w.shared(cluster)
 	check(t, err)
 	home, err := os.ReadFile(filepath.Join(c.home(), "file"))
 	check(t, err)
@@ -223,7 +223,7 @@ func (w world) read(t *testing.T, cluster string) string {
 }
 
 // wantNothingLeft waits a moment: the kernel frees loop devices on its own time.
-func (w world) wantNothingLeft(t testing.TB) {
+func (w fixture) wantNothingLeft(t testing.TB) {
 	t.Helper()
 	var left []string
 	for range 100 {

@@ -70,7 +70,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Driver implements substrate.Substrate and substrate.Commons. Its methods may be called at the same time.
+// Driver implements substrate.Substrate and substrate.Shared. Its methods may be called at the same time.
 //
 // First processes of nodes outlive the runc that started them. If the controller is a child subreaper
 // (PR_SET_CHILD_SUBREAPER, the caller's business), they become its children; every call then collects those that died,
@@ -94,8 +94,8 @@ type Driver struct {
 
 var (
 	_ substrate.Substrate = (*Driver)(nil)
-	_ substrate.Commons   = (*Driver)(nil)
-	_ substrate.Keep      = (*Driver)(nil)
+	_ substrate.Shared    = (*Driver)(nil)
+	_ substrate.Snapshots = (*Driver)(nil)
 )
 
 // New makes a driver over config.Dir. It changes nothing but that directory; it looks for runc and tries out, once,
@@ -141,9 +141,9 @@ func New(config Config) (*Driver, error) {
 
 // Cables are the networks of clusters on a host whose nodes are another driver's.
 type Cables interface {
-	EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error
-	RemoveCommons(ctx context.Context, cluster string) error
-	ListCommons(ctx context.Context) ([]string, error)
+	EnsureShared(ctx context.Context, cluster string, n substrate.Network) error
+	RemoveShared(ctx context.Context, cluster string) error
+	ListShared(ctx context.Context) ([]string, error)
 	PlugPort(ctx context.Context, n substrate.Node, from string) error
 	DropPort(ctx context.Context, cluster, node string) error
 }

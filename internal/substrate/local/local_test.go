@@ -126,7 +126,7 @@ func TestANodeSeesWhatItWasGiven(t *testing.T) {
 		! mount -t tmpfs x /tmp 2>/dev/null && echo cannot mount
 		touch /home/shared /etc/own && echo can write; } > /home/out 2>&1; touch /home/done # secret-token`)
 	b := w.up(t, n)
-	c, _ := w.commons("c1")
+	c, _ := w.shared("c1")
 	eventually(t, "the script ends", func() bool { _, err := os.Stat(filepath.Join(c.home(), "done")); return err == nil })
 	got, _ := os.ReadFile(filepath.Join(c.home(), "out"))
 	want := "n1\n0\n1\n2\nsockets are read-only\nbinary is read-only\ncannot mount\ncan write\n"
@@ -210,7 +210,7 @@ func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
 	w := open(t, site(t))
 	n := node("c1", 1, 1, "")
 	b := w.up(t, n)
-	c, _ := w.commons("c1")
+	c, _ := w.shared("c1")
 	check(t, os.WriteFile(filepath.Join(c.home(), "work"), nil, 0o600))
 	// What a reboot takes: processes, networks, mounts and control groups. Files stay.
 	w.crash(t, n.Ref)
@@ -220,7 +220,7 @@ func TestANodeComesBackAfterTheHostRebooted(t *testing.T) {
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Present || seen.Running {
 		t.Errorf("observed %+v, %v", seen, err)
 	}
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	check(t, w.Ensure(t.Context(), node("c1", 1, 2, "")))
 	if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Running {
 		t.Errorf("observed %+v, %v", seen, err)
@@ -282,7 +282,7 @@ func TestObserveSaysWhyANodeEnded(t *testing.T) {
 func TestAFailedStartSaysWhy(t *testing.T) {
 	w := open(t, site(t))
 	w.config.Binary = filepath.Join(t.TempDir(), "absent")
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	defer w.down(t)
 	if err := w.Ensure(t.Context(), node("c1", 1, 1, "")); err == nil || !strings.Contains(err.Error(), "absent") {
 		t.Errorf("got %v", err)
@@ -303,7 +303,7 @@ func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
 			w.config.Grace = 2 * time.Second
 			n := node("c1", 1, 1, test.script)
 			w.up(t, n)
-			c, _ := w.commons("c1")
+			c, _ := w.shared("c1")
 			eventually(t, "it is ready", func() bool { _, err := os.Stat(filepath.Join(c.home(), "ready")); return err == nil })
 			time.Sleep(50 * time.Millisecond)
 			start := time.Now()
@@ -320,13 +320,13 @@ func TestRemoveGivesTheNodeItsGrace(t *testing.T) {
 
 func TestHomeIsNotDeletedUnderAForeignMount(t *testing.T) {
 	w := open(t, site(t))
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
-	c, _ := w.commons("c1")
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
+	c, _ := w.shared("c1")
 	below := filepath.Join(c.home(), "data")
 	check(t, os.Mkdir(below, 0o755))
 	command(t, "mount", "--bind", t.TempDir(), below)
 	check(t, os.WriteFile(filepath.Join(below, "precious"), nil, 0o600))
-	if err := w.RemoveCommons(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), below) {
+	if err := w.RemoveShared(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), below) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(below, "precious")); err != nil {
@@ -353,7 +353,7 @@ func TestDriversOfOneDirectoryAreReplicas(t *testing.T) {
 	w := open(t, site)
 	other, err := openAt(site, w.config.Dir)
 	check(t, err)
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	defer w.down(t)
 	var all sync.WaitGroup
 	for i := range 12 {
@@ -383,7 +383,7 @@ func ensureForever(site string) {
 
 func TestAKilledControllerLeavesNothingThatRemoveDoesNotFind(t *testing.T) {
 	site, w := besideKilled(t)
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	defer w.down(t)
 	self, err := os.Executable()
 	check(t, err)
@@ -413,7 +413,7 @@ func TestAKilledControllerLeavesNothingThatRemoveDoesNotFind(t *testing.T) {
 			t.Errorf("listed %v", refs)
 		}
 	}
-	check(t, w.RemoveCommons(t.Context(), "c1"))
+	check(t, w.RemoveShared(t.Context(), "c1"))
 	w.wantNothingLeft(t)
 }
 
@@ -422,7 +422,7 @@ func BenchmarkEnsure(b *testing.B) {
 	for _, nodes := range []int{1, 4, 50, 200} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			w := open(b, site)
-			check(b, w.EnsureCommons(b.Context(), "c1", alone))
+			check(b, w.EnsureShared(b.Context(), "c1", alone))
 			defer w.down(b)
 			var removing time.Duration
 			boot := int64(0)

@@ -126,7 +126,7 @@ func (v volume) fill(ctx context.Context, size int64) error {
 
 // moves makes volumes of the cluster's folders unless a node has them mounted; it says whether one has. The caller holds
 // the cluster's lock.
-func (d *Driver) moves(ctx context.Context, c commons) (held bool, err error) {
+func (d *Driver) moves(ctx context.Context, c shared) (held bool, err error) {
 	for _, each := range []struct {
 		volume
 		size int64
@@ -176,7 +176,7 @@ func (d *Driver) used(cluster string) (bool, error) {
 
 // served says whether the cluster's /home may be served over a network: only from a file system of its own, since whoever
 // asks an NFS server for a file by a handle of his own making gets any file of that file system.
-func (d *Driver) served(c commons) (bool, error) {
+func (d *Driver) served(c shared) (bool, error) {
 	var root, own unix.Stat_t
 	if err := unix.Stat(d.config.Dir, &root); err != nil {
 		return false, &os.PathError{Op: "stat", Path: d.config.Dir, Err: err}
@@ -190,7 +190,7 @@ func (d *Driver) served(c commons) (bool, error) {
 // MoveHomes makes volumes of folders that an earlier version has left, of all clusters that no node uses at the moment. It
 // returns those clusters whose nodes hold the folder: it moves when they are gone, as after a pause.
 func (d *Driver) MoveHomes(ctx context.Context) (left []string, err error) {
-	clusters, err := d.ListCommons(ctx)
+	clusters, err := d.ListShared(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (d *Driver) MoveHomes(ctx context.Context) (left []string, err error) {
 }
 
 func (d *Driver) moveHome(ctx context.Context, cluster string) (bool, error) {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return false, err
 	}
@@ -227,7 +227,7 @@ func (d *Driver) moveHome(ctx context.Context, cluster string) (bool, error) {
 }
 
 // settled says that no folder is left to be moved.
-func (c commons) settled() (bool, error) {
+func (c shared) settled() (bool, error) {
 	for _, v := range []volume{c.homeVolume(), c.stateVolume()} {
 		if unmoved, err := v.unmoved(); err != nil || unmoved {
 			return false, err
@@ -249,7 +249,7 @@ func (d *Driver) EndServing(ctx context.Context) ([]substrate.Ref, error) {
 		if err != nil {
 			return ended, err
 		}
-		c, err := d.commons(r.Cluster)
+		c, err := d.shared(r.Cluster)
 		if err != nil {
 			return ended, err
 		}

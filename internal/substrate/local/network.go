@@ -165,7 +165,7 @@ func fence(cluster string, n substrate.Node, more map[int]bool) error {
 // the node's port of the bridge: the NIC of a guest, whose kernel is its own and may send whatever it likes. It is let
 // through with the node's MAC as sender and no other (ip-link(8), "locked"). It may be called again.
 func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) error {
-	c, err := d.commons(n.Cluster)
+	c, err := d.shared(n.Cluster)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) er
 	}
 	defer unlock()
 	if !c.ready() {
-		return fmt.Errorf("the commons of cluster %s are not there", n.Cluster)
+		return fmt.Errorf("the shared parts of cluster %s are not there", n.Cluster)
 	}
 	if err := c.bring(PortName(n.Node), from); err != nil {
 		return fmt.Errorf("bring port %s into the cluster's network: %w", PortName(n.Node), err)
@@ -184,7 +184,7 @@ func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) er
 }
 
 // bring moves an interface into the cluster's network, where it has nothing to say of its own.
-func (c commons) bring(name, from string) error {
+func (c shared) bring(name, from string) error {
 	to, err := os.Open(c.netns())
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (c commons) bring(name, from string) error {
 
 // DropPort takes a node's port away, if it is there.
 func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error
 const portPrefix = "v-"
 
 // ports are the nodes' on the cluster's bridge.
-func (c commons) ports() ([]string, error) {
+func (c shared) ports() ([]string, error) {
 	var ports []string
 	err := withLinks(c.netns(), func(links *netlink.Handle) error {
 		all, err := links.LinkList()

@@ -98,7 +98,7 @@ type (
 )
 
 // writeBundle writes the container's config.json. It holds no secret: the boot file is the only place for one.
-func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c commons) error {
+func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c shared) error {
 	serves := false
 	var err error
 	if n.ServesHome {
@@ -122,7 +122,7 @@ func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c co
 }
 
 // bundle describes the container, and what is to be staged for it. One that serves /home has the rights for it.
-func (d *Driver) bundle(b boot, n substrate.Node, c commons, serves bool) (ociSpec, []staged) {
+func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpec, []staged) {
 	spec := d.spec(b, n, c, serves)
 	if !d.mapsUsers(n) {
 		return spec, nil
@@ -133,7 +133,7 @@ func (d *Driver) bundle(b boot, n substrate.Node, c commons, serves bool) (ociSp
 	return spec, d.toStage(&spec)
 }
 
-func (d *Driver) spec(b boot, n substrate.Node, c commons, serves bool) ociSpec {
+func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
 	capabilities := nodeCapabilities(serves)
 	spec := ociSpec{
 		Version:  "1.0.2",
@@ -190,7 +190,7 @@ func nodeCapabilities(servesHome bool) []string {
 	return capabilities
 }
 
-func (d *Driver) mounts(b boot, c commons, n substrate.Node) []ociMount {
+func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
 	mounts := []ociMount{
 		// Whoever is not of group 0 sees their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
 		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},

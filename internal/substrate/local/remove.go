@@ -39,7 +39,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 
 // removeBoots removes the boots up to the given one, all with 0. It runs under the node's lock.
 func (d *Driver) removeBoots(ctx context.Context, h home, cluster, node string, upTo int64) error {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (d *Driver) removeBoots(ctx context.Context, h home, cluster, node string, 
 
 // removeBoot removes a boot in any state, half-made or half-removed. The order is that of dependence: processes hold
 // everything, the directory is how we find the rest. Each step looks for what is there instead of trusting records.
-func (d *Driver) removeBoot(ctx context.Context, b boot, c commons, node string) error {
+func (d *Driver) removeBoot(ctx context.Context, b boot, c shared, node string) error {
 	if err := d.endAll(ctx, b); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // mountRoot mounts the node's root: the image below, a fresh upper layer of this boot above.
-func (d *Driver) mountRoot(ctx context.Context, b boot, c commons, n substrate.Node) error {
+func (d *Driver) mountRoot(ctx context.Context, b boot, c shared, n substrate.Node) error {
 	digest := n.Image
 	squashfs, err := d.config.Images(digest)
 	if err != nil {

@@ -91,13 +91,13 @@ func TestASwitchOfTheSiteOpensWhatItSaysAndNoMore(t *testing.T) {
 }
 
 // called runs the caller in a node and reads what came of its calls.
-func (w world) called(t testing.TB, number int, user string, serves bool) map[string]string {
+func (w fixture) called(t testing.TB, number int, user string, serves bool) map[string]string {
 	t.Helper()
 	script := "/home/caller %s > /home/out-%d 2>&1; touch /home/done-%[2]d"
 	n := node("c1", number, 1, fmt.Sprintf(script, strings.TrimPrefix(user, "root"), number))
 	n.ServesHome = serves
-	check(t, w.EnsureCommons(t.Context(), n.Cluster, alone))
-	c, _ := w.commons(n.Cluster)
+	check(t, w.EnsureShared(t.Context(), n.Cluster, alone))
+	c, _ := w.shared(n.Cluster)
 	at := filepath.Join(c.home(), "caller")
 	if _, err := os.Stat(at); err != nil {
 		build := exec.Command("go", "build", "-o", at, "./testdata/caller")

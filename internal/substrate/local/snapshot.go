@@ -33,7 +33,7 @@ func (d *Driver) snapshot(id string) (snapshot, error) {
 // Save copies /home and the head's state. It takes no lock of the cluster, whose nodes come and go meanwhile; whoever
 // deletes the cluster in the middle has to disregard the snapshot.
 func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int64) error) (substrate.Saved, error) {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return substrate.Saved{}, err
 	}
@@ -65,7 +65,7 @@ func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int
 // leftOut is the file of a snapshot that says what could not be copied, if there is such.
 const leftOut = "left-out"
 
-func (d *Driver) save(ctx context.Context, c commons, s snapshot, progress func(int64) error) error {
+func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(int64) error) error {
 	if err := clear(ctx, s.part()); err != nil {
 		return err
 	}
@@ -92,10 +92,10 @@ func (d *Driver) save(ctx context.Context, c commons, s snapshot, progress func(
 
 // within ends a copy that has come to take much more than there was when it began: whoever writes faster than it is copied must
 // not fill the controller's disk. Where blocks are shared the count says nothing of the disk.
-func within(need int64, shared bool, progress func(int64) error) func(int64) error {
+func within(need int64, networkOfMachines bool, progress func(int64) error) func(int64) error {
 	most := 2*need + spare
 	return func(copied int64) error {
-		if copied > most && !shared {
+		if copied > most && !networkOfMachines {
 			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first", substrate.ErrNoRoom, need>>20, copied>>20)
 		}
 		return progress(copied)
@@ -104,7 +104,7 @@ func within(need int64, shared bool, progress func(int64) error) func(int64) err
 
 // Restore gives a new cluster what is in a snapshot.
 func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(int64) error) error {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(
 	return nil
 }
 
-func (d *Driver) restore(ctx context.Context, s snapshot, c commons, progress func(int64) error) error {
+func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress func(int64) error) error {
 	if _, err := os.Lstat(s.dir); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestACopyThatDoesNotFitIsRefusedWithNumbers(t *testing.T) {
 func TestWhatAKilledControllerLeftOfACopyIsMadeAnewOrDropped(t *testing.T) {
 	w := open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	w.write(t, "c1", "whole")
 	s, err := w.snapshot("s1")
 	check(t, err)

@@ -26,13 +26,13 @@ const uplinkPrefix = "u-"
 
 // cable is the name of both ends, within the kernel's 15 characters. It differs for each cluster and uplink, so that
 // clusters of several controllers may share a bridge.
-func (c commons) cable(u substrate.Uplink) string {
+func (c shared) cable(u substrate.Uplink) string {
 	sum := sha256.Sum256([]byte(c.dir + "\x00" + u.Namespace + "\x00" + u.Interface))
 	return uplinkPrefix + hex.EncodeToString(sum[:6])
 }
 
 // ensureUplinks makes the cluster's uplinks be exactly these. The cluster's network must be there.
-func (c commons) ensureUplinks(uplinks []substrate.Uplink) error {
+func (c shared) ensureUplinks(uplinks []substrate.Uplink) error {
 	if err := c.dropUplinks(uplinks); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (c commons) ensureUplinks(uplinks []substrate.Uplink) error {
 }
 
 // hasUplinks says whether the cluster's uplinks are exactly these.
-func (c commons) hasUplinks(uplinks []substrate.Uplink) bool {
+func (c shared) hasUplinks(uplinks []substrate.Uplink) bool {
 	extra, err := c.otherCables(uplinks)
 	if err != nil || len(extra) > 0 {
 		return false
@@ -65,7 +65,7 @@ func (c commons) hasUplinks(uplinks []substrate.Uplink) bool {
 }
 
 // hasUplink looks at both ends, since the bridge there may have been made anew.
-func (c commons) hasUplink(u substrate.Uplink) bool {
+func (c shared) hasUplink(u substrate.Uplink) bool {
 	plugged := func(links *netlink.Handle, bridge string) error {
 		master, err := links.LinkByName(bridge)
 		if err != nil {
@@ -83,7 +83,7 @@ func (c commons) hasUplink(u substrate.Uplink) bool {
 }
 
 // addUplink makes the cable. The cluster's end goes up last: a cable that is up there is complete.
-func (c commons) addUplink(u substrate.Uplink) error {
+func (c shared) addUplink(u substrate.Uplink) error {
 	if err := withLinks(u.Namespace, func(links *netlink.Handle) error {
 		_, err := sharedBridge(links, u.Interface)
 		return err
@@ -132,7 +132,7 @@ func (c commons) addUplink(u substrate.Uplink) error {
 }
 
 // layCable makes both ends where they belong, so that neither is ever seen elsewhere.
-func (c commons) layCable(u substrate.Uplink, port string) error {
+func (c shared) layCable(u substrate.Uplink, port string) error {
 	there := u.Namespace
 	if there == "" {
 		there = "/proc/thread-self/ns/net"
@@ -207,7 +207,7 @@ func setPort(link netlink.Link, flags map[int]bool) error {
 }
 
 // otherCables are the cluster's ends of uplinks that are none of these.
-func (c commons) otherCables(keep []substrate.Uplink) ([]string, error) {
+func (c shared) otherCables(keep []substrate.Uplink) ([]string, error) {
 	kept := map[string]bool{}
 	for _, u := range keep {
 		kept[c.cable(u)] = true
@@ -226,7 +226,7 @@ func (c commons) otherCables(keep []substrate.Uplink) ([]string, error) {
 }
 
 // dropUplinks takes away all uplinks but these. With its end here, a cable's other end is gone too, at once.
-func (c commons) dropUplinks(keep []substrate.Uplink) error {
+func (c shared) dropUplinks(keep []substrate.Uplink) error {
 	others, err := c.otherCables(keep)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // and so is no network
@@ -238,7 +238,7 @@ func (c commons) dropUplinks(keep []substrate.Uplink) error {
 }
 
 // dropLink removes an interface of the cluster's network, if it is there.
-func (c commons) dropLink(name string) error {
+func (c shared) dropLink(name string) error {
 	err := withLinks(c.netns(), func(links *netlink.Handle) error {
 		link, err := links.LinkByName(name)
 		if err != nil {

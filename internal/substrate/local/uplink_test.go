@@ -23,12 +23,12 @@ import (
 	"muster/internal/substrate"
 )
 
-// shared is a network of machines: a bridge in a namespace, which clusters are joined to.
-type shared struct{ dir, netns string }
+// networkOfMachines is a network of machines: a bridge in a namespace, which clusters are joined to.
+type networkOfMachines struct{ dir, netns string }
 
-func newShared(t *testing.T) shared {
+func newNetworkOfMachines(t *testing.T) networkOfMachines {
 	t.Helper()
-	s := shared{dir: t.TempDir()}
+	s := networkOfMachines{dir: t.TempDir()}
 	s.netns = s.namespace(t, "shared")
 	in(t, s.netns, "ip", "link", "add", "boot0", "type", "bridge")
 	in(t, s.netns, "ip", "addr", "add", "10.78.0.1/16", "dev", "boot0")
@@ -36,11 +36,11 @@ func newShared(t *testing.T) shared {
 	return s
 }
 
-func (s shared) network(segment int) substrate.Network {
+func (s networkOfMachines) network(segment int) substrate.Network {
 	return substrate.Network{Segment: segment, Uplinks: []substrate.Uplink{{Namespace: s.netns, Interface: "boot0"}}}
 }
 
-func (s shared) namespace(t *testing.T, name string) string {
+func (s networkOfMachines) namespace(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
 	check(t, netns.New(path, quiet))
@@ -50,7 +50,7 @@ func (s shared) namespace(t *testing.T, name string) string {
 
 // machine plugs a machine into the network, and lays the seat of a cluster's node over its NIC as an agent on metal
 // does. At port 8000 it says who it is.
-func (s shared) machine(t *testing.T, name, address string, segment, slot int, peers ...int) string {
+func (s networkOfMachines) machine(t *testing.T, name, address string, segment, slot int, peers ...int) string {
 	t.Helper()
 	path := s.namespace(t, name)
 	in(t, s.netns, "ip", "link", "add", "p-"+name, "type", "veth", "peer", "name", "nic", "netns", path)
@@ -140,12 +140,12 @@ const (
 // TestClustersShareANetworkOfMachinesAndNeverMeet has two clusters with the same addresses, with nodes on this host and
 // on machines, on one network.
 func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
-	s, w := newShared(t), open(t, site(t))
+	s, w := newNetworkOfMachines(t), open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
 	segments := map[string]int{"a": 1, "b": 65535}
 	at := map[string]string{} // namespaces by who lives there
 	for cluster, segment := range segments {
-		check(t, w.EnsureCommons(t.Context(), cluster, s.network(segment)))
+		check(t, w.EnsureShared(t.Context(), cluster, s.network(segment)))
 		for _, slot := range []int{local1, local2} {
 			n := node(cluster, slot-256, 1, fmt.Sprintf("nc -ll -p 8000 -e echo from %s%d &", cluster, slot))
 			n.Address, n.MAC = substrate.Address(slot), substrate.MAC(segment, slot)
@@ -160,7 +160,7 @@ func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
 	atNode := listen(t, at["a257"])
 
 	for cluster := range segments {
-		c, err := w.commons(cluster)
+		c, err := w.shared(cluster)
 		check(t, err)
 		at[cluster] = c.netns()
 	}
@@ -213,17 +213,17 @@ func TestClustersShareANetworkOfMachinesAndNeverMeet(t *testing.T) {
 }
 
 func TestUplinksComeAndGoWhileNodesRun(t *testing.T) {
-	s, w := newShared(t), open(t, site(t))
+	s, w := newNetworkOfMachines(t), open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
 	networks := map[string]substrate.Network{"joined": s.network(7), "alone": {Segment: 7}}
-	check(t, w.EnsureCommons(t.Context(), "c1", networks["alone"]))
+	check(t, w.EnsureShared(t.Context(), "c1", networks["alone"]))
 	n := node("c1", 1, 1, "nc -ll -p 8000 -e echo here &")
 	n.Address, n.MAC = substrate.Address(local1), substrate.MAC(7, local1)
 	check(t, w.Ensure(t.Context(), n))
 	meet(t, w.bootOf(t, n.Ref).path("netns"), "eth0", 7, metal)
 	machine := s.machine(t, "m", "10.78.0.11/16", 7, metal, local1)
 	for _, name := range []string{"joined", "joined", "alone", "joined"} {
-		check(t, w.EnsureCommons(t.Context(), "c1", networks[name]))
+		check(t, w.EnsureShared(t.Context(), "c1", networks[name]))
 		if seen, err := w.Observe(t.Context(), n.Ref); err != nil || !seen.Running {
 			t.Errorf("%s: the node is %+v, %v", name, seen, err)
 		}
@@ -242,7 +242,7 @@ func TestUplinksComeAndGoWhileNodesRun(t *testing.T) {
 	in(t, s.netns, "ip", "link", "add", "boot0", "type", "bridge")
 	in(t, s.netns, "ip", "link", "set", "p-m", "master", "boot0")
 	in(t, s.netns, "ip", "link", "set", "boot0", "up")
-	check(t, w.EnsureCommons(t.Context(), "c1", networks["joined"]))
+	check(t, w.EnsureShared(t.Context(), "c1", networks["joined"]))
 	eventually(t, "the machine reaches the node again", func() bool { return ask(t, machine, local1) == "here" })
 
 	w.down(t)
@@ -252,7 +252,7 @@ func TestUplinksComeAndGoWhileNodesRun(t *testing.T) {
 }
 
 // cables are the ends of clusters' uplinks there.
-func (s shared) cables(t *testing.T) []string {
+func (s networkOfMachines) cables(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	check(t, withLinks(s.netns, func(links *netlink.Handle) error {
@@ -268,22 +268,22 @@ func (s shared) cables(t *testing.T) []string {
 }
 
 func TestAnUplinkHasToBeABridge(t *testing.T) {
-	s, w := newShared(t), open(t, site(t))
+	s, w := newNetworkOfMachines(t), open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
 	in(t, s.netns, "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "eth2")
 	for name, want := range map[string]string{"eth1": "is no bridge (veth)", "eth9": "not found"} {
-		err := w.EnsureCommons(t.Context(), "c1", substrate.Network{Segment: 1, Uplinks: []substrate.Uplink{{Namespace: s.netns, Interface: name}}})
+		err := w.EnsureShared(t.Context(), "c1", substrate.Network{Segment: 1, Uplinks: []substrate.Uplink{{Namespace: s.netns, Interface: name}}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name+" in "+s.netns) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := w.EnsureCommons(t.Context(), "c1", substrate.Network{Uplinks: s.network(1).Uplinks}); err == nil {
+	if err := w.EnsureShared(t.Context(), "c1", substrate.Network{Uplinks: s.network(1).Uplinks}); err == nil {
 		t.Error("a network without a segment number")
 	}
 }
 
 // dialled is ask through the driver, as the gateway.
-func dialled(t *testing.T, w world, cluster string, slot int) string {
+func dialled(t *testing.T, w fixture, cluster string, slot int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

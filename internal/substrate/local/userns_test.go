@@ -11,7 +11,7 @@ import (
 )
 
 // mapped is a driver whose nodes have user namespaces of their own.
-func mapped(t testing.TB) world {
+func mapped(t testing.TB) fixture {
 	t.Helper()
 	w := open(t, site(t))
 	if own, why := w.OwnUsers(); !own {
@@ -25,7 +25,7 @@ func TestRootOfANodeIsNobodyOnTheHost(t *testing.T) {
 	n := node("c1", 1, 1, `
 		{ id -u; cat /proc/self/uid_map; touch /home/of-root /run/of-root /of-root; } > /home/out 2>&1; touch /home/done`)
 	b := w.up(t, n)
-	c, _ := w.commons("c1")
+	c, _ := w.shared("c1")
 	eventually(t, "the script ends", func() bool { _, err := os.Stat(filepath.Join(c.home(), "done")); return err == nil })
 	p, _ := w.first(b)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
@@ -50,7 +50,7 @@ func TestASiteMayLeaveNodesTheHostsNumbers(t *testing.T) {
 	w.config.Opened.OwnUsers = &no
 	d, err := New(w.config)
 	check(t, err)
-	w = world{d}
+	w = fixture{d}
 	own, why := w.OwnUsers()
 	p, _ := w.first(w.up(t, node("c1", 1, 1, "")))
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
@@ -73,7 +73,7 @@ func TestAHeadThatServesHomeKeepsTheHostsRoot(t *testing.T) {
 func TestRootOfANodeRulesItsOwnNetworkAndNoOther(t *testing.T) {
 	w := mapped(t)
 	b := w.up(t, node("c1", 1, 1, ""))
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	same := func(network string) bool {
 		owner := unix.NS_GET_USERNS

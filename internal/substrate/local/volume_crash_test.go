@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crashCommonsEnv makes the test binary a controller that moves, makes and removes clusters' files until it is killed.
-const crashCommonsEnv = "MUSTER_LOCAL_TEST_COMMONS"
+// crashSharedEnv makes the test binary a controller that moves, makes and removes clusters' files until it is killed.
+const crashSharedEnv = "MUSTER_LOCAL_TEST_COMMONS"
 
-func commonsForever(site string) {
+func sharedForever(site string) {
 	d, err := openAt(site, filepath.Join(site, "state"))
 	ctx := context.Background()
 	if err == nil {
@@ -25,8 +25,8 @@ func commonsForever(site string) {
 		_, err = d.MoveHomes(ctx)
 	}
 	for err == nil {
-		if err = d.EnsureCommons(ctx, "c1", alone); err == nil {
-			err = d.RemoveCommons(ctx, "c1")
+		if err = d.EnsureShared(ctx, "c1", alone); err == nil {
+			err = d.RemoveShared(ctx, "c1")
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
@@ -39,7 +39,7 @@ func killed(t *testing.T, site string, after time.Duration) {
 	self, err := os.Executable()
 	check(t, err)
 	controller := exec.Command(self)
-	controller.Env = append(os.Environ(), crashCommonsEnv+"="+site)
+	controller.Env = append(os.Environ(), crashSharedEnv+"="+site)
 	output := &strings.Builder{}
 	controller.Stderr = output
 	controller.WaitDelay = time.Second
@@ -57,14 +57,14 @@ func killed(t *testing.T, site string, after time.Duration) {
 
 // besideKilled opens a driver beside controllers that are killed. What these have started goes to the host's pid 1, and not
 // to this process.
-func besideKilled(t *testing.T) (string, world) {
+func besideKilled(t *testing.T) (string, fixture) {
 	t.Helper()
 	site := site(t)
 	check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0))
 	t.Cleanup(func() { check(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) })
 	d, err := openAt(site, filepath.Join(site, "state"))
 	check(t, err)
-	return site, world{d}
+	return site, fixture{d}
 }
 
 func TestAKilledControllerLeavesNoFileSystemBehind(t *testing.T) {
@@ -73,13 +73,13 @@ func TestAKilledControllerLeavesNoFileSystemBehind(t *testing.T) {
 	for range 12 {
 		killed(t, site, 30*time.Millisecond+rand.N(200*time.Millisecond))
 		if rand.N(2) == 0 {
-			check(t, w.EnsureCommons(t.Context(), "c1", alone))
+			check(t, w.EnsureShared(t.Context(), "c1", alone))
 			w.write(t, "c1", "written")
 			if got := w.read(t, "c1"); got != "written" {
 				t.Errorf("%q", got)
 			}
 		}
-		check(t, w.RemoveCommons(t.Context(), "c1"))
+		check(t, w.RemoveShared(t.Context(), "c1"))
 	}
 	w.wantNothingLeft(t)
 }
@@ -95,7 +95,7 @@ func TestAMoveThatIsKilledAgainAndAgainLosesNothing(t *testing.T) {
 	for range 8 {
 		killed(t, site, 50*time.Millisecond+rand.N(400*time.Millisecond))
 	}
-	check(t, w.EnsureCommons(t.Context(), "c2", alone))
+	check(t, w.EnsureShared(t.Context(), "c2", alone))
 	for n := range 3000 {
 		if text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprint(n))); err != nil || string(text) != fmt.Sprintf("content %d", n) {
 			t.Fatal(n, string(text), err)
@@ -117,7 +117,7 @@ func TestAHomeThatIsNotThereDoesNotGrow(t *testing.T) {
 	if size, used, err := w.HomeUsage("c1"); size != 0 || used != 0 || err != nil {
 		t.Error(size, used, err)
 	}
-	if clusters, err := w.ListCommons(t.Context()); err != nil || len(clusters) > 0 {
+	if clusters, err := w.ListShared(t.Context()); err != nil || len(clusters) > 0 {
 		t.Error(clusters, err)
 	}
 }

@@ -22,13 +22,13 @@ import (
 func TestAForgedHandleLeadsNowhere(t *testing.T) {
 	w := open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
-	check(t, w.EnsureCommons(t.Context(), "c2", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c2", alone))
 	w.write(t, "c1", "mine")
 	w.write(t, "c2", "another tenant's")
 	outside := filepath.Join(w.config.Dir, "muster.db")
 	check(t, os.WriteFile(outside, []byte("the host's"), 0o600))
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	home, err := os.Open(c.home())
 	check(t, err)
@@ -38,7 +38,7 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 		check(t, unix.Stat(path, &s))
 		return s
 	}
-	other, err := w.commons("c2")
+	other, err := w.shared("c2")
 	check(t, err)
 	var numbers []uint64
 	for _, path := range []string{outside, "/", "/etc/shadow", w.config.Dir, other.home() + "/file", other.state() + "/file", c.state() + "/file", other.image("home")} {
@@ -81,10 +81,10 @@ func TestAForgedHandleLeadsNowhere(t *testing.T) {
 	}
 }
 
-func (c commons) image(name string) string { return filepath.Join(c.dir, name+".img") }
+func (c shared) image(name string) string { return filepath.Join(c.dir, name+".img") }
 
 // small opens a driver whose directory is on a file system of little room, and whose clusters may hold little.
-func small(t testing.TB, site string, mib, most int64) (world, string) {
+func small(t testing.TB, site string, mib, most int64) (fixture, string) {
 	t.Helper()
 	dir := t.TempDir()
 	image, disk := filepath.Join(dir, "disk"), filepath.Join(dir, "data")
@@ -101,7 +101,7 @@ func small(t testing.TB, site string, mib, most int64) (world, string) {
 		Home: most, Layers: most, State: leastVolume, Reserve: 300 << 20,
 	})
 	check(t, err)
-	w := world{d}
+	w := fixture{d}
 	t.Cleanup(func() { w.down(t) })
 	return w, disk
 }
@@ -134,7 +134,7 @@ func TestATenantWhoFillsADiskFillsHisOwn(t *testing.T) {
 		t.Fatalf("it did not come to that: %s", text)
 	}
 	for _, name := range []string{"c1"} {
-		c, err := w.commons(name)
+		c, err := w.shared(name)
 		check(t, err)
 		for _, v := range c.volumes()[:2] {
 			if size, used, err := v.usage(); err != nil || used < size*8/10 {
@@ -173,9 +173,9 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	go func() { w.GuardDisk(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
 	fill := "for f in /home/fill /fill; do dd if=/dev/zero of=$f bs=1M; done; echo filled"
-	c, err := w.commons("c2")
+	c, err := w.shared("c2")
 	check(t, err)
-	check(t, w.EnsureCommons(t.Context(), "c2", alone))
+	check(t, w.EnsureShared(t.Context(), "c2", alone))
 	file, err := os.Create(filepath.Join(c.home(), "advance"))
 	check(t, err)
 	a, b := w.up(t, node("c1", 1, 1, fill)), w.up(t, node("c2", 1, 1, fill))
@@ -221,7 +221,7 @@ func TestTenantsWhoWerePromisedMoreThanThereIsLeaveTheReserve(t *testing.T) {
 	_, volumes, err := w.measure()
 	check(t, err)
 	trim(volumes)
-	d, err := w.commons("c1")
+	d, err := w.shared("c1")
 	check(t, err)
 	eventually(t, "there is room again", func() bool { return os.WriteFile(filepath.Join(d.home(), "more"), make([]byte, 4<<20), 0o600) == nil })
 	cancel()
@@ -232,21 +232,21 @@ func TestHomeGrowsWhileItIsUsed(t *testing.T) {
 	w := open(t, site(t))
 	w.config.Home = leastVolume
 	b := w.up(t, node("c1", 1, 1, "exec 3>/home/open; echo before >&3; while ! grep -q more /home/say 2>/dev/null; do sleep 0.1; done; echo after >&3; df -k /home"))
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	before, _, err := c.homeVolume().usage()
 	check(t, err)
 	large := alone
 	large.Home = 3 << 30
 	for range 2 {
-		check(t, w.EnsureCommons(t.Context(), "c1", large))
+		check(t, w.EnsureShared(t.Context(), "c1", large))
 	}
 	after, used, err := c.homeVolume().usage()
 	check(t, err)
 	if before > 300<<20 || after < 2900<<20 || used > 1<<20 {
 		t.Errorf("grew from %d to %d, %d used", before, after, used)
 	}
-	check(t, w.EnsureCommons(t.Context(), "c1", alone)) // less: it stays as it is
+	check(t, w.EnsureShared(t.Context(), "c1", alone)) // less: it stays as it is
 	if now, _, err := c.homeVolume().usage(); now != after {
 		t.Errorf("%d became %d, %v", after, now, err)
 	}
@@ -262,7 +262,7 @@ func TestHomeGrowsWhileItIsUsed(t *testing.T) {
 	// A crash between the file and what is on it.
 	check(t, os.Truncate(c.image("home"), 5<<30))
 	large.Home = 5 << 30
-	check(t, w.EnsureCommons(t.Context(), "c1", large))
+	check(t, w.EnsureShared(t.Context(), "c1", large))
 	if now, _, err := c.homeVolume().usage(); now < 4900<<20 {
 		t.Errorf("%d, %v", now, err)
 	}
@@ -274,7 +274,7 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 	t.Cleanup(func() { w.down(t) })
 	progress := func(int64) error { return nil }
 	reboot := func() {
-		c, err := w.commons("c1")
+		c, err := w.shared("c1")
 		check(t, err)
 		check(t, unmountBelow(t.Context(), c.dir))
 	}
@@ -282,7 +282,7 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"its nodes come back", func() error { return w.EnsureCommons(t.Context(), "c1", alone) }},
+		{"its nodes come back", func() error { return w.EnsureShared(t.Context(), "c1", alone) }},
 		{"it is paused and measured", func() error {
 			size, err := w.Size(t.Context(), "c1")
 			if size == 0 {
@@ -293,7 +293,7 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 		{"it is paused and saved", func() error { _, err := w.Save(t.Context(), "c1", "s1", progress); return err }},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			check(t, w.EnsureCommons(t.Context(), "c1", alone))
+			check(t, w.EnsureShared(t.Context(), "c1", alone))
 			w.write(t, "c1", how.name)
 			reboot()
 			check(t, how.do())
@@ -307,7 +307,7 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 		t.Errorf("restored %q", got)
 	}
 	reboot()
-	check(t, w.RemoveCommons(t.Context(), "c1"))
+	check(t, w.RemoveShared(t.Context(), "c1"))
 	check(t, w.Drop(t.Context(), "s1"))
 	w.down(t)
 	w.wantNothingLeft(t)
@@ -317,12 +317,12 @@ func TestFilesAreThereAgainAfterTheHostRebooted(t *testing.T) {
 func TestOneImageHasOneLoopDevice(t *testing.T) {
 	w := open(t, site(t))
 	w.up(t, node("c1", 1, 1, "exec 3>/home/held; while :; do echo x >&3; sleep 0.2; done"))
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	for _, v := range c.volumes() {
 		check(t, unix.Unmount(v.at, unix.MNT_DETACH))
 	}
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	for _, v := range c.volumes() {
 		behind, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 		check(t, err)
@@ -347,12 +347,12 @@ func TestManyClustersHaveAFileSystemEach(t *testing.T) {
 	w := open(t, site(t))
 	t.Cleanup(func() { w.down(t) })
 	for _, name := range []string{"c1", "c2", "c3", "c4"} { // twelve, and the kernel makes eight loop devices by itself
-		check(t, w.EnsureCommons(t.Context(), name, alone))
+		check(t, w.EnsureShared(t.Context(), name, alone))
 		w.write(t, name, name)
 	}
 	var devices []uint64
 	for _, name := range []string{"c1", "c2", "c3", "c4"} {
-		c, err := w.commons(name)
+		c, err := w.shared(name)
 		check(t, err)
 		for _, v := range c.volumes() {
 			info, err := os.Stat(v.at)
@@ -372,9 +372,9 @@ func TestManyClustersHaveAFileSystemEach(t *testing.T) {
 }
 
 // asFolders puts a cluster's files where earlier versions had them.
-func (w world) asFolders(t testing.TB, cluster string) commons {
+func (w fixture) asFolders(t testing.TB, cluster string) shared {
 	t.Helper()
-	c, err := w.commons(cluster)
+	c, err := w.shared(cluster)
 	check(t, err)
 	check(t, os.MkdirAll(c.home(), 0o755))
 	check(t, os.MkdirAll(c.state(), 0o711))
@@ -421,7 +421,7 @@ func TestFoldersOfAnEarlierVersionMove(t *testing.T) {
 					t.Error(left, err)
 				}
 			}
-			check(t, w.EnsureCommons(t.Context(), "c1", alone))
+			check(t, w.EnsureShared(t.Context(), "c1", alone))
 			if got := w.read(t, "c1"); got != "from before" {
 				t.Errorf("%q", got)
 			}
@@ -464,7 +464,7 @@ func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
 	head.ServesHome, head.KeepsState = true, true
 	w.up(t, head)
 	w.up(t, compute)
-	c, err := w.commons("c1")
+	c, err := w.shared("c1")
 	check(t, err)
 	for _, v := range []volume{c.homeVolume(), c.stateVolume()} { // back to what an earlier version left
 		check(t, unix.Unmount(v.at, unix.MNT_DETACH))
@@ -490,7 +490,7 @@ func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
 	}
 	// It comes back on the folder, as the other node is there, and serves nothing.
 	head.Boot++
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	check(t, w.Ensure(t.Context(), head))
 	text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json"))
 	if err != nil || strings.Contains(string(text), servingCapability) {
@@ -506,7 +506,7 @@ func TestAFolderThatNodesHoldStaysAndIsNotServed(t *testing.T) {
 	check(t, w.Remove(t.Context(), compute.Ref))
 	check(t, w.Remove(t.Context(), head.Ref))
 	head.Boot++
-	check(t, w.EnsureCommons(t.Context(), "c1", alone))
+	check(t, w.EnsureShared(t.Context(), "c1", alone))
 	check(t, w.Ensure(t.Context(), head))
 	if text, err := os.ReadFile(w.bootOf(t, head.Ref).path("config.json")); err != nil || !strings.Contains(string(text), servingCapability) {
 		t.Errorf("it still may not serve: %v", err)

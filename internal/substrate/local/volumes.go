@@ -27,25 +27,25 @@ const (
 func (d *Driver) homeSize() int64  { return cmp.Or(d.config.Home, homeSize) }
 func (d *Driver) stateSize() int64 { return cmp.Or(d.config.State, stateSize) }
 
-func (c commons) homeVolume() volume {
+func (c shared) homeVolume() volume {
 	return volume{image: filepath.Join(c.dir, "home.img"), at: c.home(), mode: 0o755}
 }
 
 // stateVolume has what the head's daemons reach, each what is its own.
-func (c commons) stateVolume() volume {
+func (c shared) stateVolume() volume {
 	return volume{image: filepath.Join(c.dir, "state.img"), at: c.state(), mode: 0o711}
 }
 
-func (c commons) layerVolume() volume {
+func (c shared) layerVolume() volume {
 	return volume{image: filepath.Join(c.dir, "layers.img"), at: filepath.Join(c.dir, "layers"), mode: 0o700, fleeting: true}
 }
 
-func (c commons) volumes() []volume {
+func (c shared) volumes() []volume {
 	return []volume{c.homeVolume(), c.stateVolume(), c.layerVolume()}
 }
 
 // hasVolumes says whether all are mounted, /home with room for so many bytes at least. A driver without nodes has none.
-func (d *Driver) hasVolumes(c commons, home int64) (bool, error) {
+func (d *Driver) hasVolumes(c shared, home int64) (bool, error) {
 	if !d.makesNodes() {
 		return true, nil
 	}
@@ -73,7 +73,7 @@ func (d *Driver) hasVolumes(c commons, home int64) (bool, error) {
 func (d *Driver) makesNodes() bool { return d.runc != "" }
 
 // ensureVolumes makes and mounts what is missing. The caller holds the cluster's lock.
-func (d *Driver) ensureVolumes(ctx context.Context, c commons, home int64) error {
+func (d *Driver) ensureVolumes(ctx context.Context, c shared, home int64) error {
 	if !d.makesNodes() {
 		return os.MkdirAll(c.dir, 0o700)
 	}
@@ -114,7 +114,7 @@ func (d *Driver) ensureVolumes(ctx context.Context, c commons, home int64) error
 
 // GrowHome enlarges a /home that is mounted; one that is not grows when it is.
 func (d *Driver) GrowHome(ctx context.Context, cluster string, bytes int64) error {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *Driver) GrowHome(ctx context.Context, cluster string, bytes int64) erro
 // HomeUsage is how many bytes a cluster's /home may hold and how many it holds, as its file system says at once; 0 where it
 // is none of its own, or not mounted.
 func (d *Driver) HomeUsage(cluster string) (size, used int64, err error) {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -151,7 +151,7 @@ func (d *Driver) HomeUsage(cluster string) (size, used int64, err error) {
 }
 
 // foreign lists what is mounted at or below /home and is not ours.
-func (c commons) foreign() ([]string, error) {
+func (c shared) foreign() ([]string, error) {
 	mounts, err := mountsBelow(c.home())
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (c commons) foreign() ([]string, error) {
 
 // present mounts what an earlier start of the host left unmounted, of a cluster whose nodes have not come back, so that its
 // files can be read.
-func (d *Driver) present(ctx context.Context, c commons) error {
+func (d *Driver) present(ctx context.Context, c shared) error {
 	if there, err := c.kept(); err != nil || there {
 		return err
 	}
@@ -177,7 +177,7 @@ func (d *Driver) present(ctx context.Context, c commons) error {
 }
 
 // kept says that no file system of the cluster's files is unmounted.
-func (c commons) kept() (bool, error) {
+func (c shared) kept() (bool, error) {
 	for _, v := range []volume{c.homeVolume(), c.stateVolume()} {
 		if there, err := v.mounted(); err != nil || !there && v.made() {
 			return false, err
@@ -187,7 +187,7 @@ func (c commons) kept() (bool, error) {
 }
 
 // mount mounts the file systems of the cluster's files that have been made. The caller holds the cluster's lock.
-func (c commons) mount(ctx context.Context) error {
+func (c shared) mount(ctx context.Context) error {
 	for _, v := range []volume{c.homeVolume(), c.stateVolume()} {
 		if !v.made() {
 			continue

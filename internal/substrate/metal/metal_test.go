@@ -15,8 +15,8 @@ import (
 	"muster/internal/substrate/substratetest"
 )
 
-// yard is a ledger and the switches of its machines, in memory.
-type yard struct {
+// networks is a ledger and the switches of its machines, in memory.
+type networks struct {
 	mu      sync.Mutex
 	boots   map[string]metal.Boot // by machine
 	highest map[string]int64      // by subject
@@ -25,19 +25,19 @@ type yard struct {
 	offs    int                   // times that a machine went from on to off
 }
 
-func newYard() *yard {
-	return &yard{boots: map[string]metal.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
+func newTestbed() *networks {
+	return &networks{boots: map[string]metal.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
 }
 
-func (y *yard) driver() *metal.Driver {
+func (y *networks) driver() *metal.Driver {
 	return metal.New(metal.Config{Ledger: y, Power: func(m metal.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
 }
 
-func (y *yard) Machine(_ context.Context, ref string) (metal.Machine, error) {
+func (y *networks) Machine(_ context.Context, ref string) (metal.Machine, error) {
 	return metal.Machine{Machine: inventory.Machine{ID: ref, Name: ref}}, nil
 }
 
-func (y *yard) BootOn(_ context.Context, machine string) (metal.Boot, error) {
+func (y *networks) BootOn(_ context.Context, machine string) (metal.Boot, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	b, ok := y.boots[machine]
@@ -47,7 +47,7 @@ func (y *yard) BootOn(_ context.Context, machine string) (metal.Boot, error) {
 	return b, nil
 }
 
-func (y *yard) BootOf(_ context.Context, subject string) (metal.Boot, error) {
+func (y *networks) BootOf(_ context.Context, subject string) (metal.Boot, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for _, b := range y.boots {
@@ -58,7 +58,7 @@ func (y *yard) BootOf(_ context.Context, subject string) (metal.Boot, error) {
 	return metal.Boot{}, metal.ErrNone
 }
 
-func (y *yard) Begin(_ context.Context, b metal.Boot) error {
+func (y *networks) Begin(_ context.Context, b metal.Boot) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if b.Number < y.highest[b.Subject] {
@@ -69,7 +69,7 @@ func (y *yard) Begin(_ context.Context, b metal.Boot) error {
 	return nil
 }
 
-func (y *yard) change(subject string, number int64, f func(machine string, b metal.Boot)) error {
+func (y *networks) change(subject string, number int64, f func(machine string, b metal.Boot)) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for machine, b := range y.boots {
@@ -80,13 +80,13 @@ func (y *yard) change(subject string, number int64, f func(machine string, b met
 	return nil
 }
 
-func (y *yard) Powered(_ context.Context, b metal.Boot) error {
+func (y *networks) Powered(_ context.Context, b metal.Boot) error {
 	return y.change(b.Subject, b.Number, func(machine string, b metal.Boot) { b.Powered = time.Now(); y.boots[machine] = b })
 }
 
-func (y *yard) End(context.Context, string, int64) error { return nil }
+func (y *networks) End(context.Context, string, int64) error { return nil }
 
-func (y *yard) Drop(_ context.Context, subject string, number int64) error {
+func (y *networks) Drop(_ context.Context, subject string, number int64) error {
 	return y.change(subject, number, func(machine string, _ metal.Boot) {
 		delete(y.boots, machine)
 		if number == math.MaxInt64 {
@@ -95,7 +95,7 @@ func (y *yard) Drop(_ context.Context, subject string, number int64) error {
 	})
 }
 
-func (y *yard) Nodes(context.Context) ([]substrate.Ref, error) {
+func (y *networks) Nodes(context.Context) ([]substrate.Ref, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	var refs []substrate.Ref
@@ -113,7 +113,7 @@ func cut(node string) (cluster, rest string, ok bool) { return node[:2], node[2:
 
 // control switches one machine.
 type control struct {
-	*yard
+	*networks
 	machine string
 }
 
@@ -145,7 +145,7 @@ func (c control) BootFromNetwork(context.Context) error { return power.ErrUnsupp
 
 func TestContract(t *testing.T) {
 	substratetest.Test(t, func(*testing.T) substratetest.Harness {
-		y := newYard()
+		y := newTestbed()
 		return substratetest.Harness{
 			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00", BootFile: []byte("{}"),
 			Crash: func(t *testing.T, r substrate.Ref) {
@@ -165,7 +165,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
-	y := newYard()
+	y := newTestbed()
 	y.on["m1"] = true
 	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte("{}")}
 	for range 3 {
@@ -179,7 +179,7 @@ func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
 }
 
 func TestATokenStandsNowhere(t *testing.T) {
-	y := newYard()
+	y := newTestbed()
 	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte(`{"node": "x", "token": "secret"}`)}
 	if err := y.driver().Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestATokenStandsNowhere(t *testing.T) {
 
 func TestAMachineThatCannotBeSwitchedOffIsKeptOnlyIfTheNodeRanThere(t *testing.T) {
 	for _, joined := range []bool{false, true} {
-		y := newYard()
+		y := newTestbed()
 		y.on["m1"], y.stuck["m1"] = true, true
 		y.boots["m1"] = metal.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
 		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
@@ -202,7 +202,7 @@ func TestAMachineThatCannotBeSwitchedOffIsKeptOnlyIfTheNodeRanThere(t *testing.T
 }
 
 func TestAFreeMachineIsOff(t *testing.T) {
-	y := newYard()
+	y := newTestbed()
 	y.on["m1"] = true
 	for _, want := range []bool{true, false} {
 		found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"})

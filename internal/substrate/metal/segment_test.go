@@ -21,16 +21,16 @@ import (
 // errFault is what any step may fail with, before it does anything or after.
 var errFault = errors.New("a fault")
 
-// hall is a yard whose machines are on ports of a switch. It looks on, and keeps what it saw that must never be.
-type hall struct {
-	*yard
+// switchedTestbed is a testbed whose machines are on ports of a switch. It looks on, and keeps what it saw that must never be.
+type switchedTestbed struct {
+	*networks
 	ports *fake.Switch
 	fault func(step string) error
 	wrong []string
 }
 
-func newHall(machines ...string) *hall {
-	h := &hall{yard: newYard(), ports: fake.New(machines...), fault: func(string) error { return nil }}
+func newSwitchedTestbed(machines ...string) *switchedTestbed {
+	h := &switchedTestbed{networks: newTestbed(), ports: fake.New(machines...), fault: func(string) error { return nil }}
 	for _, m := range machines {
 		if err := h.ports.Put(context.Background(), switches.Port{Name: m}, switches.Common); err != nil {
 			panic(err)
@@ -42,7 +42,7 @@ func newHall(machines ...string) *hall {
 }
 
 // at is where a machine's port is, whatever may fail.
-func (h *hall) at(machine string) switches.Segment {
+func (h *switchedTestbed) at(machine string) switches.Segment {
 	fault := h.fault
 	defer func() { h.fault = fault }()
 	h.fault = func(string) error { return nil }
@@ -50,7 +50,7 @@ func (h *hall) at(machine string) switches.Segment {
 	return all[machine]
 }
 
-func (h *hall) see(format string, args ...any) {
+func (h *switchedTestbed) see(format string, args ...any) {
 	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 }
 
@@ -63,10 +63,10 @@ func of(b metal.Boot) switches.Segment {
 	return switches.Segment(cluster)
 }
 
-// hand switches a machine of a hall, and looks where it is while it does.
+// hand switches a machine of a switched testbed, and looks where it is while it does.
 type hand struct {
 	control
-	*hall
+	*switchedTestbed
 }
 
 func (c hand) State(ctx context.Context) (power.State, error) {
@@ -80,7 +80,7 @@ func (c hand) On(ctx context.Context) error {
 	if err := c.fault("before on"); err != nil {
 		return err
 	}
-	b, err := c.hall.yard.BootOn(ctx, c.machine)
+	b, err := c.switchedTestbed.networks.BootOn(ctx, c.machine)
 	if err != nil || of(b) != c.at(c.machine) {
 		c.see("%s is switched on in %s for %q (%v)", c.machine, c.at(c.machine), b.Subject, err)
 	}
@@ -102,11 +102,11 @@ func (c hand) Off(ctx context.Context) error {
 
 func (c hand) BootFromNetwork(context.Context) error { return power.ErrUnsupported }
 
-func (h *hall) driver() *metal.Driver {
+func (h *switchedTestbed) driver() *metal.Driver {
 	return metal.New(metal.Config{
-		Ledger: h, Looks: time.Microsecond, Power: func(m metal.Machine) (power.Driver, error) { return hand{control{h.yard, m.ID}, h}, nil },
+		Ledger: h, Looks: time.Microsecond, Power: func(m metal.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
 		Place: func(ctx context.Context, m metal.Machine, s switches.Segment) error {
-			if on, _ := (control{h.yard, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
+			if on, _ := (control{h.networks, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
 				h.see("%s is on while it is put into %s", m.ID, s)
 			}
 			return h.ports.Put(ctx, switches.Port{Name: m.ID}, s)
@@ -114,28 +114,28 @@ func (h *hall) driver() *metal.Driver {
 	})
 }
 
-func (h *hall) Begin(ctx context.Context, b metal.Boot) error {
+func (h *switchedTestbed) Begin(ctx context.Context, b metal.Boot) error {
 	if err := h.fault("before begin"); err != nil {
 		return err
 	}
-	if err := h.yard.Begin(ctx, b); err != nil {
+	if err := h.networks.Begin(ctx, b); err != nil {
 		return err
 	}
 	return h.fault("after begin")
 }
 
-func (h *hall) Powered(ctx context.Context, b metal.Boot) error {
+func (h *switchedTestbed) Powered(ctx context.Context, b metal.Boot) error {
 	if err := h.fault("before powered"); err != nil {
 		return err
 	}
-	return h.yard.Powered(ctx, b)
+	return h.networks.Powered(ctx, b)
 }
 
-func (h *hall) Drop(ctx context.Context, subject string, number int64) error {
+func (h *switchedTestbed) Drop(ctx context.Context, subject string, number int64) error {
 	if err := h.fault("before drop"); err != nil {
 		return err
 	}
-	if err := h.yard.Drop(ctx, subject, number); err != nil {
+	if err := h.networks.Drop(ctx, subject, number); err != nil {
 		return err
 	}
 	return h.fault("after drop")
@@ -149,7 +149,7 @@ func TestAMachineRunsInItsClustersSegmentOrNotAtAll(t *testing.T) {
 
 func segmentsAsTheyShouldBe(t *rapid.T) {
 	machines := []string{"m1", "m2"}
-	h := newHall(machines...)
+	h := newSwitchedTestbed(machines...)
 	driver := h.driver()
 	held, boots := map[string]string{}, map[string]int64{} // machine → node, as the store's constraint has it
 	calm := func(string) error { return nil }
@@ -170,7 +170,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 		h.fault = faulty
 		switch rapid.SampledFrom([]string{"take", "boot", "boot", "again", "release", "release", "inspect", "press"}).Draw(t, "what") {
 		case "take":
-			if _, err := h.yard.BootOn(t.Context(), m); held[m] == "" && errors.Is(err, metal.ErrNone) {
+			if _, err := h.networks.BootOn(t.Context(), m); held[m] == "" && errors.Is(err, metal.ErrNone) {
 				held[m] = fmt.Sprintf("c%d-on-%s", rapid.IntRange(1, 3).Draw(t, "cluster"), m)
 				boots[held[m]]++
 			}
@@ -187,28 +187,28 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 				continue
 			}
 			if driver.Remove(t.Context(), node(m).Ref) == nil {
-				if _, err := h.yard.BootOn(t.Context(), m); errors.Is(err, metal.ErrNone) {
+				if _, err := h.networks.BootOn(t.Context(), m); errors.Is(err, metal.ErrNone) {
 					held[m] = ""
 				}
 			}
 		case "inspect":
 			if held[m] == "" {
 				_, _ = driver.Inspect(t.Context(), metal.Inspection{Machine: inventory.Machine{ID: m, Name: m}, Number: 1})
-				_ = h.yard.Drop(t.Context(), m, math.MaxInt64)
-				_ = control{h.yard, m}.set(false)
+				_ = h.networks.Drop(t.Context(), m, math.MaxInt64)
+				_ = control{h.networks, m}.set(false)
 			}
 		case "press": // somebody presses the button of a machine that is off
 			if held[m] == "" {
-				_ = control{h.yard, m}.set(true)
+				_ = control{h.networks, m}.set(true)
 			}
 		}
 		h.fault = calm
 		for _, m := range machines {
-			b, err := h.yard.BootOn(t.Context(), m)
+			b, err := h.networks.BootOn(t.Context(), m)
 			if at := h.at(m); errors.Is(err, metal.ErrNone) && at != switches.Common {
 				h.see("%s boots nothing and is in %s", m, at)
 			} else if err == nil && at != switches.Common && at != of(b) {
-				on, _ := (control{h.yard, m}).State(t.Context())
+				on, _ := (control{h.networks, m}).State(t.Context())
 				if on == power.On {
 					h.see("%s is on in %s, and boots %s", m, at, b.Subject)
 				}
@@ -221,7 +221,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 }
 
 func TestAMachineWhosePortDoesNotMoveKeepsItsNode(t *testing.T) {
-	h := newHall("m1")
+	h := newSwitchedTestbed("m1")
 	n := substrate.Node{Ref: substrate.Ref{Cluster: "c7", Node: "c7-on-m1", Boot: 1}, Machine: "m1", MAC: substrate.MAC(7, 2), BootFile: []byte("{}")}
 	if err := h.driver().Ensure(t.Context(), n); err != nil || h.at("m1") != 7 || !h.on["m1"] {
 		t.Fatalf("%v, in %s, on: %v", err, h.at("m1"), h.on["m1"])

@@ -40,8 +40,8 @@ type Ledger interface {
 	// Want makes this boot what the host is to hold of the node, and to do with it, and counts one more try, unless keep says of the entry
 	// that is there that it needs none. An error of keep is returned, and changes nothing.
 	Want(ctx context.Context, n substrate.Node, do protocol.HostedDo, keep func(Entry) (bool, error)) error
-	// Lull is Want for a boot that is to sleep, as it was described last.
-	Lull(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error
+	// WantSleep is Want for a boot that is to sleep, as it was described last.
+	WantSleep(ctx context.Context, r substrate.Ref, keep func(Entry) (bool, error)) error
 	// Unwant ends that, up to a boot, and Forget forgets that it ever was.
 	Unwant(ctx context.Context, node string, upTo int64) error
 	Forget(ctx context.Context, node string) error

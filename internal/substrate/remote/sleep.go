@@ -22,7 +22,7 @@ func (d *Driver) Rests(string) bool { return true }
 
 // Sleep has the host put the guest to sleep, and returns when the host has said that it sleeps, or with ErrUnderway.
 func (d *Driver) Sleep(ctx context.Context, r substrate.Ref, _ string) (bytes int64, err error) {
-	e, err := d.done(ctx, r, protocol.DoSleep, func(keep func(Entry) (bool, error)) error { return d.config.Ledger.Lull(ctx, r, keep) })
+	e, err := d.done(ctx, r, protocol.DoSleep, func(keep func(Entry) (bool, error)) error { return d.config.Ledger.WantSleep(ctx, r, keep) })
 	if err != nil {
 		return 0, fmt.Errorf("put node %s to sleep: %w", r.Node, err)
 	}

@@ -10,8 +10,8 @@ import (
 // the node runs on.
 func capable(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
-	if seen := h.observe(t, n.Ref); (seen.Holding != nil) && !h.Caps.Guest {
-		t.Errorf("a node that is no guest has %+v of a host", seen.Holding)
+	if seen := h.observe(t, n.Ref); (seen.Allocation != nil) && !h.Caps.Guest {
+		t.Errorf("a node that is no guest has %+v of a host", seen.Allocation)
 	}
 	if h.Caps.KeepsHead != (h.Keep != nil) {
 		t.Errorf("it keeps what heads have: %t; there is a keeper of it: %t", h.Caps.KeepsHead, h.Keep != nil)
@@ -23,18 +23,18 @@ func capable(t *testing.T, h Harness) {
 		t.Error("its nodes sleep, and nothing puts them to sleep")
 	}
 	if h.Sleeper != nil && !h.Caps.Sleeps {
-		if h.Sleeper.Rests(bed) {
+		if h.Sleeper.Rests(here) {
 			t.Error("its nodes do not sleep, and a host says that they can")
 		}
-		if bytes, err := h.Sleeper.Sleep(t.Context(), n.Ref, bed); err == nil {
+		if bytes, err := h.Sleeper.Sleep(t.Context(), n.Ref, here); err == nil {
 			t.Errorf("its nodes do not sleep, and one was put to sleep, in %d bytes", bytes)
 		}
 	}
 	if h.Mover != nil && !h.Caps.Moves {
-		if h.Mover.Reaches(bed) {
+		if h.Mover.Reaches(here) {
 			t.Error("its nodes do not move, and a host says that they can")
 		}
-		if err := h.Mover.Move(t.Context(), n, bed, "there"); err == nil {
+		if err := h.Mover.Move(t.Context(), n, here, "there"); err == nil {
 			t.Error("its nodes do not move, and one did")
 		}
 	}

@@ -20,12 +20,12 @@ import (
 type Harness struct {
 	Caps      substrate.Capabilities // that the driver says it has
 	Substrate substrate.Substrate
-	Commons   substrate.Commons // nil: the driver's nodes have no commons of its own
-	Keep      substrate.Keep    // nil: nothing outlives the driver's nodes
-	Sleeper   substrate.Sleeper // nil: the driver's nodes do not sleep
-	Mover     substrate.Mover   // nil: the driver's nodes do not move
-	Image     string            // a digest that nodes can boot
-	BootFile  []byte            // for drivers whose nodes need one to keep running
+	Shared    substrate.Shared    // nil: the driver's nodes have no shared parts of its own
+	Keep      substrate.Snapshots // nil: nothing outlives the driver's nodes
+	Sleeper   substrate.Sleeper   // nil: the driver's nodes do not sleep
+	Mover     substrate.Mover     // nil: the driver's nodes do not move
+	Image     string              // a digest that nodes can boot
+	BootFile  []byte              // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
 	Crash func(*testing.T, substrate.Ref)
 	// HalfMake leaves what a controller leaves that was killed in the middle of Ensure.
@@ -52,8 +52,8 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 	run := func(name string, part func(*testing.T, Harness)) {
 		t.Run(name, func(t *testing.T) {
 			h := harness(t)
-			if h.Commons == nil {
-				h.Commons = noCommons{}
+			if h.Shared == nil {
+				h.Shared = noShared{}
 			}
 			t.Cleanup(func() { h.sweep(t) })
 			part(t, h)
@@ -83,13 +83,13 @@ func Test(t *testing.T, harness func(*testing.T) Harness) {
 		run("a node sleeps and wakes", sleepsAndWakes)
 		run("what is not there neither sleeps nor wakes", whatIsNotThere)
 	}
-	if harness(t).Commons == nil {
+	if harness(t).Shared == nil {
 		return
 	}
 	for _, part := range []part{
-		{"Ensure needs the commons", ensureNeedsCommons},
-		{"commons live from Ensure to Remove", commonsLife},
-		{"commons stay while a node is there", commonsStay},
+		{"Ensure needs the shared parts", ensureNeedsShared},
+		{"shared parts live from Ensure to Remove", sharedLife},
+		{"shared parts stay while a node is there", sharedStays},
 		{"clusters with the same names and addresses", twoClusters},
 	} {
 		run(part.name, part.run)
@@ -115,18 +115,18 @@ type part struct {
 	run  func(*testing.T, Harness)
 }
 
-// noCommons is nothing, for drivers whose nodes share nothing that the driver makes.
-type noCommons struct{}
+// noShared is nothing, for drivers whose nodes share nothing that the driver makes.
+type noShared struct{}
 
-func (noCommons) EnsureCommons(context.Context, string, substrate.Network) error { return nil }
-func (noCommons) GrowHome(context.Context, string, int64) error                  { return nil }
-func (noCommons) RemoveCommons(context.Context, string) error                    { return nil }
-func (noCommons) ListCommons(context.Context) ([]string, error)                  { return nil, nil }
-func (noCommons) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {
+func (noShared) EnsureShared(context.Context, string, substrate.Network) error { return nil }
+func (noShared) GrowHome(context.Context, string, int64) error                 { return nil }
+func (noShared) RemoveShared(context.Context, string) error                    { return nil }
+func (noShared) ListShared(context.Context) ([]string, error)                  { return nil, nil }
+func (noShared) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// sweep ends each part as a cluster ends: nodes, then commons, then nothing is listed.
+// sweep ends each part as a cluster ends: nodes, then shared parts, then nothing is listed.
 func (h Harness) sweep(t *testing.T) {
 	ctx, cancel := fresh()
 	defer cancel()
@@ -136,14 +136,14 @@ func (h Harness) sweep(t *testing.T) {
 		r.Boot = 0
 		must(t, h.Substrate.Remove(ctx, r))
 	}
-	clusters, err := h.Commons.ListCommons(ctx)
+	clusters, err := h.Shared.ListShared(ctx)
 	must(t, err)
 	for _, cluster := range clusters {
-		must(t, h.Commons.RemoveCommons(ctx, cluster))
+		must(t, h.Shared.RemoveShared(ctx, cluster))
 	}
 	refs, err = h.Substrate.List(ctx)
 	must(t, err)
-	clusters, err = h.Commons.ListCommons(ctx)
+	clusters, err = h.Shared.ListShared(ctx)
 	must(t, err)
 	if len(refs)+len(clusters) > 0 {
 		t.Errorf("left at the end: %v %v", refs, clusters)
@@ -154,8 +154,8 @@ func nothingAtFirst(t *testing.T, h Harness) {
 	h.wantAbsent(t, h.node("c1", 1, 1).Ref)
 	h.wantList(t)
 	must(t, h.Substrate.Remove(t.Context(), h.node("c1", 1, 1).Ref))
-	must(t, h.Commons.RemoveCommons(t.Context(), "c1"))
-	h.wantCommons(t)
+	must(t, h.Shared.RemoveShared(t.Context(), "c1"))
+	h.wantShared(t)
 }
 
 func ensureIsIdempotent(t *testing.T, h Harness) {
@@ -167,10 +167,10 @@ func ensureIsIdempotent(t *testing.T, h Harness) {
 	h.wantList(t, n.Ref)
 }
 
-func ensureNeedsCommons(t *testing.T, h Harness) {
+func ensureNeedsShared(t *testing.T, h Harness) {
 	n := h.node("c1", 1, 1)
 	if err := h.Substrate.Ensure(t.Context(), n); err == nil {
-		t.Fatal("a node started without its cluster's commons")
+		t.Fatal("a node started without its cluster's shared parts")
 	}
 	must(t, h.Substrate.Remove(t.Context(), n.Ref))
 	h.wantAbsent(t, n.Ref)
@@ -225,7 +225,7 @@ func ensureReplacesHalfMade(t *testing.T, h Harness) {
 }
 
 func ensureInParallel(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	var refs []substrate.Ref
 	var all sync.WaitGroup
 	for i := range byte(8) {
@@ -246,7 +246,7 @@ func ensureInParallel(t *testing.T, h Harness) {
 }
 
 func ensureOneInParallel(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	var all sync.WaitGroup
 	for boot := range int64(6) {
 		all.Go(func() {
@@ -305,30 +305,30 @@ func removeForgets(t *testing.T, h Harness) {
 	h.wantRunning(t, n.Ref)
 }
 
-func commonsLife(t *testing.T, h Harness) {
+func sharedLife(t *testing.T, h Harness) {
 	for range 2 {
-		must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
-		h.wantCommons(t, "c1")
+		must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+		h.wantShared(t, "c1")
 	}
-	must(t, h.Commons.EnsureCommons(t.Context(), "c2", network))
-	h.wantCommons(t, "c1", "c2")
+	must(t, h.Shared.EnsureShared(t.Context(), "c2", network))
+	h.wantShared(t, "c1", "c2")
 	for range 2 {
-		must(t, h.Commons.RemoveCommons(t.Context(), "c1"))
-		h.wantCommons(t, "c2")
+		must(t, h.Shared.RemoveShared(t.Context(), "c1"))
+		h.wantShared(t, "c2")
 	}
-	if _, err := h.Commons.Dial(t.Context(), "c1", netip.MustParseAddrPort("10.77.1.1:22")); err == nil {
+	if _, err := h.Shared.Dial(t.Context(), "c1", netip.MustParseAddrPort("10.77.1.1:22")); err == nil {
 		t.Error("a connection into a network that is gone")
 	}
 }
 
-func commonsStay(t *testing.T, h Harness) {
+func sharedStays(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
-	if err := h.Commons.RemoveCommons(t.Context(), "c1"); err == nil {
-		t.Error("commons were removed under a node")
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
+	if err := h.Shared.RemoveShared(t.Context(), "c1"); err == nil {
+		t.Error("shared parts were removed under a node")
 	}
 	h.wantRunning(t, n.Ref)
-	h.wantCommons(t, "c1")
+	h.wantShared(t, "c1")
 }
 
 func twoClusters(t *testing.T, h Harness) {
@@ -337,7 +337,7 @@ func twoClusters(t *testing.T, h Harness) {
 	must(t, h.Substrate.Remove(t.Context(), a.Ref))
 	h.wantAbsent(t, a.Ref)
 	h.wantRunning(t, b.Ref)
-	must(t, h.Commons.RemoveCommons(t.Context(), "c1"))
+	must(t, h.Shared.RemoveShared(t.Context(), "c1"))
 	h.wantRunning(t, b.Ref)
-	h.wantCommons(t, "c2")
+	h.wantShared(t, "c2")
 }

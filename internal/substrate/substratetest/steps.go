@@ -11,21 +11,21 @@ import (
 	"muster/internal/substrate"
 )
 
-// running gives the cluster its commons and makes a node of it run.
+// running gives the cluster its shared parts and makes a node of it run.
 func (h Harness) running(t *testing.T, cluster string, number byte, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node(cluster, number, boot)
-	must(t, h.Commons.EnsureCommons(t.Context(), cluster, network))
+	must(t, h.Shared.EnsureShared(t.Context(), cluster, network))
 	must(t, h.Substrate.Ensure(t.Context(), n))
 	h.wantRunning(t, n.Ref)
 	return n
 }
 
-// halfMade gives c1 its commons and leaves its first node half-made.
+// halfMade gives c1 its shared parts and leaves its first node half-made.
 func (h Harness) halfMade(t *testing.T, boot int64) substrate.Node {
 	t.Helper()
 	n := h.node("c1", 1, boot)
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	h.HalfMake(t, n)
 	return n
 }
@@ -79,9 +79,9 @@ func (h Harness) wantList(t *testing.T, want ...substrate.Ref) {
 	}
 }
 
-func (h Harness) wantCommons(t *testing.T, want ...string) {
+func (h Harness) wantShared(t *testing.T, want ...string) {
 	t.Helper()
-	got, err := h.Commons.ListCommons(t.Context())
+	got, err := h.Shared.ListShared(t.Context())
 	must(t, err)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

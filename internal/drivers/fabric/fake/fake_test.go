@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheFakeKeepsTheContract(t *testing.T) {
-	fabrictest.Contract(t, func(t *testing.T) fabrictest.World {
+	fabrictest.Contract(t, func(t *testing.T) fabrictest.Fixture {
 		ports := make([]fabric.GUID, 12)
 		for i := range ports {
 			ports[i] = fabrictest.HostPort(i + 1)
@@ -20,7 +20,7 @@ func TestTheFakeKeepsTheContract(t *testing.T) {
 		for _, p := range ports {
 			f.Narrow(p, 16)
 		}
-		return fabrictest.World{
+		return fabrictest.Fixture{
 			Driver: f, Manager: fabrictest.HostPort(0), Ports: ports, Room: 15,
 			Link:  func(_ *testing.T, p fabric.GUID, up bool) { f.Silence(p, !up) },
 			Write: func(_ *testing.T, p fabric.GUID, e fabric.Entry) { f.Rogue(p, e) },

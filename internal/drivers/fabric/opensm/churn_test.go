@@ -175,7 +175,7 @@ func TestAStandbyManagerTakesOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if port, err := r.driver.Eyes.Master(t.Context()); err == nil && port == standby.manager.GUID {
+		if port, err := r.driver.Observer.Master(t.Context()); err == nil && port == standby.manager.GUID {
 			break
 		}
 		if time.Now().After(end) {
@@ -211,21 +211,21 @@ func threeBesideTwo() fabric.Intent {
 
 func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {
 	r := newRig(t, 8, 8, 1, 1)
-	eyes := r.driver.Eyes.(fast)
-	r.driver.Eyes = eyes.Diags
+	observer := r.driver.Observer.(fast)
+	r.driver.Observer = observer.Diags
 	if err := r.driver.Apply(t.Context(), three()); err != nil {
 		t.Fatal(err)
 	}
 	r.write(t, fabrictest.HostPort(5), 0x8001)
-	snapshot, err := eyes.Snapshot(t.Context())
+	snapshot, err := observer.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := eyes.Diags.Tables(t.Context(), snapshot)
+	read, err := observer.Diags.Tables(t.Context(), snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := eyes.Tables(t.Context(), snapshot)
+	direct, err := observer.Tables(t.Context(), snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

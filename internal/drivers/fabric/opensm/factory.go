@@ -20,7 +20,7 @@ func Factory() fabrics.Factory {
 	}
 }
 
-func open(t fabrics.Told) (fabric.Driver, error) {
+func open(t fabrics.Directives) (fabric.Driver, error) {
 	var s Site
 	s.Hosts, _ = t.Value("hosts")
 	s.File, _ = t.Value("partitions")

@@ -23,7 +23,7 @@ import (
 // Config says which managers a fabric has, and how to look at it.
 type Config struct {
 	Managers []Manager // all that could ever be in charge
-	Eyes     Eyes
+	Observer Observer
 	Scratch  string // a folder for simulated copies of the fabric; "": the system's own
 	// Reserve is how many slots of each table stay free. 0: 1, since the last one stands for "none" on ConnectX-3.
 	Reserve int
@@ -43,7 +43,7 @@ var _ fabric.Driver = (*OpenSM)(nil)
 
 // New makes a driver; it keeps nothing but its configuration.
 func New(c Config) (*OpenSM, error) {
-	if len(c.Managers) == 0 || c.Eyes == nil {
+	if len(c.Managers) == 0 || c.Observer == nil {
 		return nil, errors.New("an InfiniBand fabric needs at least one subnet manager, and eyes to read its ports with")
 	}
 	if c.Reserve == 0 {
@@ -72,11 +72,11 @@ func (o *OpenSM) Observe(ctx context.Context) (fabric.Tables, error) {
 		}
 	default: // whoever has the turn writes all files
 	}
-	snapshot, err := o.Eyes.Snapshot(ctx)
+	snapshot, err := o.Observer.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return o.Eyes.Tables(ctx, snapshot)
+	return o.Observer.Tables(ctx, snapshot)
 }
 
 // mend puts files back that are not the copies beside them. A manager that cannot be asked is left: nothing new reaches it.
@@ -169,10 +169,10 @@ type change struct {
 
 // look sees the fabric and its managers as they are before the change.
 func (c *change) look(ctx context.Context) (err error) {
-	if c.snapshot, err = c.Eyes.Snapshot(ctx); err != nil {
+	if c.snapshot, err = c.Observer.Snapshot(ctx); err != nil {
 		return err
 	}
-	port, err := c.Eyes.Master(ctx)
+	port, err := c.Observer.Master(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (c *change) look(ctx context.Context) (err error) {
 	if c.master == nil {
 		return fmt.Errorf("the fabric is managed from port %s, which is none of the managers that Muster tells; stop that one, or name it", port)
 	}
-	if c.before, err = c.Eyes.Tables(ctx, c.snapshot); err != nil {
+	if c.before, err = c.Observer.Tables(ctx, c.snapshot); err != nil {
 		return err
 	}
 	c.written = true
@@ -287,7 +287,7 @@ func (c *change) verify(ctx context.Context) error {
 // inCharge is an error where another manager has taken over since the one in charge was told: it has the file as well, and what it made
 // of it is to be seen by the next Apply. That it cannot be asked now says nothing.
 func (c *change) inCharge(ctx context.Context) error {
-	port, err := c.Eyes.Master(ctx)
+	port, err := c.Observer.Master(ctx)
 	if err != nil || port == c.master.Port() {
 		return ctx.Err()
 	}
@@ -296,11 +296,11 @@ func (c *change) inCharge(ctx context.Context) error {
 
 // judge reads all ports once, and says whether it is over and how it ended. late: ports have had their time.
 func (c *change) judge(ctx context.Context, late bool) (ended bool, err error) {
-	snapshot, err := c.Eyes.Snapshot(ctx)
+	snapshot, err := c.Observer.Snapshot(ctx)
 	if err != nil {
 		return true, err
 	}
-	seen, err := c.Eyes.Tables(ctx, snapshot)
+	seen, err := c.Observer.Tables(ctx, snapshot)
 	if err != nil {
 		return true, err
 	}
@@ -380,11 +380,11 @@ func (c *change) restore(ctx context.Context) error {
 		if words := trouble(log); words != "" {
 			return errors.New(words)
 		}
-		snapshot, err := c.Eyes.Snapshot(ctx)
+		snapshot, err := c.Observer.Snapshot(ctx)
 		if err != nil {
 			return err
 		}
-		seen, err := c.Eyes.Tables(ctx, snapshot)
+		seen, err := c.Observer.Tables(ctx, snapshot)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func newRig(t *testing.T, hosts, perLeaf, spines, managers int) *rig {
 		r.managers = append(r.managers, m)
 		config.Managers = append(config.Managers, m.manager)
 	}
-	config.Eyes, config.Scratch, config.Settle = fast{r.diags(t), r}, t.TempDir(), 300*time.Millisecond
+	config.Observer, config.Scratch, config.Settle = fast{r.diags(t), r}, t.TempDir(), 300*time.Millisecond
 	if r.driver, err = New(config); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (r *rig) link(t *testing.T, port fabric.GUID, up bool) {
 // write has a host add an entry to its own port's table.
 func (r *rig) write(t *testing.T, port fabric.GUID, e fabric.Entry) {
 	t.Helper()
-	snapshot, err := r.driver.Eyes.Snapshot(t.Context())
+	snapshot, err := r.driver.Observer.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

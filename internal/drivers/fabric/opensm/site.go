@@ -36,7 +36,7 @@ func Open(scratch string, managers []fabric.GUID, s Site) (*OpenSM, error) {
 		}
 		c.Managers = append(c.Managers, Host{Shell: shell, GUID: managers[n], File: s.File, Logs: s.Log, Signal: s.Signal, Script: s.Script})
 		if n == 0 {
-			c.Eyes = Diags{Shell: shell, Options: strings.Fields(s.Options)}
+			c.Observer = Diags{Shell: shell, Options: strings.Fields(s.Options)}
 		}
 	}
 	return New(c)
@@ -50,13 +50,13 @@ func Reader(host, options string) (func(context.Context) (fabric.Tables, error),
 	if err != nil {
 		return nil, err
 	}
-	eyes := Diags{Shell: shell, Options: strings.Fields(options)}
+	observer := Diags{Shell: shell, Options: strings.Fields(options)}
 	return func(ctx context.Context) (fabric.Tables, error) {
-		snapshot, err := eyes.Snapshot(ctx)
+		snapshot, err := observer.Snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return eyes.Tables(ctx, snapshot)
+		return observer.Tables(ctx, snapshot)
 	}, nil
 }
 

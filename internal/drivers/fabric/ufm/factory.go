@@ -20,7 +20,7 @@ func Factory() fabrics.Factory {
 	}
 }
 
-func open(t fabrics.Told) (fabric.Driver, error) {
+func open(t fabrics.Directives) (fabric.Driver, error) {
 	var c Config
 	var root bool
 	if c.URL, root = t.Value("url"); c.URL == "" {

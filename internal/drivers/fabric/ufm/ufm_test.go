@@ -79,12 +79,12 @@ func (f *fixture) holds(t *testing.T, i fabric.Intent) {
 }
 
 func TestTheDriverKeepsTheContractOnAServerThatPretendsToBeUFM(t *testing.T) {
-	fabrictest.Contract(t, func(t *testing.T) fabrictest.World {
+	fabrictest.Contract(t, func(t *testing.T) fabrictest.Fixture {
 		f := newFixture(t)
 		for _, g := range f.ports {
 			f.Fabric.Narrow(g, 16)
 		}
-		return fabrictest.World{
+		return fabrictest.Fixture{
 			Driver: f.driver(t), Manager: f.manager, Ports: f.ports, Room: 15,
 			Link:  func(_ *testing.T, g fabric.GUID, up bool) { f.Down(g, !up) },
 			Write: func(_ *testing.T, g fabric.GUID, e fabric.Entry) { f.Fabric.Rogue(g, e) },

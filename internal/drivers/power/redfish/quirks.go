@@ -39,7 +39,7 @@ var quirks = []quirk{
 		"ansible/ansible#60031 (412 without)"},
 }
 
-// wayOf is the way of the service that says these things of itself.
+// protocolOf is the way of the service that says these things of itself.
 func wayOf(says ...string) way {
 	text := " " + strings.ToLower(strings.Join(says, " ")) + " "
 	text = strings.Map(func(r rune) rune {

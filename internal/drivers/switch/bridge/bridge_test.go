@@ -10,7 +10,7 @@ import (
 
 func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
-		y := switchtest.NewYard(t, switchtest.Names()...)
-		return switchtest.Subject{Switch: bridge.Factory().Open(inventory.Network{Namespace: y.Namespace, Interface: switchtest.CommonBridge}), Yard: y}
+		y := switchtest.NewTestbed(t, switchtest.Names()...)
+		return switchtest.Subject{Switch: bridge.Factory().Open(inventory.Network{Namespace: y.Namespace, Interface: switchtest.CommonBridge}), Testbed: y}
 	})
 }

@@ -28,8 +28,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// opened is a real Open vSwitch in the yard's namespace, with all ports on its bridge.
-func opened(t *testing.T, y *switchtest.Yard) (s switches.Switch, database, dir string) {
+// opened is a real Open vSwitch in the testbed's namespace, with all ports on its bridge.
+func opened(t *testing.T, y *switchtest.Testbed) (s switches.Switch, database, dir string) {
 	t.Helper()
 	database, dir = vswitch.Start(t, y.Namespace, y.Ports()...)
 	return ovs.Factory().Open(inventory.Network{
@@ -39,17 +39,17 @@ func opened(t *testing.T, y *switchtest.Yard) (s switches.Switch, database, dir 
 
 func TestItKeepsTheContract(t *testing.T) {
 	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
-		y := switchtest.NewYard(t, switchtest.Names()...)
+		y := switchtest.NewTestbed(t, switchtest.Names()...)
 		s, _, _ := opened(t, y)
-		return switchtest.Subject{Switch: s, Yard: y}
+		return switchtest.Subject{Switch: s, Testbed: y}
 	})
 }
 
 // TestASwitchThatWasStartedAnewIsReminded has Open vSwitch's daemon die and come back: the segments stay, the pins do not.
 func TestASwitchThatWasStartedAnewIsReminded(t *testing.T) {
-	y := switchtest.NewYard(t, "a1", "c1")
+	y := switchtest.NewTestbed(t, "a1", "c1")
 	s, database, dir := opened(t, y)
-	in := switchtest.Subject{Switch: s, Yard: y}
+	in := switchtest.Subject{Switch: s, Testbed: y}
 	placed := []switches.Placed{{Port: in.Port("a1"), In: 5}, {Port: in.Port("c1"), In: switches.Common}}
 	for _, p := range placed {
 		check(t, s.Put(t.Context(), p.Port, p.In))

@@ -25,8 +25,8 @@ import (
 // Subject is a switch under test. Its ports are called "p-NAME" for each of Names().
 type Subject struct {
 	switches.Switch
-	Yard *Yard                      // of real frames; nil: Hear knows
-	Hear func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
+	Testbed *Testbed                   // of real frames; nil: Hear knows
+	Hear    func(port string) []string // the ports that hear a frame which is sent to everybody from one of them
 }
 
 // Test has a driver keep segments apart. Each part of it begins with a new subject.
@@ -56,13 +56,13 @@ func home() map[string]switches.Segment {
 // Port is that of a station.
 func (s Subject) Port(name string) switches.Port {
 	p := switches.Port{Name: "p-" + name}
-	if s.Yard != nil {
-		p.MACs = []net.HardwareAddr{s.Yard.station(name).mac}
+	if s.Testbed != nil {
+		p.MACs = []net.HardwareAddr{s.Testbed.station(name).mac}
 	}
 	return p
 }
 
-func (y *Yard) station(name string) *station {
+func (y *Testbed) station(name string) *station {
 	for _, s := range y.Stations {
 		if s.name == name {
 			return s
@@ -94,7 +94,7 @@ func (s Subject) crossings(t *testing.T, where map[string]switches.Segment) []st
 	t.Helper()
 	var wrong []string
 	together := func(a, b string) bool { return a != b && where[a] == where[b] && where[a] != switches.Common }
-	if s.Yard == nil {
+	if s.Testbed == nil {
 		for a := range where {
 			for b := range where {
 				if got := slices.Contains(s.Hear("p-"+a), "p-"+b); got != together(a, b) {
@@ -104,25 +104,25 @@ func (s Subject) crossings(t *testing.T, where map[string]switches.Segment) []st
 		}
 		return wrong
 	}
-	for _, from := range s.Yard.Stations {
-		for _, victim := range s.Yard.Stations {
+	for _, from := range s.Testbed.Stations {
+		for _, victim := range s.Testbed.Stations {
 			if victim != from {
-				from.say(victim, s.Yard.Controller)
+				from.say(victim, s.Testbed.Controller)
 			}
 		}
 	}
 	said := map[string]map[string]bool{}
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		missing := ""
-		for _, by := range append(slices.Clone(s.Yard.Stations), s.Yard.Controller) {
+		for _, by := range append(slices.Clone(s.Testbed.Stations), s.Testbed.Controller) {
 			if said[by.name] == nil {
 				said[by.name] = map[string]bool{}
 			}
 			for _, h := range by.take() {
 				said[by.name][h.mark] = true
 			}
-			for _, from := range s.Yard.Stations {
-				if (by == s.Yard.Controller || together(from.name, by.name)) && !said[by.name][from.name+"/"+broadcast] {
+			for _, from := range s.Testbed.Stations {
+				if (by == s.Testbed.Controller || together(from.name, by.name)) && !said[by.name][from.name+"/"+broadcast] {
 					missing = fmt.Sprintf("%s does not hear %s: %s", by.name, from.name, broadcast)
 				}
 			}
@@ -135,7 +135,7 @@ func (s Subject) crossings(t *testing.T, where map[string]switches.Segment) []st
 		}
 	}
 	time.Sleep(200 * time.Millisecond) // for what must not come
-	for _, by := range s.Yard.Stations {
+	for _, by := range s.Testbed.Stations {
 		for _, h := range by.take() {
 			said[by.name][h.mark] = true
 		}
@@ -156,13 +156,13 @@ func noFramePasses(t *testing.T, s Subject) {
 }
 
 func everyPortReachesTheController(t *testing.T, s Subject) {
-	if s.Yard == nil {
+	if s.Testbed == nil {
 		return // there is no controller in the fake
 	}
 	s.furnish(t)
 	// As the boot services do, it listens on the common bridge alone.
 	var listener net.Listener
-	check(t, netns.Do(s.Yard.Namespace, func() (err error) {
+	check(t, netns.Do(s.Testbed.Namespace, func() (err error) {
 		config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 			outer := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), CommonBridge) })
 			return errors.Join(err, outer)
@@ -181,7 +181,7 @@ func everyPortReachesTheController(t *testing.T, s Subject) {
 			connection.Close()
 		}
 	}()
-	for _, from := range s.Yard.Stations {
+	for _, from := range s.Testbed.Stations {
 		for range 3 { // whoever else answered for its address would be asked the next time
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			connection, err := netns.Dial(ctx, from.namespace, "tcp", "10.99.0.1:8069")
@@ -203,19 +203,19 @@ func everyPortReachesTheController(t *testing.T, s Subject) {
 }
 
 func answersGoToWhomTheyAreFor(t *testing.T, s Subject) {
-	if s.Yard == nil {
+	if s.Testbed == nil {
 		return // the fake knows no MACs
 	}
 	s.furnish(t)
 	s.crossings(t, home()) // everybody has said that he is everybody else
-	for _, victim := range s.Yard.Stations {
+	for _, victim := range s.Testbed.Stations {
 		text := []byte(mark + "controller/to " + victim.name + "." + strings.Repeat(" ", 40))
 		for range 3 {
-			s.Yard.Controller.send(append(ethernetFrame(victim.mac, s.Yard.Controller.mac, 0x88b5), text...))
+			s.Testbed.Controller.send(append(ethernetFrame(victim.mac, s.Testbed.Controller.mac, 0x88b5), text...))
 		}
 	}
 	time.Sleep(300 * time.Millisecond)
-	for _, by := range s.Yard.Stations {
+	for _, by := range s.Testbed.Stations {
 		own := false
 		for _, h := range by.take() {
 			if h.mark == "controller/to "+by.name {
@@ -238,13 +238,13 @@ type span struct {
 
 func noFramePassesWhilePortsMove(t *testing.T, s Subject) {
 	s.furnish(t)
-	if s.Yard == nil {
+	if s.Testbed == nil {
 		return // nothing happens in the fake while nobody calls it
 	}
 	stop := make(chan struct{})
 	var chatter sync.WaitGroup
-	mover := s.Yard.station("mover")
-	for _, from := range s.Yard.Stations {
+	mover := s.Testbed.station("mover")
+	for _, from := range s.Testbed.Stations {
 		if from == mover {
 			continue
 		}
@@ -254,7 +254,7 @@ func noFramePassesWhilePortsMove(t *testing.T, s Subject) {
 				case <-stop:
 					return
 				default:
-					from.say(s.Yard.Stations[i%len(s.Yard.Stations)], s.Yard.Controller)
+					from.say(s.Testbed.Stations[i%len(s.Testbed.Stations)], s.Testbed.Controller)
 					time.Sleep(5 * time.Millisecond)
 				}
 			}
@@ -278,7 +278,7 @@ func noFramePassesWhilePortsMove(t *testing.T, s Subject) {
 	chatter.Wait()
 	time.Sleep(300 * time.Millisecond)
 	from := map[string]int{}
-	for _, by := range s.Yard.Stations {
+	for _, by := range s.Testbed.Stations {
 		for _, h := range by.take() {
 			who, what, _ := strings.Cut(h.mark, "/")
 			switch {

@@ -40,11 +40,11 @@ func (s *Substrate) Save(ctx context.Context, cluster, snapshot string, progress
 	return substrate.Saved{Bytes: int64(len(content))}, nil
 }
 
-// Restore copies it to a cluster without commons.
+// Restore copies it to a cluster without shared parts.
 func (s *Substrate) Restore(ctx context.Context, snapshot, cluster string, progress func(int64) error) error {
 	s.mu.Lock()
 	content, there := s.snapshots[snapshot]
-	done := s.commons[cluster]
+	done := s.shared[cluster]
 	s.mu.Unlock()
 	switch {
 	case done:
@@ -57,7 +57,7 @@ func (s *Substrate) Restore(ctx context.Context, snapshot, cluster string, progr
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commons[cluster], s.kept[cluster] = true, content
+	s.shared[cluster], s.kept[cluster] = true, content
 	return nil
 }
 

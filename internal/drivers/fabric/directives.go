@@ -12,10 +12,10 @@ import (
 	"muster/internal/private"
 )
 
-// Told is what a fabric's driver is told: by operators through the API, and by root in the site file, which goes first. The
+// Directives is what a fabric's driver is told: by operators through the API, and by root in the site file, which goes first. The
 // drivers run as root here and on managers' hosts, so what operators say leads to no command, no file and no secret but those
 // that root has put into the folders below.
-type Told struct {
+type Directives struct {
 	Fabric   string            // name
 	Managers []fabric.GUID     // ports of all that may manage the subnet
 	Root     map[string]string // what root says
@@ -29,7 +29,7 @@ type Told struct {
 }
 
 // Value is what is said under a name, and whether root says it. A file that nobody names is the usual one.
-func (t Told) Value(name string) (text string, root bool) {
+func (t Directives) Value(name string) (text string, root bool) {
 	if text, root = t.Root[name]; !root {
 		text = t.Given[name]
 	}
@@ -40,7 +40,7 @@ func (t Told) Value(name string) (text string, root bool) {
 }
 
 // check refuses what a driver does not know, and files that are not for operators to name.
-func (t Told) check() error {
+func (t Directives) check() error {
 	var names []string
 	for _, s := range t.settings {
 		names = append(names, s.Name)
@@ -66,7 +66,7 @@ func (t Told) check() error {
 }
 
 // Checked is what is said under a name: in root's own words, or such as check lets operators say.
-func (t Told) Checked(name string, check func(string) error) (string, error) {
+func (t Directives) Checked(name string, check func(string) error) (string, error) {
 	text, root := t.Value(name)
 	if root {
 		return text, nil
@@ -78,13 +78,13 @@ func (t Told) Checked(name string, check func(string) error) (string, error) {
 }
 
 // Moved says that something is root's to say, and where.
-func (t Told) Moved(name, text, what string) error {
+func (t Directives) Moved(name, text, what string) error {
 	return fmt.Errorf("%s %.200q: %s is not taken from the API, since the controller is root on its host; root says it in the site file: \"fabrics: {%s: {%s: %q}}\"",
 		name, text, what, t.Fabric, name, text)
 }
 
 // Secret reads a secret for a host at each call; nil if none is named.
-func (t Told) Secret(name, host string) (func() (string, error), error) {
+func (t Directives) Secret(name, host string) (func() (string, error), error) {
 	file, err := t.file(name)
 	if err != nil || file == nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (t Told) Secret(name, host string) (func() (string, error), error) {
 }
 
 // Certificates reads who signed a certificate.
-func (t Told) Certificates(name string) (func() (string, error), error) {
+func (t Directives) Certificates(name string) (func() (string, error), error) {
 	file, err := t.file(name)
 	if err != nil || file == nil {
 		return nil, err
@@ -124,7 +124,7 @@ type named struct {
 }
 
 // file is where what is named lies, nil if nothing is: what root says may be any path, what operators say is a name.
-func (t Told) file(name string) (*named, error) {
+func (t Directives) file(name string) (*named, error) {
 	text, root := t.Value(name)
 	whole := strings.HasPrefix(text, "/")
 	switch {
@@ -144,7 +144,7 @@ func (t Told) file(name string) (*named, error) {
 }
 
 // missing adds to an error what root does for a row that is from before there was secrets.d.
-func (t Told) missing(name, host string, err error) error {
+func (t Directives) missing(name, host string, err error) error {
 	text, _ := t.Value(name)
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(text, "/") {
 		return fmt.Errorf("%s: %w", name, err)

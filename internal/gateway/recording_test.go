@@ -12,7 +12,7 @@ import (
 )
 
 func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
-	s := newStand(t, nil)
+	s := newFixture(t, nil)
 	s.update(s.g.DB, func(ctx context.Context, tx *store.Tx) error {
 		return tx.ChangeProject(ctx, store.Project{Name: "aero", Recorded: true})
 	})

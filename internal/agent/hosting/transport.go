@@ -28,13 +28,13 @@ type Keys struct {
 }
 
 const (
-	greetWithin = 15 * time.Second // for a connection and both certificates
-	wayPrefix   = "muster-move/"
+	greetWithin    = 15 * time.Second // for a connection and both certificates
+	protocolPrefix = "muster-move/"
 )
 
-// wayOf names the way of a move.
-func wayOf(node string, number int64) string {
-	return wayPrefix + node + "/" + strconv.FormatInt(number, 10)
+// protocolOf names the way of a move.
+func protocolOf(node string, number int64) string {
+	return protocolPrefix + node + "/" + strconv.FormatInt(number, 10)
 }
 
 // peer is one boot of another host.
@@ -97,8 +97,8 @@ func (k Keys) dial(ctx context.Context, address, way string, to peer) (net.Conn,
 	return secret, nil
 }
 
-// gate lets other hosts' guests in. It is open while some are awaited. Its methods may be called at the same time.
-type gate struct {
+// receiver lets other hosts' guests in. It is open while some are awaited. Its methods may be called at the same time.
+type receiver struct {
 	keys   Keys
 	inside func(context.Context) (net.Conn, error) // to what makes guests here
 	say    func(format string, args ...any)
@@ -117,7 +117,7 @@ type awaited struct {
 }
 
 // open lets one more way in and says where. It listens once, however many ways there are, and however often one is opened.
-func (g *gate) open(ctx context.Context, at netip.AddrPort, way string, from peer) (address string, err error) {
+func (g *receiver) open(ctx context.Context, at netip.AddrPort, way string, from peer) (address string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.listener == nil {
@@ -143,7 +143,7 @@ func (g *gate) open(ctx context.Context, at netip.AddrPort, way string, from pee
 }
 
 // keep shuts all ways but these, with what goes through them, and the gate after the last.
-func (g *gate) keep(ways []string) {
+func (g *receiver) keep(ways []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for name, way := range g.ways {
@@ -159,12 +159,12 @@ func (g *gate) keep(ways []string) {
 }
 
 // shut is keep of none, and returns when nothing goes through any more.
-func (g *gate) shut() {
+func (g *receiver) shut() {
 	g.keep(nil)
 	g.work.Wait()
 }
 
-func (g *gate) accept(listener net.Listener) {
+func (g *receiver) accept(listener net.Listener) {
 	for {
 		wire, err := listener.Accept()
 		if err != nil {
@@ -180,7 +180,7 @@ func (g *gate) accept(listener net.Listener) {
 }
 
 // admit carries one connection, if it is of a way that is awaited.
-func (g *gate) admit(wire net.Conn) error {
+func (g *receiver) admit(wire net.Conn) error {
 	var way awaited
 	secret := tls.Server(wire, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		g.mu.Lock()

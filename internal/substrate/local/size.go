@@ -9,7 +9,7 @@ import (
 
 // Size counts the blocks of /home and of the head's state. Files that go meanwhile are not counted.
 func (d *Driver) Size(ctx context.Context, cluster string) (int64, error) {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 // it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil reaches says
 // that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it, call it in the transaction that does.
 func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, reaches func(host store.Machine) bool) (g store.Guest, why string, err error) {
-	if err := tx.LockDesk(ctx); err != nil {
+	if err := tx.LockAdmission(ctx); err != nil {
 		return g, "", err
 	}
 	machines, err := tx.Machines(ctx)
@@ -27,7 +27,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 	}
 	guest, host := here[n.MachineID], here[n.HostID]
 	class, known := a.Catalogue.Find(n.Class)
-	if guest.Holding == nil || !known {
+	if guest.Allocation == nil || !known {
 		return g, "its class " + n.Class + " no longer exists", nil
 	}
 	asked := guestOf(member{vm: n.VM}, class)
@@ -41,7 +41,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 		others++
 		at := []placement.Host{{Name: r.machine.Name, Room: r.Room}}
 		placed, err := spread(asked, 1, at)
-		if reaches != nil && err == nil && placed[0].Holding.View(r.Facts) != guest.Holding.View(host.Facts) {
+		if reaches != nil && err == nil && placed[0].Allocation.View(r.Facts) != guest.Allocation.View(host.Facts) {
 			continue // whatever is best for it there
 		}
 		hosts, of = append(hosts, at[0]), append(of, r.machine)
@@ -58,8 +58,8 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 		return g, "", err
 	}
 	to := of[placed[0].Host]
-	holding := placed[0].Holding
-	holding.Guest = guest.Name
-	facts := PartFacts(to.Facts, holding, asked.CPUs, asked.MemoryMiB)
-	return store.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Holding: holding}, "", nil
+	allocation := placed[0].Allocation
+	allocation.Guest = guest.Name
+	facts := PartFacts(to.Facts, allocation, asked.CPUs, asked.MemoryMiB)
+	return store.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Allocation: allocation}, "", nil
 }

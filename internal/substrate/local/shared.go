@@ -19,36 +19,36 @@ import (
 	"muster/internal/tree"
 )
 
-// commons is a cluster's place on disk.
-type commons struct {
+// shared is a cluster's place on disk.
+type shared struct {
 	cluster, dir string
 	log          *slog.Logger
 }
 
-func (c commons) netns() string { return filepath.Join(c.dir, "netns") }
-func (c commons) home() string  { return filepath.Join(c.dir, "home") }
-func (c commons) state() string { return filepath.Join(c.dir, "state") }
+func (c shared) netns() string { return filepath.Join(c.dir, "netns") }
+func (c shared) home() string  { return filepath.Join(c.dir, "home") }
+func (c shared) state() string { return filepath.Join(c.dir, "state") }
 
 // layer is where the overlay of a boot keeps what is written in the node.
-func (c commons) layer(b boot) string { return filepath.Join(c.layerVolume().at, b.name) }
+func (c shared) layer(b boot) string { return filepath.Join(c.layerVolume().at, b.name) }
 
-func (d *Driver) commons(cluster string) (commons, error) {
+func (d *Driver) shared(cluster string) (shared, error) {
 	if err := onhost.CheckID(cluster); err != nil {
-		return commons{}, err
+		return shared{}, err
 	}
-	return commons{cluster, filepath.Join(d.config.Dir, "clusters", cluster), d.config.Log}, nil
+	return shared{cluster, filepath.Join(d.config.Dir, "clusters", cluster), d.config.Log}, nil
 }
 
-// EnsureCommons makes the cluster's network and /home.
-func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.Network) error {
-	c, err := d.commons(cluster)
+// EnsureShared makes the cluster's network and /home.
+func (d *Driver) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
 	if n.Segment < 1 || n.Segment > substrate.MaxSegment {
 		return fmt.Errorf("network of cluster %s: segment %d is not between 1 and %d", cluster, n.Segment, substrate.MaxSegment)
 	}
-	if ready, err := d.hasCommons(ctx, c, n); err != nil || ready {
+	if ready, err := d.hasShared(ctx, c, n); err != nil || ready {
 		return err
 	}
 	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
@@ -68,8 +68,8 @@ func (d *Driver) EnsureCommons(ctx context.Context, cluster string, n substrate.
 	return nil
 }
 
-// hasCommons asks under the lock that starting nodes share, so that an idle EnsureCommons does not wait for them.
-func (d *Driver) hasCommons(ctx context.Context, c commons, n substrate.Network) (bool, error) {
+// hasShared asks under the lock that starting nodes share, so that an idle EnsureShared does not wait for them.
+func (d *Driver) hasShared(ctx context.Context, c shared, n substrate.Network) (bool, error) {
 	unlock, err := onhost.Shared(ctx, d.lockPath("cluster", c.cluster))
 	if err != nil {
 		return false, err
@@ -82,7 +82,7 @@ func (d *Driver) hasCommons(ctx context.Context, c commons, n substrate.Network)
 }
 
 // ready says whether everything was made: the bridge goes up last.
-func (c commons) ready() bool {
+func (c shared) ready() bool {
 	err := withLinks(c.netns(), func(links *netlink.Handle) error {
 		bridge, err := links.LinkByName(bridgeName)
 		if err == nil && bridge.Attrs().Flags&net.FlagUp == 0 {
@@ -93,7 +93,7 @@ func (c commons) ready() bool {
 	return err == nil
 }
 
-func (c commons) ensureNetwork(n substrate.Network) error {
+func (c shared) ensureNetwork(n substrate.Network) error {
 	complete := func(links *netlink.Handle) error { return ensureBridge(links, n) }
 	mounts, err := mountsBelow(c.netns())
 	if err != nil {
@@ -105,10 +105,10 @@ func (c commons) ensureNetwork(n substrate.Network) error {
 	return netns.New(c.netns(), func() error { return connected(complete) })
 }
 
-// RemoveCommons takes the network and /home away. It refuses while a node of the cluster is present, and while
+// RemoveShared takes the network and /home away. It refuses while a node of the cluster is present, and while
 // something that is not ours is mounted below /home, whose content it would delete.
-func (d *Driver) RemoveCommons(ctx context.Context, cluster string) error {
-	c, err := d.commons(cluster)
+func (d *Driver) RemoveShared(ctx context.Context, cluster string) error {
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -170,8 +170,8 @@ func (d *Driver) forgetNodes(ctx context.Context, cluster string) error {
 	return errors.Join(present...)
 }
 
-// ListCommons names the clusters that have any of it.
-func (d *Driver) ListCommons(context.Context) ([]string, error) {
+// ListShared names the clusters that have any of it.
+func (d *Driver) ListShared(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.config.Dir, "clusters"))
 	if err != nil {
 		return nil, fmt.Errorf("list clusters: %w", err)
@@ -188,7 +188,7 @@ func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 	if err := d.Introduce(cluster, to.Addr()); err != nil {
 		return nil, err
 	}
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (d *Driver) Dial(ctx context.Context, cluster string, to netip.AddrPort) (n
 // Introduce tells the gateway of a cluster where the node of an address is: without, it hears a node of another host and
 // cannot answer.
 func (d *Driver) Introduce(cluster string, address netip.Addr) error {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (d *Driver) Introduce(cluster string, address netip.Addr) error {
 // Listen listens for TCP connections inside the cluster's network, at the gateway's address. An error that is os.ErrNotExist
 // says that there is no network yet. Close it before the network is removed: until then that lives on, without a name.
 func (d *Driver) Listen(cluster string, port int) (net.Listener, error) {
-	c, err := d.commons(cluster)
+	c, err := d.shared(cluster)
 	if err != nil {
 		return nil, err
 	}

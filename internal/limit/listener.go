@@ -47,8 +47,8 @@ type Group struct {
 // NewGroup bounds its doors together by total connections.
 func NewGroup(total int, m Meter) *Group { return &Group{Meter: m, all: scope{most: total}} }
 
-// Gate is a listener with limits.
-type Gate struct {
+// Limiter is a listener with limits.
+type Limiter struct {
 	net.Listener
 	// Context adds to the context of a connection's requests, as http.Server.ConnContext does; nil: nothing.
 	Context func(context.Context, net.Conn) context.Context
@@ -63,9 +63,9 @@ type Gate struct {
 // partings is how many connections are told at a time that there is no room.
 const partings = 32
 
-// Gate makes a door of a listener.
-func (g *Group) Gate(l net.Listener, limits Limits) *Gate {
-	return &Gate{Listener: l, limits: limits, group: g, all: scope{most: limits.Total}, of: map[string]*scope{}, last: make(chan struct{}, partings)}
+// Limiter makes a door of a listener.
+func (g *Group) Limiter(l net.Listener, limits Limits) *Limiter {
+	return &Limiter{Listener: l, limits: limits, group: g, all: scope{most: limits.Total}, of: map[string]*scope{}, last: make(chan struct{}, partings)}
 }
 
 // class is what a connection does.
@@ -100,21 +100,21 @@ func (s *scope) oldest() *conn {
 // conn is a connection that has been let in. It keeps its place until it is closed, whoever has taken it over.
 type conn struct {
 	net.Conn
-	gate   *Gate
-	who    string // "": not counted by address
-	scopes []*scope
-	class  class
-	places [3]*list.Element // in the scopes
+	limiter *Limiter
+	who     string // "": not counted by address
+	scopes  []*scope
+	class   class
+	places  [3]*list.Element // in the scopes
 }
 
 // Accept returns the next connection that there is room for.
-func (g *Gate) Accept() (net.Conn, error) {
+func (g *Limiter) Accept() (net.Conn, error) {
 	for {
 		plain, err := g.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: plain, gate: g}
+		c := &conn{Conn: plain, limiter: g}
 		if who := AddressOf(plain.RemoteAddr().String()); !who.Here {
 			c.who = who.Key
 		}
@@ -126,7 +126,7 @@ func (g *Gate) Accept() (net.Conn, error) {
 }
 
 // enter finds room for a connection, if need be by closing others.
-func (g *Gate) enter(c *conn) bool {
+func (g *Limiter) enter(c *conn) bool {
 	g.group.mu.Lock()
 	var put []*conn
 	room := true
@@ -174,7 +174,7 @@ func (g *Gate) enter(c *conn) bool {
 	return room
 }
 
-func (g *Gate) refused(limit string) {
+func (g *Limiter) refused(limit string) {
 	if g.group.Meter != nil {
 		g.group.Meter.Refused(g.limits.Door, limit)
 	}
@@ -192,11 +192,11 @@ func (c *conn) leave() {
 	for _, s := range c.scopes {
 		s.open--
 	}
-	if own := c.gate.of[c.who]; own != nil && own.open == 0 {
-		delete(c.gate.of, c.who)
+	if own := c.limiter.of[c.who]; own != nil && own.open == 0 {
+		delete(c.limiter.of, c.who)
 	}
-	if m := c.gate.group.Meter; m != nil {
-		m.Connections(c.gate.limits.Door, -1)
+	if m := c.limiter.group.Meter; m != nil {
+		m.Connections(c.limiter.limits.Door, -1)
 	}
 }
 
@@ -218,16 +218,16 @@ func (c *conn) become(now class) {
 }
 
 func (c *conn) turn(now class) {
-	c.gate.group.mu.Lock()
-	defer c.gate.group.mu.Unlock()
+	c.limiter.group.mu.Lock()
+	defer c.limiter.group.mu.Unlock()
 	c.become(now)
 }
 
 // Close ends the connection and gives its place up.
 func (c *conn) Close() error {
-	c.gate.group.mu.Lock()
+	c.limiter.group.mu.Lock()
 	c.leave()
-	c.gate.group.mu.Unlock()
+	c.limiter.group.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -302,7 +302,7 @@ const noRoom = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/pr
 	`all of callers that it knows (try again in a moment; an operator sees them in muster_connections)"}` + "\n"
 
 // part closes a connection, telling why where that can be understood and not too many are being told.
-func (g *Gate) part(c net.Conn) {
+func (g *Limiter) part(c net.Conn) {
 	select {
 	case g.last <- struct{}{}:
 	default:

@@ -20,7 +20,7 @@ func onItsWay(t *testing.T, url string) (s *store.Store, there store.Guest) {
 		if err := admit(ctx, tx, guest("hv-g1", "hv", 1, []int{2}), 3); err != nil {
 			return err
 		}
-		return tx.HoldGuest(ctx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Machine: "hv-g1", Holding: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
+		return tx.HoldGuest(ctx, "hv", protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Machine: "hv-g1", Allocation: []byte(`{"share":1}`), File: protocol.Boot{Name: "n1"}})
 	})
 	there = guest("hv-g1", "other", 1, []int{5})
 	update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.StartMove(ctx, there) })
@@ -31,9 +31,9 @@ func onItsWay(t *testing.T, url string) (s *store.Store, there store.Guest) {
 func depart(t *testing.T, s *store.Store) {
 	t.Helper()
 	update(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return tx.StartAway(ctx, store.Away{
-			Node: "node-hv-g1", Source: store.Way{Host: "hv", Does: protocol.MoveLeave}, Target: store.Way{Host: "other"}, Stage: "describing", Kept: true,
-			Guest: protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Holding: []byte(`{"share":4}`), File: protocol.Boot{Token: "must not be kept", Name: "n1"}},
+		return tx.StartMigration(ctx, store.Migration{
+			Node: "node-hv-g1", Source: store.Endpoint{Host: "hv", Does: protocol.MoveLeave}, Target: store.Endpoint{Host: "other"}, Stage: "describing", Kept: true,
+			Guest: protocol.HostedGuest{Cluster: "c1", Node: "node-hv-g1", Boot: 4, Try: 2, Allocation: []byte(`{"share":4}`), File: protocol.Boot{Token: "must not be kept", Name: "n1"}},
 		})
 	})
 }
@@ -51,11 +51,11 @@ func revisions(t *testing.T, s *store.Store) (all map[string]int64) {
 func TestAMoveIsARowOfWhichBothHostsAreTold(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s, _ := onItsWay(t, url)
-		var a store.Away
+		var a store.Migration
 		look := func() {
 			t.Helper()
 			view(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
-				a, err = tx.AwayNode(ctx, "node-hv-g1")
+				a, err = tx.MigrationOfNode(ctx, "node-hv-g1")
 				return err
 			})
 		}
@@ -72,7 +72,7 @@ func TestAMoveIsARowOfWhichBothHostsAreTold(t *testing.T) {
 		}
 		next := a
 		next.Stage, next.Source.Does, next.Target.Does, next.Kept, next.Description, next.Address, next.Why = "arriving", "", protocol.MoveArrive, false, "it", "10.0.0.1:7422", "because"
-		step := func(ctx context.Context, tx *store.Tx) error { return tx.StepAway(ctx, next) }
+		step := func(ctx context.Context, tx *store.Tx) error { return tx.StepMigration(ctx, next) }
 		update(t, s, step)
 		look()
 		if a.Step != 2 || a.Stage != "arriving" || a.Kept || a.Target.Does != protocol.MoveArrive || a.Description != "it" || a.Address != "10.0.0.1:7422" || a.Why != "because" || a.Number != first.Number {
@@ -88,7 +88,7 @@ func TestAMoveIsARowOfWhichBothHostsAreTold(t *testing.T) {
 		}
 		view(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for _, host := range []string{"hv", "other"} {
-				if all, err := tx.AwayAt(ctx, host); err != nil || len(all) != 1 || all[0].Node != "node-hv-g1" {
+				if all, err := tx.MigrationsAt(ctx, host); err != nil || len(all) != 1 || all[0].Node != "node-hv-g1" {
 					t.Errorf("at %s are %+v (%v)", host, all, err)
 				}
 			}
@@ -106,7 +106,9 @@ func TestAMoveEndsWithTheGuestAtOneOfItsHosts(t *testing.T) {
 	}{
 		"moved":      {func(ctx context.Context, tx *store.Tx, g store.Guest) error { return tx.EndMove(ctx, g) }, "other", true, `{"share":4}`},
 		"called off": {func(ctx context.Context, tx *store.Tx, g store.Guest) error { return tx.CallOffMove(ctx, g.ID) }, "hv", true, `{"share":1}`},
-		"to end":     {func(ctx context.Context, tx *store.Tx, _ store.Guest) error { return tx.ForgetAway(ctx, "node-hv-g1") }, "hv", false, `{"share":1}`},
+		"to end": {func(ctx context.Context, tx *store.Tx, _ store.Guest) error {
+			return tx.ForgetMigration(ctx, "node-hv-g1")
+		}, "hv", false, `{"share":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, url string) {
@@ -114,11 +116,11 @@ func TestAMoveEndsWithTheGuestAtOneOfItsHosts(t *testing.T) {
 				before := revisions(t, s)
 				update(t, s, func(ctx context.Context, tx *store.Tx) error { return one.end(ctx, tx, there) })
 				view(t, s, func(ctx context.Context, tx *store.Tx) error {
-					if _, err := tx.AwayNode(ctx, "node-hv-g1"); !errors.Is(err, store.ErrNotFound) {
+					if _, err := tx.MigrationOfNode(ctx, "node-hv-g1"); !errors.Is(err, store.ErrNotFound) {
 						t.Errorf("the move is there still: %v", err)
 					}
 					g, err := tx.HostedNode(ctx, "node-hv-g1")
-					if g.HostID != one.host || g.Wanted != one.wanted || string(g.Guest.Holding) != one.share || g.Guest.Boot != 4 || g.Guest.Try != 2 || g.Guest.File.Name != "n1" {
+					if g.HostID != one.host || g.Wanted != one.wanted || string(g.Guest.Allocation) != one.share || g.Guest.Boot != 4 || g.Guest.Try != 2 || g.Guest.File.Name != "n1" {
 						t.Errorf("it is held as %+v", g)
 					}
 					return err

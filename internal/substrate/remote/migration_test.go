@@ -13,32 +13,32 @@ import (
 )
 
 // What a guest is at a host on paper.
-type stand string
+type standing string
 
 const (
-	nowhere stand = ""
-	place   stand = "a place for it"
-	halted  stand = "whole, and stands still"
-	alive   stand = "runs"
-	dead    stand = "has ended"
+	nowhere standing = ""
+	place   standing = "a place for it"
+	halted  standing = "whole, and stands still"
+	alive   standing = "runs"
+	dead    standing = "has ended"
 )
 
 // papers are two hosts on paper, their agents, and what a ledger has of them. Everything happens in single steps, in whatever order.
 type papers struct {
 	*rapid.T
-	hosts  [2]*paper
-	row    *Journey // nil: no move
-	told   Told
-	wanted int // the host that is to hold the guest; -1: none
-	calm   bool
-	age    time.Duration // of the move
-	lost   bool          // something befell the guest for which nobody can help
+	hosts      [2]*paper
+	row        *Migration // nil: no move
+	directives Directive
+	wanted     int // the host that is to hold the guest; -1: none
+	calm       bool
+	age        time.Duration // of the move
+	lost       bool          // something befell the guest for which nobody can help
 }
 
 // paper is one of them.
 type paper struct {
 	name     string
-	guest    stand
+	guest    standing
 	tried    bool // its agent remembers that the guest's try is over
 	revision int64
 	doc      *order // what its agent has taken up; nil: nothing
@@ -55,7 +55,7 @@ type order struct {
 
 type account struct {
 	revision int64
-	guest    stand
+	guest    standing
 	over     *protocol.HostedMoved
 }
 
@@ -77,9 +77,9 @@ func newPapers(t *rapid.T) *papers {
 
 func (p *papers) Changed() <-chan struct{} { return nil }
 
-func (p *papers) Journey(context.Context, string) (Journey, error) {
+func (p *papers) Migration(context.Context, string) (Migration, error) {
 	if p.row == nil {
-		return Journey{}, ErrNone
+		return Migration{}, ErrNone
 	}
 	j := *p.row
 	j.Age = p.age
@@ -87,9 +87,9 @@ func (p *papers) Journey(context.Context, string) (Journey, error) {
 	return j, nil
 }
 
-func (p *papers) stop(i int) Stop {
+func (p *papers) stop(i int) Endpoint {
 	h := p.hosts[i]
-	s := Stop{Host: h.name, Off: h.report == nil}
+	s := Endpoint{Host: h.name, Off: h.report == nil}
 	if s.Off {
 		return s
 	}
@@ -102,7 +102,7 @@ func (p *papers) stop(i int) Stop {
 }
 
 func (p *papers) tell(s Stage) {
-	p.told = s.Told()
+	p.directives = s.Directive()
 	for _, h := range p.hosts {
 		h.revision++
 	}
@@ -110,11 +110,11 @@ func (p *papers) tell(s Stage) {
 
 func (p *papers) Depart(_ context.Context, n substrate.Node, _, _ string, s Stage) error {
 	p.tell(s)
-	p.row = &Journey{Node: n.Ref, Number: p.hosts[target].revision, Step: 1, Stage: s}
+	p.row = &Migration{Node: n.Ref, Number: p.hosts[target].revision, Step: 1, Stage: s}
 	return nil
 }
 
-func (p *papers) Proceed(_ context.Context, j Journey) error {
+func (p *papers) Proceed(_ context.Context, j Migration) error {
 	if j.Step != p.row.Step || j.Number != p.row.Number {
 		p.Fatalf("from stage %s somebody goes on from step %d, which is %d", p.row.Stage, j.Step, p.row.Step)
 	}
@@ -140,10 +140,10 @@ func (p *papers) hear(i int) {
 	}
 	o := &order{revision: h.revision, wanted: p.wanted == i}
 	if p.row != nil {
-		does := p.told.Target
+		does := p.directives.Target
 		if i == source {
-			does = p.told.Source
-			o.wanted = o.wanted && p.told.Kept
+			does = p.directives.Source
+			o.wanted = o.wanted && p.directives.Kept
 		}
 		if does != "" {
 			o.move = &protocol.HostedMove{Number: p.row.Number, Step: p.row.Step, Do: does}
@@ -299,7 +299,7 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 	ends := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPapers(t)
-		m := NewMover(MoverConfig{Journeys: p, Silence: time.Hour, Limit: time.Hour})
+		m := NewMover(MoverConfig{Migrations: p, Silence: time.Hour, Limit: time.Hour})
 		n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "n1", Boot: 1}}
 		err := substrate.ErrUnderway
 		forget := rapid.IntRange(-300, 100).Draw(t, "forgotten after")
@@ -389,11 +389,11 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 // A stage that its hosts are told nothing of would wait for ever.
 func TestEveryStageIsKnown(t *testing.T) {
 	for _, s := range []Stage{Describing, Receiving, Listening, Sending, Recalling, Arriving, Clearing, Forgetting, Ending, Moved, Stays, Ended, Dropped} {
-		told, known := told[s]
+		directives, known := directives[s]
 		if !known {
 			t.Errorf("stage %s tells nobody anything", s)
 		}
-		if told.Target == protocol.MoveArrive && (told.Kept || told.Source != "") {
+		if directives.Target == protocol.MoveArrive && (directives.Kept || directives.Source != "") {
 			t.Errorf("in stage %s the guest may run at the target, and is the source's still", s)
 		}
 	}
@@ -408,11 +408,11 @@ func TestNoWayLeadsBackFromArriving(t *testing.T) {
 		for _, from := range heard {
 			for _, to := range heard {
 				for bits := range 32 {
-					stop := func(shift int, h *protocol.HostedMoved) Stop {
-						return Stop{Off: bits>>shift&1 == 1, Current: bits>>(shift+1)&1 == 1, Heard: h}
+					stop := func(shift int, h *protocol.HostedMoved) Endpoint {
+						return Endpoint{Off: bits>>shift&1 == 1, Current: bits>>(shift+1)&1 == 1, Heard: h}
 					}
-					next, doing := m.next(Journey{Stage: todo[0], From: stop(0, from), To: stop(2, to), Age: time.Duration(bits>>4) * time.Hour})
-					if told[next.Stage].Kept {
+					next, doing := m.next(Migration{Stage: todo[0], From: stop(0, from), To: stop(2, to), Age: time.Duration(bits>>4) * time.Hour})
+					if directives[next.Stage].Kept {
 						t.Fatalf("from %s a way leads to %s (%s)", todo[0], next.Stage, doing)
 					}
 					if !seen[next.Stage] {
@@ -430,7 +430,7 @@ func TestNoWayLeadsBackFromArriving(t *testing.T) {
 func TestAMoveThatTakesTooLongIsCalledOffWhereItCanBe(t *testing.T) {
 	m := NewMover(MoverConfig{Silence: time.Minute, Limit: time.Minute})
 	for stage, want := range map[Stage]Stage{Describing: Forgetting, Receiving: Forgetting, Listening: Forgetting, Sending: Recalling, Recalling: Recalling, Arriving: Arriving} {
-		if next, _ := m.next(Journey{Stage: stage, Age: time.Hour}); next.Stage != want {
+		if next, _ := m.next(Migration{Stage: stage, Age: time.Hour}); next.Stage != want {
 			t.Errorf("from %s it goes on to %s, not %s", stage, next.Stage, want)
 		}
 	}
@@ -438,13 +438,13 @@ func TestAMoveThatTakesTooLongIsCalledOffWhereItCanBe(t *testing.T) {
 
 func TestAHostThatCannotLookProvesNothing(t *testing.T) {
 	m := NewMover(MoverConfig{Silence: time.Minute, Limit: time.Minute})
-	blind := Stop{Host: "hv", Current: true, Seen: protocol.HostedState{Node: "n1", Unseen: true}}
+	blind := Endpoint{Host: "hv", Current: true, Seen: protocol.HostedState{Node: "n1", Unseen: true}}
 	for _, stage := range []Stage{Clearing, Forgetting, Ending} {
-		if next, _ := m.next(Journey{Stage: stage, From: blind, To: blind}); next.Stage != stage {
+		if next, _ := m.next(Migration{Stage: stage, From: blind, To: blind}); next.Stage != stage {
 			t.Errorf("from %s it goes on to %s", stage, next.Stage)
 		}
 	}
-	if doing := m.waits(Stop{Host: "hv", Silent: time.Hour}, "to say so"); doing != "waits for hypervisor hv to say so, which has been silent for 3600 s" {
+	if doing := m.waits(Endpoint{Host: "hv", Silent: time.Hour}, "to say so"); doing != "waits for hypervisor hv to say so, which has been silent for 3600 s" {
 		t.Error(doing)
 	}
 }

@@ -32,7 +32,7 @@ func keptOverNodes(t *testing.T, h Harness) {
 	n := h.running(t, "c1", 1, 1)
 	h.Write(t, "c1", "kept")
 	must(t, h.Substrate.Remove(t.Context(), n.Ref))
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	h.wantContent(t, "c1", "kept")
 	if size, err := h.Keep.Size(t.Context(), "c1"); size <= 0 || err != nil {
 		t.Errorf("it takes %d bytes, %v", size, err)
@@ -40,7 +40,7 @@ func keptOverNodes(t *testing.T, h Harness) {
 }
 
 func savedOnce(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	h.Write(t, "c1", "first")
 	var last int64
 	saved, err := h.Keep.Save(t.Context(), "c1", "s1", func(n int64) error {
@@ -58,11 +58,11 @@ func savedOnce(t *testing.T, h Harness) {
 	h.Write(t, "c1", "second")
 	_, err = h.Keep.Save(t.Context(), "c1", "s1", whatever) // again: it stays what it was
 	must(t, err)
-	must(t, h.Commons.RemoveCommons(t.Context(), "c1"))
+	must(t, h.Shared.RemoveShared(t.Context(), "c1"))
 	for range 2 {
 		must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever))
 		h.wantContent(t, "c2", "first")
-		must(t, h.Commons.EnsureCommons(t.Context(), "c2", network))
+		must(t, h.Shared.EnsureShared(t.Context(), "c2", network))
 		h.wantContent(t, "c2", "first")
 	}
 	h.Write(t, "c2", "third")
@@ -77,11 +77,11 @@ func savedOnce(t *testing.T, h Harness) {
 	if err := h.Keep.Restore(t.Context(), "s1", "c4", whatever); err == nil {
 		t.Error("a snapshot that is gone was restored")
 	}
-	h.wantCommons(t, "c2", "c3")
+	h.wantShared(t, "c2", "c3")
 }
 
 func copyCalledOff(t *testing.T, h Harness) {
-	must(t, h.Commons.EnsureCommons(t.Context(), "c1", network))
+	must(t, h.Shared.EnsureShared(t.Context(), "c1", network))
 	h.Write(t, "c1", "first")
 	enough := errors.New("enough")
 	stop := func(int64) error { return enough }
@@ -94,7 +94,7 @@ func copyCalledOff(t *testing.T, h Harness) {
 	if err := h.Keep.Restore(t.Context(), "s1", "c2", stop); !errors.Is(err, enough) {
 		t.Errorf("a copy that was called off gave %v", err)
 	}
-	h.wantCommons(t, "c1")
+	h.wantShared(t, "c1")
 	h.wantSnapshots(t, "s1")
 	must(t, h.Keep.Restore(t.Context(), "s1", "c2", whatever))
 	h.wantContent(t, "c2", "first")

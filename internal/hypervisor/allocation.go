@@ -21,9 +21,9 @@ import (
 
 // part is what a guest has of this host. It is written before anything of it is used, and goes with the boot's directory.
 type part struct {
-	Holding placement.Holding
-	PageKiB int // of its memory's pages; 0: plain ones
-	User    int // whom its QEMU runs as, and nobody else on this host
+	Allocation placement.Allocation `json:"Holding"`
+	PageKiB    int                  // of its memory's pages; 0: plain ones
+	User       int                  // whom its QEMU runs as, and nobody else on this host
 }
 
 // firstUser begins the numbers of QEMUs' users. No account has them, nor does systemd deal them out (systemd's "Users, Groups,
@@ -59,7 +59,7 @@ func (d *Driver) take(ctx context.Context, b boot, n substrate.Node) (p part, fa
 		return p, facts, err
 	}
 	facts = left(facts, others)
-	if p, err = lastWord(facts, others, lost, *n.Holding, n.Asked); err != nil {
+	if p, err = lastWord(facts, others, lost, *n.Allocation, n.Asked); err != nil {
 		return p, facts, err
 	}
 	if err := held.Lost(); err != nil { // somebody may have taken the same meanwhile
@@ -125,7 +125,7 @@ func left(f inventory.Facts, others []part) inventory.Facts {
 func heldMiB(guests []part, numa, pageKiB int) int {
 	total := 0
 	for _, g := range guests {
-		for _, c := range g.Holding.Cells {
+		for _, c := range g.Allocation.Cells {
 			if g.PageKiB == pageKiB && c.NUMA == numa {
 				total += c.MemoryMiB
 			}
@@ -139,7 +139,7 @@ const plain = 0
 
 // lastWord is what a guest gets of a host: what was wanted for it, if that can be had, in the largest pages that can be; else
 // what can be had of what was asked. f are the facts that left has made.
-func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.Holding, asked placement.Guest) (part, error) {
+func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.Allocation, asked placement.Guest) (part, error) {
 	var rooms []placement.Room
 	sizes := append(domain.PageSizes(), plain)
 	for _, size := range sizes {
@@ -148,16 +148,16 @@ func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.
 	var gone, misfit error // why not, with plain pages: there most fits
 	for i, r := range rooms {
 		if gone = r.Grants(wanted); gone == nil && whole(wanted, sizes[i]) {
-			return part{Holding: wanted, PageKiB: domain.PageKiB(f, wanted)}, nil
+			return part{Allocation: wanted, PageKiB: domain.PageKiB(f, wanted)}, nil
 		}
 	}
 	for _, share := range []int{1, asked.Share} { // cores that nobody has come first
 		asked.Share = share
 		for i, r := range rooms {
-			var other placement.Holding
+			var other placement.Allocation
 			if other, misfit = placement.Hold(r, asked); misfit == nil && whole(other, sizes[i]) {
 				other.Guest, other.Share = wanted.Guest, wanted.Share
-				return part{Holding: other, PageKiB: domain.PageKiB(f, other)}, nil
+				return part{Allocation: other, PageKiB: domain.PageKiB(f, other)}, nil
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func roomIn(pageKiB int, f inventory.Facts, others []part, lost []string) placem
 	var kept map[int]int
 	r.Keep, kept = f.Kept()
 	for _, other := range others {
-		h := other.Holding
+		h := other.Allocation
 		h.Cells = slices.Clone(h.Cells)
 		for i := range h.Cells {
 			h.Cells[i].MemoryMiB = 0 // it is not in what there is
@@ -199,6 +199,6 @@ func roomIn(pageKiB int, f inventory.Facts, others []part, lost []string) placem
 }
 
 // whole says whether a holding's memory comes in whole pages.
-func whole(h placement.Holding, pageKiB int) bool {
+func whole(h placement.Allocation, pageKiB int) bool {
 	return pageKiB == plain || !slices.ContainsFunc(h.Cells, func(c placement.Cell) bool { return c.MemoryMiB<<10%pageKiB != 0 })
 }

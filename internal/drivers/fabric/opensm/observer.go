@@ -9,8 +9,8 @@ import (
 	"muster/internal/fabric"
 )
 
-// Eyes read a fabric from its parts, not from what a manager believes. All methods may be called again, and at once.
-type Eyes interface {
+// Observer read a fabric from its parts, not from what a manager believes. All methods may be called again, and at once.
+type Observer interface {
 	// Snapshot is the fabric as ibnetdiscover prints it.
 	Snapshot(ctx context.Context) ([]byte, error)
 	// Master is the port of the manager that is in charge.
@@ -20,14 +20,14 @@ type Eyes interface {
 	Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error)
 }
 
-// Diags are Eyes that use the programs of infiniband-diags, on a host with an adapter on the fabric.
+// Diags are Observer that use the programs of infiniband-diags, on a host with an adapter on the fabric.
 type Diags struct {
 	Shell   Shell
 	Options []string // for every program: -C mlx5_1, -P 1, or -z with a file that names the fabric's M_Key
 	AtOnce  int      // shells that query at the same time; 0: 4
 }
 
-var _ Eyes = Diags{}
+var _ Observer = Diags{}
 
 func (d Diags) run(ctx context.Context, program string) ([]byte, error) {
 	return d.Shell.Run(ctx, program+" "+quotedAll(d.Options)+"\n")

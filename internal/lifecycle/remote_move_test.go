@@ -17,8 +17,8 @@ import (
 	"muster/internal/substrate"
 )
 
-// awayMovers move guests between machines of the rack, as their agents do: while the caller looks away.
-type awayMovers struct {
+// remoteMovers move guests between machines of the rack, as their agents do: while the caller looks away.
+type remoteMovers struct {
 	*rack
 	mu     sync.Mutex
 	asked  map[string]int // calls of Move, by guest
@@ -27,9 +27,9 @@ type awayMovers struct {
 	forgot []string
 }
 
-func (m *awayMovers) Reaches(string) bool { return true }
+func (m *remoteMovers) Reaches(string) bool { return true }
 
-func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string) error {
+func (m *remoteMovers) Move(ctx context.Context, n substrate.Node, from, to string) error {
 	m.mu.Lock()
 	m.asked[n.Machine]++
 	asked, fails := m.asked[n.Machine], m.fails
@@ -46,7 +46,7 @@ func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string
 	if fails != nil {
 		return fails
 	}
-	if err := m.rack.guestGround.Move(ctx, n, from, to); err != nil {
+	if err := m.rack.guestProvider.Move(ctx, n, from, to); err != nil {
 		return err
 	}
 	m.rack.mu.Lock()
@@ -56,7 +56,7 @@ func (m *awayMovers) Move(ctx context.Context, n substrate.Node, from, to string
 }
 
 // accident is what may become of a move by chance.
-func (m *awayMovers) accident() error {
+func (m *remoteMovers) accident() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dice == nil {
@@ -76,21 +76,21 @@ func (m *awayMovers) accident() error {
 	return nil
 }
 
-func (m *awayMovers) Forget(_ context.Context, r substrate.Ref, host string) error {
+func (m *remoteMovers) Forget(_ context.Context, r substrate.Ref, host string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgot = append(m.forgot, r.Node+" at "+host)
 	return nil
 }
 
-// newAwayStage has two hypervisors that are machines of the rack: r1 with a cluster of two guests, and r2 with none.
-func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string) {
-	s, r := newRackStage(t, url, 2, 2, func(l *substrate.Deadlines) { l.Idle = time.Hour })
+// newRemoteFixture has two hypervisors that are machines of the rack: r1 with a cluster of two guests, and r2 with none.
+func newRemoteFixture(t *testing.T, url string) (s *fixture, m *remoteMovers, id string) {
+	s, r := newRackFixture(t, url, 2, 2, func(l *substrate.Deadlines) { l.Idle = time.Hour })
 	r.lives = map[string]string{}
-	m = &awayMovers{rack: r, asked: map[string]int{}}
-	ground := s.world.Grounds["vm"]
-	ground.Away = m
-	s.world.Grounds["vm"] = ground
+	m = &remoteMovers{rack: r, asked: map[string]int{}}
+	provider := s.deps.Providers["vm"]
+	provider.RemoteMover = m
+	s.deps.Providers["vm"] = provider
 	s.run(2)
 	s.settled(2, "r1", "r2")
 	id = s.createGuests("parts", 2)
@@ -107,7 +107,7 @@ func newAwayStage(t *testing.T, url string) (s *stage, m *awayMovers, id string)
 
 func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, m, id := newAwayStage(t, url)
+		s, m, id := newRemoteFixture(t, url)
 		var before []store.Node
 		s.until(id, "on r1", func(_ store.Cluster, all []store.Node) bool {
 			before = all[1:]
@@ -140,7 +140,7 @@ func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
-	s, m, id := newAwayStage(t, t.TempDir()+"/db")
+	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
 	m.fails = fmt.Errorf("%w: hypervisor r1: the way was blocked", substrate.ErrStays)
 	m.mu.Unlock()
@@ -157,7 +157,7 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 			t.Errorf("guest %s: %+v", name, g)
 		}
 		s.view(func(ctx context.Context, tx *store.Tx) error {
-			holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Holding: *g.Holding})
+			holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Allocation: *g.Allocation})
 			if holder != "" {
 				t.Errorf("guest %s holds a part of r2 still", holder)
 			}
@@ -169,7 +169,7 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 }
 
 func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
-	s, m, id := newAwayStage(t, t.TempDir()+"/db")
+	s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 	m.mu.Lock()
 	m.fails = fmt.Errorf("%w: it is copied", substrate.ErrUnderway)
 	m.mu.Unlock()
@@ -188,10 +188,10 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 
 // A free machine becomes a hypervisor for a guest that is new, and not for one that could move: that one is replaced.
 func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
-	s, r := newRackStage(t, t.TempDir()+"/db", 1, 2, nil)
-	ground := s.world.Grounds["vm"]
-	ground.Away = &awayMovers{rack: r, asked: map[string]int{}}
-	s.world.Grounds["vm"] = ground
+	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, nil)
+	provider := s.deps.Providers["vm"]
+	provider.RemoteMover = &remoteMovers{rack: r, asked: map[string]int{}}
+	s.deps.Providers["vm"] = provider
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
@@ -206,7 +206,7 @@ func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 // Whatever becomes of each move, at last the host is empty, its cluster whole, and each guest holds a part of one host.
 func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
 	for range 3 {
-		s, m, id := newAwayStage(t, t.TempDir()+"/db")
+		s, m, id := newRemoteFixture(t, t.TempDir()+"/db")
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		m.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// hall is where connections stay until they have said who they are. When it is full, the one that has been there longest
+// preauthLimit is where connections stay until they have said who they are. When it is full, the one that has been there longest
 // goes: who comes with a key needs a moment only, and nobody is kept out by many who say nothing.
-type hall struct {
+type preauthLimit struct {
 	limit int
 
 	mu      sync.Mutex
@@ -18,7 +18,7 @@ type hall struct {
 }
 
 // enter lets a connection in, and returns what tells that it has left; that may be called again.
-func (h *hall) enter(conn net.Conn) (leave func()) {
+func (h *preauthLimit) enter(conn net.Conn) (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting.Len() >= h.limit {

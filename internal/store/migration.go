@@ -9,11 +9,11 @@ import (
 	"muster/internal/agent/protocol"
 )
 
-// Away is a guest's move between two hypervisors that are machines of their own.
-type Away struct {
+// Migration is a guest's move between two hypervisors that are machines of their own.
+type Migration struct {
 	Node   string
-	Source Way
-	Target Way
+	Source Endpoint
+	Target Endpoint
 	Number int64 // names the move
 	Step   int64 // grows with every change of what the two are told
 	Stage  string
@@ -26,20 +26,20 @@ type Away struct {
 	Why         string
 }
 
-// Way is one of the two hosts of a move.
-type Way struct {
+// Endpoint is one of the two hosts of a move.
+type Endpoint struct {
 	Host  string // ID
 	Name  string
 	Does  protocol.MoveStep // "": it is told nothing of the move
 	Since int64             // revision of its Hosting from which on this is so
 }
 
-const awayColumns = `a.node_id, a.source_id, s.name, a.source_does, a.source_since, a.target_id, t.name, a.target_does, a.target_since,
+const migrationColumns = `a.node_id, a.source_id, s.name, a.source_does, a.source_since, a.target_id, t.name, a.target_does, a.target_since,
 	a.number, a.step, a.stage, a.kept, a.begun_at, a.guest, a.description, a.address, a.why
 	FROM away a JOIN machine s ON s.id = a.source_id JOIN machine t ON t.id = a.target_id `
 
-func scanAway(r scanner) (Away, error) {
-	var a Away
+func scanMigration(r scanner) (Migration, error) {
+	var a Migration
 	var begun int64
 	var guest string
 	if err := r.Scan(&a.Node, &a.Source.Host, &a.Source.Name, &a.Source.Does, &a.Source.Since, &a.Target.Host, &a.Target.Name, &a.Target.Does, &a.Target.Since,
@@ -50,26 +50,26 @@ func scanAway(r scanner) (Away, error) {
 	return a, json.Unmarshal([]byte(guest), &a.Guest)
 }
 
-// AwayNode finds the move of a node's guest; ErrNotFound if it is on none.
-func (tx *Tx) AwayNode(ctx context.Context, node string) (Away, error) {
-	a, err := one(ctx, tx, scanAway, `SELECT `+awayColumns+`WHERE a.node_id = $1`, node)
+// MigrationOfNode finds the move of a node's guest; ErrNotFound if it is on none.
+func (tx *Tx) MigrationOfNode(ctx context.Context, node string) (Migration, error) {
+	a, err := one(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
 	if err != nil {
 		return a, fmt.Errorf("the move of node %s: %w", node, err)
 	}
 	return a, nil
 }
 
-// AwayAt lists the moves from and to a hypervisor, by node.
-func (tx *Tx) AwayAt(ctx context.Context, host string) ([]Away, error) {
-	all, err := list(ctx, tx, scanAway, `SELECT `+awayColumns+`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
+// MigrationsAt lists the moves from and to a hypervisor, by node.
+func (tx *Tx) MigrationsAt(ctx context.Context, host string) ([]Migration, error) {
+	all, err := list(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.source_id = $1 OR a.target_id = $1 ORDER BY a.node_id`, host)
 	if err != nil {
 		return nil, fmt.Errorf("list moves from and to hypervisor %s: %w", host, err)
 	}
 	return all, nil
 }
 
-// StartAway writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that is there.
-func (tx *Tx) StartAway(ctx context.Context, a Away) error {
+// StartMigration writes the first step of a move: node, both hosts and what they do, the stage and the guest. It keeps a row that is there.
+func (tx *Tx) StartMigration(ctx context.Context, a Migration) error {
 	a.Guest.File = protocol.Boot{} // its token is used up, and nobody needs the rest
 	guest, err := json.Marshal(a.Guest)
 	if err != nil {
@@ -87,8 +87,8 @@ func (tx *Tx) StartAway(ctx context.Context, a Away) error {
 	return nil
 }
 
-// StepAway writes the next step of a move, unless somebody has gone on from a.Step before.
-func (tx *Tx) StepAway(ctx context.Context, a Away) error {
+// StepMigration writes the next step of a move, unless somebody has gone on from a.Step before.
+func (tx *Tx) StepMigration(ctx context.Context, a Migration) error {
 	if err := tx.tellBoth(ctx, &a); err != nil {
 		return err
 	}
@@ -102,12 +102,12 @@ func (tx *Tx) StepAway(ctx context.Context, a Away) error {
 }
 
 // tellBoth numbers a change of what both hosts are told. They are taken in one order, so that two moves do not wait for each other.
-func (tx *Tx) tellBoth(ctx context.Context, a *Away) (err error) {
+func (tx *Tx) tellBoth(ctx context.Context, a *Migration) (err error) {
 	first, second := &a.Source, &a.Target
 	if second.Host < first.Host {
 		first, second = second, first
 	}
-	for _, way := range []*Way{first, second} {
+	for _, way := range []*Endpoint{first, second} {
 		if way.Since, err = tx.nextHosting(ctx, way.Host); err != nil {
 			return fmt.Errorf("tell hypervisor %s of the move of node %s: %w", way.Host, a.Node, err)
 		}
@@ -115,9 +115,9 @@ func (tx *Tx) tellBoth(ctx context.Context, a *Away) (err error) {
 	return nil
 }
 
-// dropAway ends a move, if there is one, and tells both hosts. Whoever is to have the guest has it by then.
-func (tx *Tx) dropAway(ctx context.Context, node string) error {
-	all, err := list(ctx, tx, scanAway, `SELECT `+awayColumns+`WHERE a.node_id = $1`, node)
+// dropMigration ends a move, if there is one, and tells both hosts. Whoever is to have the guest has it by then.
+func (tx *Tx) dropMigration(ctx context.Context, node string) error {
+	all, err := list(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
 	if err != nil {
 		return fmt.Errorf("end the move of node %s: %w", node, err)
 	}
@@ -132,22 +132,22 @@ func (tx *Tx) dropAway(ctx context.Context, node string) error {
 	return nil
 }
 
-// ForgetAway forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no longer: told once
+// ForgetMigration forgets the move of a node that is to end, of which nothing is at its target. Its source is to hold it no longer: told once
 // more to have it, it would make it anew.
-func (tx *Tx) ForgetAway(ctx context.Context, node string) error {
-	a, err := tx.AwayNode(ctx, node)
+func (tx *Tx) ForgetMigration(ctx context.Context, node string) error {
+	a, err := tx.MigrationOfNode(ctx, node)
 	if err == nil {
 		err = tx.LetGuestGo(ctx, a.Source.Host, node)
 	}
 	if err == nil {
-		err = tx.dropAway(ctx, node)
+		err = tx.dropMigration(ctx, node)
 	}
 	return err
 }
 
 // arrived makes a guest that has moved one that its new host is to hold, where its hosts are machines of their own.
 func (tx *Tx) arrived(ctx context.Context, node string) error {
-	a, err := list(ctx, tx, scanAway, `SELECT `+awayColumns+`WHERE a.node_id = $1`, node)
+	a, err := list(ctx, tx, scanMigration, `SELECT `+migrationColumns+`WHERE a.node_id = $1`, node)
 	if err != nil || len(a) == 0 {
 		return err
 	}
@@ -156,11 +156,11 @@ func (tx *Tx) arrived(ctx context.Context, node string) error {
 		return err
 	}
 	g := hosted.Guest // with its boot file and the number of its try
-	g.Holding = a[0].Guest.Holding
+	g.Allocation = a[0].Guest.Allocation
 	if err := tx.HoldGuest(ctx, a[0].Target.Host, g); err != nil {
 		return err
 	}
-	return tx.dropAway(ctx, node)
+	return tx.dropMigration(ctx, node)
 }
 
 // nodeOn finds the node that a guest carries; "" if it carries none.

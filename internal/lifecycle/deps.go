@@ -44,8 +44,8 @@ type Inspected struct {
 	Key    string            // fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
 }
 
-// Ground is what carries nodes on machines of one substrate.
-type Ground struct {
+// Provider is what carries nodes on machines of one substrate.
+type Provider struct {
 	Caps      substrate.Capabilities
 	Substrate substrate.Substrate
 	Mover     substrate.Mover   // nil: nodes stay where they are
@@ -56,17 +56,17 @@ type Ground struct {
 	Limits    substrate.Deadlines
 	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil:
 	// they cannot; and their limits where their host can only emulate them.
-	Away        substrate.Mover
-	AwaySleeper substrate.Sleeper
-	Emulated    substrate.Deadlines
+	RemoteMover   substrate.Mover
+	RemoteSleeper substrate.Sleeper
+	Emulated      substrate.Deadlines
 }
 
-// World is what handlers act on.
-type World struct {
+// Deps is what handlers act on.
+type Deps struct {
 	DB        *store.Store
-	Grounds   map[string]Ground // by the machines' substrate
-	Commons   substrate.Commons
-	Keep      substrate.Keep
+	Providers map[string]Provider // by the machines' substrate
+	Shared    substrate.Shared
+	Snapshots substrate.Snapshots
 	Admission *admission.Admission
 	Authority *identity.Authority
 	// Acceptance is how nodes are tested before they are handed over.
@@ -80,7 +80,7 @@ type World struct {
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,
 // and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row
 // is written before anything of it exists.
-func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger) {
+func (w Deps) Sweep(ctx context.Context, every time.Duration, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := errors.Join(w.sweep(ctx, log), w.sweepSnapshots(ctx, log)); err != nil && ctx.Err() == nil {
 			log.Error("cannot look for remains", "error", err)
@@ -95,18 +95,18 @@ func (w World) Sweep(ctx context.Context, every time.Duration, log *slog.Logger)
 	}
 }
 
-func (w World) sweep(ctx context.Context, log *slog.Logger) error {
+func (w Deps) sweep(ctx context.Context, log *slog.Logger) error {
 	remains := map[substrate.Ref]substrate.Substrate{}
-	for _, ground := range w.Grounds {
-		refs, err := ground.Substrate.List(ctx)
+	for _, provider := range w.Providers {
+		refs, err := provider.Substrate.List(ctx)
 		if err != nil {
 			return err
 		}
 		for _, ref := range refs {
-			remains[ref] = ground.Substrate
+			remains[ref] = provider.Substrate
 		}
 	}
-	commons, err := w.Commons.ListCommons(ctx)
+	shared, err := w.Shared.ListShared(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,12 +137,12 @@ func (w World) sweep(ctx context.Context, log *slog.Logger) error {
 			log.Error("cannot remove it", "node", ref.Node, "error", err)
 		}
 	}
-	for _, cluster := range commons {
+	for _, cluster := range shared {
 		if clusters[cluster] {
 			continue
 		}
 		log.Warn("remove a network that nobody wants", "cluster", cluster)
-		if err := w.Commons.RemoveCommons(ctx, cluster); err != nil {
+		if err := w.Shared.RemoveShared(ctx, cluster); err != nil {
 			log.Error("cannot remove it", "cluster", cluster, "error", err)
 		}
 	}

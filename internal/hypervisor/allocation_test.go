@@ -32,7 +32,7 @@ func twoNodes() inventory.Facts {
 
 // on is a part of one memory node.
 func on(numa, mib, pageKiB int, cores ...int) part {
-	return part{Holding: placement.Holding{Guest: "g", Share: 1, Cells: []placement.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
+	return part{Allocation: placement.Allocation{Guest: "g", Share: 1, Cells: []placement.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
 }
 
 // pages sets pages of a size aside on a memory node.
@@ -44,7 +44,7 @@ func pages(f inventory.Facts, numa, kib, total, free int) inventory.Facts {
 
 func TestTheLastWord(t *testing.T) {
 	const small, large = 2 << 10, 1 << 20
-	wanted := on(0, 2<<10, plain, 1, 2).Holding
+	wanted := on(0, 2<<10, plain, 1, 2).Allocation
 	asked := placement.Guest{CPUs: 2, MemoryMiB: 2 << 10, Share: 1}
 	withGPU, asksGPU := wanted, asked
 	withGPU.Devices, asksGPU.Devices = []string{"0000:01:00.0"}, map[string]int{"gpu": 1}
@@ -61,33 +61,33 @@ func TestTheLastWord(t *testing.T) {
 		facts   inventory.Facts
 		others  []part
 		lost    []string
-		wanted  placement.Holding
+		wanted  placement.Allocation
 		asked   placement.Guest
 		want    part
 		refused string
 	}{
-		"what was chosen is there":               {facts: twoNodes(), want: part{Holding: wanted, PageKiB: plain}},
+		"what was chosen is there":               {facts: twoNodes(), want: part{Allocation: wanted, PageKiB: plain}},
 		"a core is offline":                      {facts: offline, want: on(1, 2<<10, plain, 4, 5)},
 		"a core is another guest's":              {facts: twoNodes(), others: []part{on(0, 1, plain, 2)}, want: on(1, 2<<10, plain, 4, 5)},
 		"memory is another guest's":              {facts: twoNodes(), others: []part{on(0, 6<<10, plain, 3)}, want: on(1, 2<<10, plain, 4, 5)},
 		"all cores are other guests'":            {facts: twoNodes(), others: []part{on(0, 1, plain, 1, 2, 3), on(1, 1, plain, 4, 5, 6)}, refused: "core 1 of memory node 0 is offline, kept by the host, or held"},
 		"all memory is other guests'":            {facts: twoNodes(), others: []part{on(0, 7<<10, plain, 3), on(1, 7<<10, plain, 4)}, refused: "2048 MiB asked"},
-		"large pages are free":                   {facts: pages(twoNodes(), 0, large, 2, 2), want: part{Holding: wanted, PageKiB: large}},
-		"small pages are free":                   {facts: pages(pages(twoNodes(), 0, large, 2, 1), 0, small, 1024, 1024), want: part{Holding: wanted, PageKiB: small}},
-		"too few pages are free, plain ones do":  {facts: pages(twoNodes(), 0, large, 2, 1), want: part{Holding: wanted, PageKiB: plain}},
-		"another guest is about to use them":     {facts: pages(twoNodes(), 0, large, 3, 3), others: []part{on(0, 2<<10, large, 3)}, want: part{Holding: wanted, PageKiB: plain}},
-		"another guest uses some":                {facts: pages(twoNodes(), 0, large, 4, 2), others: []part{on(0, 2<<10, large, 3)}, want: part{Holding: wanted, PageKiB: large}},
-		"a guest with pages needs no plain ones": {facts: pages(twoNodes(), 0, large, 4, 0), others: []part{on(0, 4<<10, large, 3)}, want: part{Holding: wanted, PageKiB: plain}},
+		"large pages are free":                   {facts: pages(twoNodes(), 0, large, 2, 2), want: part{Allocation: wanted, PageKiB: large}},
+		"small pages are free":                   {facts: pages(pages(twoNodes(), 0, large, 2, 1), 0, small, 1024, 1024), want: part{Allocation: wanted, PageKiB: small}},
+		"too few pages are free, plain ones do":  {facts: pages(twoNodes(), 0, large, 2, 1), want: part{Allocation: wanted, PageKiB: plain}},
+		"another guest is about to use them":     {facts: pages(twoNodes(), 0, large, 3, 3), others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
+		"another guest uses some":                {facts: pages(twoNodes(), 0, large, 4, 2), others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: large}},
+		"a guest with pages needs no plain ones": {facts: pages(twoNodes(), 0, large, 4, 0), others: []part{on(0, 4<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
 		"pages bind the memory":                  {facts: pages(twoNodes(), 0, large, 6, 0), want: on(1, 2<<10, plain, 4, 5)},
 		"pages bind all memory":                  {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1), refused: "2048 MiB asked of memory node 0, 1536 are free"},
 		"half a page is none": {
-			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Holding, asked: placement.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
+			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Allocation, asked: placement.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
 		},
-		"a device is there":            {facts: twoNodes(), wanted: withGPU, asked: asksGPU, want: part{Holding: withGPU, PageKiB: plain}},
-		"a device has gone":            {facts: unplugged, wanted: withGPU, asked: asksGPU, want: part{Holding: otherGPU, PageKiB: plain}},
-		"a device is the host's":       {facts: hosts, wanted: withGPU, asked: asksGPU, want: part{Holding: otherGPU, PageKiB: plain}},
-		"a device is lost":             {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU, want: part{Holding: otherGPU, PageKiB: plain}},
-		"a device is another guest's":  {facts: twoNodes(), others: []part{{Holding: placement.Holding{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Holding: otherGPU, PageKiB: plain}},
+		"a device is there":            {facts: twoNodes(), wanted: withGPU, asked: asksGPU, want: part{Allocation: withGPU, PageKiB: plain}},
+		"a device has gone":            {facts: unplugged, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is the host's":       {facts: hosts, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is lost":             {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is another guest's":  {facts: twoNodes(), others: []part{{Allocation: placement.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"all devices are lost":         {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU, asked: asksGPU, refused: "1 gpu asked, 0 of 2 can be given"},
 		"nothing is known of the host": {facts: inventory.Facts{}, refused: "how the host's cores and memory lie is not known"},
 	} {
@@ -114,21 +114,21 @@ func TestTheLastWord(t *testing.T) {
 
 func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 	shared := on(0, 512, plain, 1)
-	shared.Holding.Share = 2
-	if _, err := lastWord(twoNodes(), []part{shared}, nil, shared.Holding, placement.Guest{}); err != nil {
+	shared.Allocation.Share = 2
+	if _, err := lastWord(twoNodes(), []part{shared}, nil, shared.Allocation, placement.Guest{}); err != nil {
 		t.Error(err)
 	}
-	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Holding, placement.Guest{}); !errors.Is(err, substrate.ErrRefused) {
+	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, placement.Guest{}); !errors.Is(err, substrate.ErrRefused) {
 		t.Errorf("a third guest got %+v, %v", got, err)
 	}
 	asked := placement.Guest{CPUs: 1, MemoryMiB: 512, Share: 2}
-	got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Holding, asked)
-	if err != nil || got.Holding.Share != 2 || slices.Equal(got.Holding.Cells[0].Cores, []int{1}) {
+	got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, asked)
+	if err != nil || got.Allocation.Share != 2 || slices.Equal(got.Allocation.Cells[0].Cores, []int{1}) {
 		t.Errorf("a third guest got %+v, %v", got, err)
 	}
 	beside := on(0, 512, plain, 2)
-	beside.Holding.Share = 2
-	if got, err = lastWord(twoNodes(), []part{shared, shared, beside}, nil, shared.Holding, asked); err != nil || slices.Equal(got.Holding.Cells[0].Cores, []int{2}) {
+	beside.Allocation.Share = 2
+	if got, err = lastWord(twoNodes(), []part{shared, shared, beside}, nil, shared.Allocation, asked); err != nil || slices.Equal(got.Allocation.Cells[0].Cores, []int{2}) {
 		t.Errorf("while cores are free a guest got %+v, %v", got, err)
 	}
 }
@@ -137,13 +137,13 @@ func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 // refused.
 func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 	dir, facts := t.TempDir(), twoNodes()
-	wanted, asked := on(0, 256, plain, 1, 2).Holding, placement.Guest{CPUs: 2, MemoryMiB: 256, Share: 1}
+	wanted, asked := on(0, 256, plain, 1, 2).Allocation, placement.Guest{CPUs: 2, MemoryMiB: 256, Share: 1}
 	const askers, fit = 6, 3 // of seven cores each has two, which lie on one memory node
 	parts, errs := make([]part, askers), make([]error, askers)
 	var all sync.WaitGroup
 	for i := range askers {
 		d := &Driver{config: Config{Dir: dir, Facts: func(context.Context) (inventory.Facts, error) { return facts, nil }}} // a controller's own
-		n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: fmt.Sprintf("n%d", i), Boot: 1}, Holding: &wanted, Asked: asked}
+		n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: fmt.Sprintf("n%d", i), Boot: 1}, Allocation: &wanted, Asked: asked}
 		home, err := d.home(n.Ref)
 		b := d.bootAt(home, 1)
 		if err := errors.Join(err, os.MkdirAll(b.dir, 0o700), os.MkdirAll(filepath.Join(dir, "locks"), 0o700)); err != nil {
@@ -158,7 +158,7 @@ func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 	room.Keep, room.KeepMiB = facts.Kept()
 	for i, err := range errs {
 		if err == nil {
-			room.Held, users[parts[i].User] = append(room.Held, parts[i].Holding), true
+			room.Held, users[parts[i].User] = append(room.Held, parts[i].Allocation), true
 		} else if !errors.Is(err, substrate.ErrRefused) {
 			t.Errorf("asker %d: %v", i, err)
 		}

@@ -25,7 +25,7 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := World{DB: db, Grounds: map[string]Ground{"local": {Limits: substrate.Deadlines{Silence: time.Second}}}}
+		w := Deps{DB: db, Providers: map[string]Provider{"local": {Limits: substrate.Deadlines{Silence: time.Second}}}}
 		n := nodeView{listened: now.Add(-time.Hour), now: now}
 		n.machine.Substrate = "local"
 		n.Phase, n.PhaseAt = store.Ready, now.Add(-time.Hour)

@@ -11,9 +11,9 @@ import (
 	"muster/internal/substrate"
 )
 
-// troupe plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.
-type troupe struct {
-	stage *stage
+// fakeAgents plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.
+type fakeAgents struct {
+	fixture *fixture
 
 	mu       sync.Mutex
 	says     map[string]speech    // node → what its agent says; well if it is not in it
@@ -31,15 +31,19 @@ type job struct {
 	on        map[string]bool // nodes
 }
 
-func newTroupe(s *stage) *troupe {
-	return &troupe{stage: s, says: map[string]speech{}, dull: map[string]bool{}, jobs: map[string][]*job{}, reported: map[string]time.Time{}}
+func newFakeAgents(s *fixture) *fakeAgents {
+	return &fakeAgents{fixture: s, says: map[string]speech{}, dull: map[string]bool{}, jobs: map[string][]*job{}, reported: map[string]time.Time{}}
 }
 
-func (t *troupe) say(node string, what speech) { t.mu.Lock(); defer t.mu.Unlock(); t.says[node] = what }
+func (t *fakeAgents) say(node string, what speech) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.says[node] = what
+}
 
-func (t *troupe) slow(machine string) { t.mu.Lock(); defer t.mu.Unlock(); t.dull[machine] = true }
+func (t *fakeAgents) slow(machine string) { t.mu.Lock(); defer t.mu.Unlock(); t.dull[machine] = true }
 
-func (t *troupe) submit(cluster string, nodes int, lasts time.Duration) {
+func (t *fakeAgents) submit(cluster string, nodes int, lasts time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last++
@@ -47,7 +51,7 @@ func (t *troupe) submit(cluster string, nodes int, lasts time.Duration) {
 }
 
 // recover ends every fault and every job.
-func (t *troupe) recover() {
+func (t *fakeAgents) recover() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.says)
@@ -55,10 +59,10 @@ func (t *troupe) recover() {
 	clear(t.jobs)
 }
 
-func (t *troupe) play(ctx context.Context) {
+func (t *fakeAgents) play(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := t.stage.db.Update(ctx, func(tx *store.Tx) error { return t.scene(ctx, tx) }); err != nil && ctx.Err() == nil {
-			t.stage.Error(err)
+		if err := t.fixture.db.Update(ctx, func(tx *store.Tx) error { return t.scene(ctx, tx) }); err != nil && ctx.Err() == nil {
+			t.fixture.Error(err)
 			return
 		}
 		select {
@@ -68,7 +72,7 @@ func (t *troupe) play(ctx context.Context) {
 	}
 }
 
-func (t *troupe) scene(ctx context.Context, tx *store.Tx) error {
+func (t *fakeAgents) scene(ctx context.Context, tx *store.Tx) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := tx.Listen(ctx, "", "walk"); err != nil {
@@ -84,7 +88,7 @@ func (t *troupe) scene(ctx context.Context, tx *store.Tx) error {
 			return err
 		}
 		running := slices.DeleteFunc(slices.Clone(nodes), func(n store.Node) bool {
-			seen, _ := t.stage.substrate.Observe(ctx, substrate.Ref{Cluster: c.ID, Node: n.ID, Boot: n.Boot})
+			seen, _ := t.fixture.substrate.Observe(ctx, substrate.Ref{Cluster: c.ID, Node: n.ID, Boot: n.Boot})
 			return !seen.Running || seen.Boot != n.Boot || t.says[n.ID] == silent || n.Image == "sha256:broken"
 		})
 		t.schedule(c, running)
@@ -103,7 +107,7 @@ func (t *troupe) scene(ctx context.Context, tx *store.Tx) error {
 }
 
 // agent is what one does for its own node.
-func (t *troupe) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n store.Node) error {
+func (t *fakeAgents) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n store.Node) error {
 	if n.Phase == store.Booting && n.JoinedBoot != n.Boot {
 		if ok, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil || !ok {
 			return err
@@ -144,7 +148,7 @@ func (t *troupe) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n sto
 }
 
 // schedule is Slurm: jobs end, those whose nodes are gone wait again, and those begin for which there are nodes.
-func (t *troupe) schedule(c store.Cluster, running []store.Node) {
+func (t *fakeAgents) schedule(c store.Cluster, running []store.Node) {
 	free := map[string]bool{}
 	alive := map[string]bool{}
 	for _, n := range running {
@@ -182,7 +186,7 @@ func (t *troupe) schedule(c store.Cluster, running []store.Node) {
 }
 
 // head tells of Slurm: its nodes, and the jobs that wait.
-func (t *troupe) head(ctx context.Context, tx *store.Tx, c store.Cluster, head store.Node, nodes, running []store.Node) error {
+func (t *fakeAgents) head(ctx context.Context, tx *store.Tx, c store.Cluster, head store.Node, nodes, running []store.Node) error {
 	busy := map[string]int{}
 	var waiting protocol.Waiting
 	for _, j := range t.jobs[c.Name] {

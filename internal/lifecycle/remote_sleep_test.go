@@ -16,18 +16,18 @@ import (
 	"muster/internal/substrate"
 )
 
-// awaySleepers put guests of machines of the rack to sleep and wake them, as their agents do: while the caller looks away.
-type awaySleepers struct {
+// remoteSleepers put guests of machines of the rack to sleep and wake them, as their agents do: while the caller looks away.
+type remoteSleepers struct {
 	*rack
 	mu    sync.Mutex
 	asked map[string]int // calls since it slept or woke last, by node
 	stuck bool           // nothing that is begun comes to an end
 }
 
-func (a *awaySleepers) Rests(string) bool { return true }
+func (a *remoteSleepers) Rests(string) bool { return true }
 
 // later counts a call. The second one does what is asked, and its report is lost; the third one hears of it.
-func (a *awaySleepers) later(node string, do func() error) (err error) {
+func (a *remoteSleepers) later(node string, do func() error) (err error) {
 	a.mu.Lock()
 	a.asked[node]++
 	asked, stuck := a.asked[node], a.stuck
@@ -47,30 +47,30 @@ func (a *awaySleepers) later(node string, do func() error) (err error) {
 	return err
 }
 
-func (a *awaySleepers) Sleep(ctx context.Context, r substrate.Ref, host string) (bytes int64, err error) {
+func (a *remoteSleepers) Sleep(ctx context.Context, r substrate.Ref, host string) (bytes int64, err error) {
 	err = a.later(r.Node, func() error {
-		bytes, err = a.rack.guestGround.Sleep(ctx, r, host)
+		bytes, err = a.rack.guestProvider.Sleep(ctx, r, host)
 		return err
 	})
 	return bytes, err
 }
 
-func (a *awaySleepers) Wake(ctx context.Context, n substrate.Node, host string) error {
-	return a.later(n.Node, func() error { return a.rack.guestGround.Wake(ctx, n, host) })
+func (a *remoteSleepers) Wake(ctx context.Context, n substrate.Node, host string) error {
+	return a.later(n.Node, func() error { return a.rack.guestProvider.Wake(ctx, n, host) })
 }
 
-// newAwaySleepingStage has a place for a head, and two machines with room for three guests each.
-func newAwaySleepingStage(t *testing.T, url string, change func(*substrate.Deadlines)) (*stage, *awaySleepers) {
-	s, r := newRackStage(t, url, 1, 2, change)
-	a := &awaySleepers{rack: r, asked: map[string]int{}}
-	ground := s.world.Grounds["vm"]
-	ground.AwaySleeper = a
-	s.world.Grounds["vm"] = ground
+// newRemoteSleepingFixture has a place for a head, and two machines with room for three guests each.
+func newRemoteSleepingFixture(t *testing.T, url string, change func(*substrate.Deadlines)) (*fixture, *remoteSleepers) {
+	s, r := newRackFixture(t, url, 1, 2, change)
+	a := &remoteSleepers{rack: r, asked: map[string]int{}}
+	provider := s.deps.Providers["vm"]
+	provider.RemoteSleeper = a
+	s.deps.Providers["vm"] = provider
 	return s, a
 }
 
 // spread has a cluster of four guests, on both machines.
-func (s *stage) spread() (id string, before []store.Node) {
+func (s *fixture) spread() (id string, before []store.Node) {
 	s.Helper()
 	s.settled(1, "r1", "r2")
 	id = s.createGuests("parts", 4)
@@ -83,7 +83,7 @@ func (s *stage) spread() (id string, before []store.Node) {
 }
 
 // untilAwake waits until a cluster runs with the same nodes as before.
-func (s *stage) untilAwake(id string, before []store.Node) {
+func (s *fixture) untilAwake(id string, before []store.Node) {
 	s.Helper()
 	s.untilReady(id, len(before))
 	s.until(id, "the same nodes", func(_ store.Cluster, all []store.Node) bool {
@@ -98,13 +98,13 @@ func (s *stage) untilAwake(id string, before []store.Node) {
 
 func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, _ := newAwaySleepingStage(t, url, nil)
+		s, _ := newRemoteSleepingFixture(t, url, nil)
 		s.run(2)
 		id, before := s.spread()
 		s.pauseKeeping(id)
 		for i, n := range s.untilAsleep(id, 4) {
-			if g := s.machine(n.Machine); n.ID != before[i].ID || g.Holding != nil || g.HostName != n.HostID {
-				t.Errorf("guest %s of %s holds %+v while it sleeps", g.Name, g.HostName, g.Holding)
+			if g := s.machine(n.Machine); n.ID != before[i].ID || g.Allocation != nil || g.HostName != n.HostID {
+				t.Errorf("guest %s of %s holds %+v while it sleeps", g.Name, g.HostName, g.Allocation)
 			}
 		}
 		other := s.createGuests("other", 6) // all of both
@@ -145,7 +145,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
-	s, _ := newAwaySleepingStage(t, t.TempDir()+"/db", nil)
+	s, _ := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.run(1)
 	id, before := s.spread()
 	s.pauseKeeping(id)
@@ -166,7 +166,7 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 }
 
 func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *testing.T) {
-	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
+	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	id, before := s.spread()
 	s.pauseKeeping(id)
@@ -193,7 +193,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 
 // Its guests may be awake or not: nobody knows, and nobody ever will.
 func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.T) {
-	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
+	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", func(l *substrate.Deadlines) { l.Silence = 500 * time.Millisecond })
 	s.run(1)
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 2)
@@ -222,7 +222,7 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 }
 
 func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
-	s, a := newAwaySleepingStage(t, t.TempDir()+"/db", nil)
+	s, a := newRemoteSleepingFixture(t, t.TempDir()+"/db", nil)
 	s.limitGuests(func(l *substrate.Deadlines) { l.Move, l.KillGrace = 2*time.Second, 100*time.Millisecond })
 	s.run(1)
 	s.settled(1, "r1", "r2")
@@ -240,7 +240,7 @@ func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
 
 func TestControllersThatComeAndGoPutAClusterToSleepAndWakeItAllTheSame(t *testing.T) {
 	storetest.Either(t, func(t *testing.T, url string) {
-		s, a := newAwaySleepingStage(t, url, nil)
+		s, a := newRemoteSleepingFixture(t, url, nil)
 		stop := s.run(1)
 		id, before := s.spread()
 		stop()

@@ -38,9 +38,9 @@ func windowSize(payload []byte) size {
 	return size{m.Columns, m.Rows}
 }
 
-// tape keeps what a terminal shows, in asciicast's version 2: a line of JSON for what it is, then one for each output
+// recording keeps what a terminal shows, in asciicast's version 2: a line of JSON for what it is, then one for each output
 // and change of size, with its seconds since the beginning.
-type tape struct {
+type recording struct {
 	mu    sync.Mutex
 	now   size
 	file  *os.File // nil: does not run
@@ -48,13 +48,13 @@ type tape struct {
 	rest  []byte // the beginning of a character of which the end has not come yet
 }
 
-func (t *tape) size(s size) {
+func (t *recording) size(s size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = s
 }
 
-func (t *tape) resize(s size) {
+func (t *recording) resize(s size) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = s
@@ -62,7 +62,7 @@ func (t *tape) resize(s size) {
 }
 
 // write adds an event. What the disk does not take is lost: the session goes on, its row says that it was recorded.
-func (t *tape) write(kind, text string) {
+func (t *recording) write(kind, text string) {
 	if t.file == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (t *tape) write(kind, text string) {
 }
 
 // output adds what was shown, in whole characters.
-func (t *tape) output(p []byte) {
+func (t *recording) output(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file == nil {
@@ -93,7 +93,7 @@ func (t *tape) output(p []byte) {
 	t.write("o", string(text[:whole]))
 }
 
-func (t *tape) start(path string) error {
+func (t *recording) start(path string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -108,7 +108,7 @@ func (t *tape) start(path string) error {
 	return err
 }
 
-func (t *tape) close() {
+func (t *recording) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file != nil {
@@ -120,11 +120,11 @@ func (t *tape) close() {
 // taped writes to a terminal and its tape.
 type taped struct {
 	io.Writer
-	tape *tape
+	recording *recording
 }
 
 func (w taped) Write(p []byte) (int, error) {
-	w.tape.output(p)
+	w.recording.output(p)
 	return w.Writer.Write(p)
 }
 
@@ -138,7 +138,7 @@ func (s *relayed) record(ctx context.Context) error {
 		err = fs.ErrExist
 	}
 	for n := 1; errors.Is(err, fs.ErrExist) && n <= maxTapes; n++ {
-		err = s.tape.start(filepath.Join(s.v.g.Recordings, fmt.Sprintf("%s-%d.cast", s.e.row.ID, n)))
+		err = s.recording.start(filepath.Join(s.v.g.Recordings, fmt.Sprintf("%s-%d.cast", s.e.row.ID, n)))
 	}
 	if err != nil {
 		s.v.g.Log.ErrorContext(ctx, "cannot record a session", "session", s.e.row.ID, "error", err)
@@ -153,5 +153,5 @@ func (s *relayed) screen() io.Writer {
 	if !s.e.row.Recorded {
 		return s.outside
 	}
-	return taped{s.outside, &s.tape}
+	return taped{s.outside, &s.recording}
 }

@@ -34,9 +34,9 @@ const (
 	Dropped    Stage = "dropped"
 )
 
-// told is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a source that keeps
+// directives is what the two hosts do in each stage. A target that is told nothing takes away what it has of the guest; a source that keeps
 // nothing does too; and none that had begun to keep nothing is ever to keep it again, since it would make it anew.
-var told = map[Stage]Told{
+var directives = map[Stage]Directive{
 	Describing: {Source: protocol.MoveLeave, Kept: true},
 	Receiving:  {Target: protocol.MoveReceive, Kept: true},
 	Listening:  {Target: protocol.MoveListen, Kept: true},
@@ -55,30 +55,30 @@ var told = map[Stage]Told{
 // ends are the ends of the stages in which the target takes away what it has.
 var ends = map[Stage]Stage{Forgetting: Stays, Ending: Dropped}
 
-// Told is what the two hosts of a move are told.
-type Told struct {
+// Directive is what the two hosts of a move are told.
+type Directive struct {
 	Source, Target protocol.MoveStep // "": nothing
 	Kept           bool              // the source has the guest still
 }
 
-// Told is what they are told in this stage.
-func (s Stage) Told() Told { return told[s] }
+// Directive is what they are told in this stage.
+func (s Stage) Directive() Directive { return directives[s] }
 
-// Journey is what the ledger has of a move, in one snapshot.
-type Journey struct {
+// Migration is what the ledger has of a move, in one snapshot.
+type Migration struct {
 	Node        substrate.Ref
 	Number      int64
 	Step        int64
 	Stage       Stage
-	From, To    Stop
+	From, To    Endpoint
 	Description string
 	Address     string
 	Why         string
 	Age         time.Duration // since it began
 }
 
-// Stop is one of its two hosts.
-type Stop struct {
+// Endpoint is one of its two hosts.
+type Endpoint struct {
 	Host    string
 	Off     bool // the host's agent was never here since its machine was off: nothing runs there
 	Current bool // the host has said that it knows of this stage
@@ -87,14 +87,14 @@ type Stop struct {
 	Seen    protocol.HostedState  // what is present of the guest there, or may be; its zero value if nothing is
 }
 
-// Journeys keeps moves. ErrNone is returned for what is not there.
-type Journeys interface {
-	// Journey finds the move of a node's guest.
-	Journey(ctx context.Context, node string) (Journey, error)
+// Migrations keeps moves. ErrNone is returned for what is not there.
+type Migrations interface {
+	// Migration finds the move of a node's guest.
+	Migration(ctx context.Context, node string) (Migration, error)
 	// Depart writes the first stage of a move, and keeps a move that is there.
 	Depart(ctx context.Context, n substrate.Node, from, to string, s Stage) error
 	// Proceed writes a stage, with what belongs to it, unless somebody has gone on from j.Step before.
-	Proceed(ctx context.Context, j Journey) error
+	Proceed(ctx context.Context, j Migration) error
 	// Forgo forgets a move of a guest that is to end, and has the source hold it no longer.
 	Forgo(ctx context.Context, node string) error
 	// Changed is closed when there may be news.
@@ -103,10 +103,10 @@ type Journeys interface {
 
 // MoverConfig is what a Mover works with.
 type MoverConfig struct {
-	Journeys Journeys
-	Silence  time.Duration // a host's agent that says nothing for longer is silent
-	Patience time.Duration // how long a call waits for hosts before it is substrate.ErrUnderway
-	Limit    time.Duration // for the copy to come to its end; then the guest stays
+	Migrations Migrations
+	Silence    time.Duration // a host's agent that says nothing for longer is silent
+	Patience   time.Duration // how long a call waits for hosts before it is substrate.ErrUnderway
+	Limit      time.Duration // for the copy to come to its end; then the guest stays
 }
 
 // Mover moves guests between hosts elsewhere. It keeps nothing itself. It implements substrate.Mover.
@@ -122,7 +122,7 @@ func (m *Mover) Reaches(string) bool { return true }
 
 // Move goes on with a node's move, however far it is, and returns when it has come to its end, or with ErrUnderway.
 func (m *Mover) Move(ctx context.Context, n substrate.Node, from, to string) error {
-	err := m.follow(ctx, n.Node, func(ctx context.Context) error { return m.config.Journeys.Depart(ctx, n, from, to, Describing) })
+	err := m.follow(ctx, n.Node, func(ctx context.Context) error { return m.config.Migrations.Depart(ctx, n, from, to, Describing) })
 	if err != nil && !errors.Is(err, substrate.ErrStays) && !errors.Is(err, substrate.ErrEnded) {
 		return fmt.Errorf("move node %s: %w", n.Node, err)
 	}
@@ -131,18 +131,18 @@ func (m *Mover) Move(ctx context.Context, n substrate.Node, from, to string) err
 
 // Forget ends a move, wherever it is, and takes away what there is of the guest at the target.
 func (m *Mover) Forget(ctx context.Context, r substrate.Ref, _ string) error {
-	j, err := m.config.Journeys.Journey(ctx, r.Node)
+	j, err := m.config.Migrations.Migration(ctx, r.Node)
 	if errors.Is(err, ErrNone) {
 		return nil // it has not begun: nothing can be there
 	}
 	if err == nil && j.Stage != Ending && j.Stage != Dropped {
-		err = m.config.Journeys.Proceed(ctx, j.to(Ending, "it is to end"))
+		err = m.config.Migrations.Proceed(ctx, j.to(Ending, "it is to end"))
 	}
 	if err == nil {
 		err = m.follow(ctx, r.Node, func(context.Context) error { return ErrNone })
 	}
 	if err == nil {
-		err = m.config.Journeys.Forgo(ctx, r.Node)
+		err = m.config.Migrations.Forgo(ctx, r.Node)
 	}
 	if err != nil && !errors.Is(err, ErrNone) {
 		return fmt.Errorf("forget the move of node %s: %w", r.Node, err)
@@ -155,8 +155,8 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 	patience := time.NewTimer(m.config.Patience)
 	defer patience.Stop()
 	for {
-		changed := m.config.Journeys.Changed()
-		j, err := m.config.Journeys.Journey(ctx, node)
+		changed := m.config.Migrations.Changed()
+		j, err := m.config.Migrations.Migration(ctx, node)
 		if errors.Is(err, ErrNone) {
 			if err = depart(ctx); err == nil {
 				continue
@@ -167,7 +167,7 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 		}
 		next, doing := m.next(j)
 		if next.Stage != j.Stage || doing == "" {
-			if err := m.config.Journeys.Proceed(ctx, next); err != nil {
+			if err := m.config.Migrations.Proceed(ctx, next); err != nil {
 				return err
 			}
 			continue
@@ -186,7 +186,7 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 		case <-patience.C:
 			if next.Step != j.Step { // the stage once more, and only now: what has failed is not asked for without a pause
 				next.Step = j.Step
-				if err := m.config.Journeys.Proceed(ctx, next); err != nil {
+				if err := m.config.Migrations.Proceed(ctx, next); err != nil {
 					return err
 				}
 			}
@@ -197,8 +197,8 @@ func (m *Mover) follow(ctx context.Context, node string, depart func(context.Con
 	}
 }
 
-// to is the journey at another stage.
-func (j Journey) to(s Stage, why string) Journey {
+// to is the migration at another stage.
+func (j Migration) to(s Stage, why string) Migration {
 	j.Stage = s
 	if why != "" {
 		j.Why = why
@@ -207,13 +207,13 @@ func (j Journey) to(s Stage, why string) Journey {
 }
 
 // again is the same stage, to be asked for once more.
-func (j Journey) again() Journey {
+func (j Migration) again() Migration {
 	j.Step++
 	return j
 }
 
 // next is what a move goes on to: another stage; or the same, with what it waits for; or the same again, with what has failed.
-func (m *Mover) next(j Journey) (next Journey, doing string) {
+func (m *Mover) next(j Migration) (next Migration, doing string) {
 	from, to := j.From, j.To
 	late := j.Age > m.config.Limit
 	switch j.Stage {
@@ -301,14 +301,14 @@ func (m *Mover) next(j Journey) (next Journey, doing string) {
 }
 
 // empty says that nothing of the guest is at a host, or can come to be there in this stage.
-func (s Stop) empty() bool {
+func (s Endpoint) empty() bool {
 	return s.Off || s.Current && !s.Seen.Present && !s.Seen.Unseen && s.Seen.Doing == ""
 }
 
-func (s Stop) says(what string) string { return fmt.Sprintf("hypervisor %s: %s", s.Host, what) }
+func (s Endpoint) says(what string) string { return fmt.Sprintf("hypervisor %s: %s", s.Host, what) }
 
 // waits says what a move waits for.
-func (m *Mover) waits(s Stop, what string) string {
+func (m *Mover) waits(s Endpoint, what string) string {
 	if s.Silent > m.config.Silence && !s.Off {
 		return fmt.Sprintf("waits for hypervisor %s %s, which has been silent for %.0f s", s.Host, what, s.Silent.Seconds())
 	}

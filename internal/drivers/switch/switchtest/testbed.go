@@ -60,18 +60,18 @@ type station struct {
 
 const mark = "muster-frame:"
 
-// Yard is a network namespace with a bridge, and stations cabled to it by ports that are in no segment yet.
-type Yard struct {
+// Testbed is a network namespace with a bridge, and stations cabled to it by ports that are in no segment yet.
+type Testbed struct {
 	Namespace  string
 	Controller *station
 	Stations   []*station
 }
 
-// NewYard makes stations with these names. Their ports are called "p-NAME".
-func NewYard(t *testing.T, names ...string) *Yard {
+// NewTestbed makes stations with these names. Their ports are called "p-NAME".
+func NewTestbed(t *testing.T, names ...string) *Testbed {
 	t.Helper()
 	needRoot(t)
-	y := &Yard{Namespace: namespace(t, "switch")}
+	y := &Testbed{Namespace: namespace(t, "switch")}
 	check(t, netns.Do(y.Namespace, func() error {
 		// A host that forwards is the worst one to be.
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
@@ -117,7 +117,7 @@ func NewYard(t *testing.T, names ...string) *Yard {
 }
 
 // Ports are the stations' ports.
-func (y *Yard) Ports() []string {
+func (y *Testbed) Ports() []string {
 	var all []string
 	for _, s := range y.Stations {
 		all = append(all, s.port)

@@ -2,14 +2,14 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// gates are the meters of what limits connections and requests.
-type gates struct {
+// connectionMeters are the meters of what limits connections and requests.
+type connectionMeters struct {
 	open    *prometheus.GaugeVec   // door
 	refused *prometheus.CounterVec // door, limit
 }
 
-func newGates() gates {
-	return gates{
+func newConnectionMeters() connectionMeters {
+	return connectionMeters{
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_connections",
 			Help: "Connections that are open, by door: api, control, metrics, agents, host, guests, web, ssh."}, []string{"door"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_limited_total",
@@ -17,18 +17,20 @@ func newGates() gates {
 	}
 }
 
-func (g gates) all() []prometheus.Collector { return []prometheus.Collector{g.open, g.refused} }
+func (g connectionMeters) all() []prometheus.Collector {
+	return []prometheus.Collector{g.open, g.refused}
+}
 
 // Connections tells of a door's connections that came or went.
 func (t *Telemetry) Connections(door string, change int) {
 	if t != nil {
-		t.gates.open.WithLabelValues(door).Add(float64(change))
+		t.connectionMeters.open.WithLabelValues(door).Add(float64(change))
 	}
 }
 
 // Refused tells that a door's limit was reached.
 func (t *Telemetry) Refused(door, limit string) {
 	if t != nil {
-		t.gates.refused.WithLabelValues(door, limit).Inc()
+		t.connectionMeters.refused.WithLabelValues(door, limit).Inc()
 	}
 }

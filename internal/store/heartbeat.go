@@ -12,8 +12,8 @@ import (
 // reports that agents send every 5 s.
 const deaf = 5 * time.Second
 
-// earsKept is how long the ear of a controller that has gone is remembered.
-const earsKept = time.Hour
+// listenersKept is how long the row of a controller that has gone is remembered.
+const listenersKept = time.Hour
 
 // Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count anew.
 func (tx *Tx) Listen(ctx context.Context, place, controller string) error {
@@ -22,7 +22,7 @@ func (tx *Tx) Listen(ctx context.Context, place, controller string) error {
 			since = CASE WHEN now_ms() - ear.heard_at > $3 THEN now_ms() ELSE ear.since END, heard_at = now_ms()`,
 		place, controller, deaf.Milliseconds())
 	if err == nil {
-		_, err = tx.exec(ctx, `DELETE FROM ear WHERE heard_at < now_ms() - $1`, earsKept.Milliseconds())
+		_, err = tx.exec(ctx, `DELETE FROM ear WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
 	}
 	if err != nil {
 		return fmt.Errorf("listen at %q: %w", place, err)
@@ -31,7 +31,7 @@ func (tx *Tx) Listen(ctx context.Context, place, controller string) error {
 }
 
 // ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
-// One good ear is enough, as agents go from a controller that does not answer to the next.
+// One that listens is enough, as agents go from a controller that does not answer to the next.
 func (tx *Tx) ListenedSince(ctx context.Context, place string) (time.Time, error) {
 	var since int64
 	err := tx.row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place, deaf.Milliseconds()).Scan(&since)
@@ -41,8 +41,8 @@ func (tx *Tx) ListenedSince(ctx context.Context, place string) (time.Time, error
 	return instant(since), nil
 }
 
-// Pulse is a node as those see it who ask whether many are lost at once.
-type Pulse struct {
+// Heartbeat is a node as those see it who ask whether many are lost at once.
+type Heartbeat struct {
 	Node        string // ID
 	Cluster     string // ID
 	Name        string
@@ -57,17 +57,17 @@ type Pulse struct {
 	Undisturbed time.Time // as in Machine
 }
 
-// Pulses lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
+// Heartbeats lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
 // name has no ready node again. Of one that falls asleep nobody hears.
-func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([]Pulse, error) {
-	scan := func(r scanner) (Pulse, error) {
-		var p Pulse
+func (tx *Tx) Heartbeats(ctx context.Context, place string, within time.Duration) ([]Heartbeat, error) {
+	scan := func(r scanner) (Heartbeat, error) {
+		var p Heartbeat
 		var at, seen, well, since, failed, undisturbed int64
 		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed, &undisturbed)
 		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = instant(at), instant(seen), instant(well), instant(since), instant(failed), instant(undisturbed)
 		return p, err
 	}
-	pulses, err := list(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
+	heartbeats, err := list(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
 			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
 			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at, `+undisturbed+`
 		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
@@ -78,7 +78,7 @@ func (tx *Tx) Pulses(ctx context.Context, place string, within time.Duration) ([
 	if err != nil {
 		return nil, fmt.Errorf("look at the nodes of %q: %w", place, err)
 	}
-	return pulses, nil
+	return heartbeats, nil
 }
 
 // PlacesOfFailures lists the places where nodes of a cluster have ever failed.

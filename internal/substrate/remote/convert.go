@@ -19,8 +19,8 @@ func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: spellKeys(n.Keys),
 	}
 	err := json.Unmarshal(n.BootFile, &g.File)
-	if err == nil && n.Holding != nil {
-		g.Holding, err = json.Marshal(n.Holding)
+	if err == nil && n.Allocation != nil {
+		g.Allocation, err = json.Marshal(n.Allocation)
 	}
 	if err == nil {
 		g.Asked, err = json.Marshal(n.Asked)
@@ -41,9 +41,9 @@ func Node(g protocol.HostedGuest) (substrate.Node, error) {
 	if n.Address, err = netip.ParsePrefix(g.Address); err == nil {
 		n.MAC, err = net.ParseMAC(g.MAC)
 	}
-	if err == nil && len(g.Holding) > 0 {
-		n.Holding = new(placement.Holding)
-		err = json.Unmarshal(g.Holding, n.Holding)
+	if err == nil && len(g.Allocation) > 0 {
+		n.Allocation = new(placement.Allocation)
+		err = json.Unmarshal(g.Allocation, n.Allocation)
 	}
 	if err == nil && len(g.Asked) > 0 {
 		err = json.Unmarshal(g.Asked, &n.Asked)
@@ -107,8 +107,8 @@ func State(r substrate.Ref, o substrate.Observation) (protocol.HostedState, erro
 		s.Boot = o.Boot
 	}
 	var err error
-	if o.Holding != nil {
-		s.Holding, err = json.Marshal(o.Holding)
+	if o.Allocation != nil {
+		s.Allocation, err = json.Marshal(o.Allocation)
 	}
 	return s, err
 }
@@ -121,9 +121,9 @@ func Seen(s protocol.HostedState) (substrate.Observation, error) {
 	o := substrate.Observation{
 		Present: true, Running: s.Running, Boot: s.Boot, Limits: substrate.Limits{CPU: s.CPU, Memory: s.Memory}, Detail: s.Detail,
 	}
-	if len(s.Holding) > 0 && string(s.Holding) != "null" {
-		o.Holding = new(placement.Holding)
-		if err := json.Unmarshal(s.Holding, o.Holding); err != nil {
+	if len(s.Allocation) > 0 && string(s.Allocation) != "null" {
+		o.Allocation = new(placement.Allocation)
+		if err := json.Unmarshal(s.Allocation, o.Allocation); err != nil {
 			return o, fmt.Errorf("what it says that node %s holds: %w", s.Node, err)
 		}
 	}
