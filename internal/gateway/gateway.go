@@ -57,7 +57,6 @@ type Gateway struct {
 	keys         hostKeys
 	preauthLimit preauthLimit
 	visitors     visitors
-	vigil        *vigil
 }
 
 // Serve lets people in until ctx ends; then it ends their sessions.
@@ -67,9 +66,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
-	g.vigil = newVigil(latencyDevice, g.Log)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { g.vigil.run(ctx); return nil })
 	group.Go(func() error { g.watch(ctx); return nil })
 	group.Go(func() error { g.housekeep(ctx); return nil })
 	group.Go(func() error {

@@ -194,7 +194,7 @@ func (v *visit) tellable(ctx context.Context, err error) error {
 
 // begin writes that somebody is let in, before anything is carried: what is in no row has not been.
 func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) (*entrance, error) {
-	e := &entrance{flow: flow{vigil: v.g.vigil}, row: store.Session{
+	e := &entrance{row: store.Session{
 		ID: newID("s"), Person: v.who.caller.Name, Credential: v.who.credential(), Gateway: v.g.Name, Kind: p.Kind, PlaceID: p.ID, Place: p.Name,
 		Project: p.Project, What: what, Remote: v.server.RemoteAddr().String(), Recorded: recorded,
 	}}
