@@ -10,11 +10,11 @@
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-lane='^muster/(internal/(netns|rack|agent|hypervisor|substrate|environment|drivers/(power|switch))|test)(/|$)'
+lane='^muster/(internal/(netns|rack|agent|environment|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/internal/(acceptance|access|calendar|elastic|fabric/topology|gpus|inventory|placement|printable|spec|usage)$'
 # The longest, in this order. The others of the rest take seconds each, and are one run.
-long=(agent environment/firststage lifecycle hypervisor api rack controller store substrate/local environment/netboot)
+long=(agent environment/firststage lifecycle drivers/substrate/vm api rack controller store drivers/substrate/local environment/netboot)
 long=("${long[@]/#/muster/internal/}")
 long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
 

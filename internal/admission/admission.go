@@ -17,11 +17,11 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // Image is what admission must know of one.

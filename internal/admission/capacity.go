@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/placement"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,

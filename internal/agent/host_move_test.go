@@ -17,9 +17,9 @@ import (
 
 	"muster/internal/agent/hosting"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/initramfs"
 	"muster/internal/netns"
-	"muster/internal/substrate"
 )
 
 // site is a controller with hypervisors that have a cable between them.
@@ -278,7 +278,7 @@ func (s *site) clears(name string) {
 // TestAGuestMovesBetweenHypervisorsAndCountsOn is a move with real guests, between two agents that have nothing in common but a
 // network: as the controller leads it, step by step. On its way both agents are killed once, between two steps.
 func TestAGuestMovesBetweenHypervisorsAndCountsOn(t *testing.T) {
-	s := newSite(t, "muster/internal/hypervisor/testdata/counter", false)
+	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)
 	from, to := s.host(1), s.host(2)
 	name := fmt.Sprintf("move%d", os.Getpid())
 	g := guestOf(t, name)

@@ -58,7 +58,7 @@ func (h *siteHost) killLibvirt() {
 // TestAGuestOfAHypervisorSleepsAndCountsOn is a sleep with a real guest and a real agent, which is killed while the guest sleeps, and while
 // it falls asleep; so is libvirt.
 func TestAGuestOfAHypervisorSleepsAndCountsOn(t *testing.T) {
-	s := newSite(t, "muster/internal/hypervisor/testdata/counter", false)
+	s := newSite(t, "muster/internal/drivers/substrate/vm/testdata/counter", false)
 	name := fmt.Sprintf("sleep%d", os.Getpid())
 	d := &dreamer{s.host(1), guestOf(t, name)}
 	s.clears(name)

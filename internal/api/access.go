@@ -18,9 +18,9 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/drivers/substrate"
 	"muster/internal/kit/pipes"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.

@@ -9,10 +9,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // addMachines enrols machines.

@@ -7,9 +7,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/drivers/substrate"
 	"muster/internal/placement"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 func planView(p *admission.Plan) apiv1.Plan {

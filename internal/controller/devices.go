@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/hypervisor/devices"
+	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/hypervisor/devices"
-	"muster/internal/hypervisor/devices/fake"
+	"muster/internal/drivers/substrate/vm/devices"
+	"muster/internal/drivers/substrate/vm/devices/fake"
 	"muster/internal/inventory"
 )
 

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
-	"muster/internal/substrate/remote"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/vm/remote"
 )
 
 // fakeHost is a hypervisor's agent, whose guests are those of a fake substrate. It speaks the protocol over mutual TLS.

@@ -10,15 +10,15 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
-	"muster/internal/hypervisor/devices"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/devices"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/monitor"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/local"
-	"muster/internal/substrate/remote"
 )
 
 // doorRetry is how often it is tried to listen in a cluster's network: it may not be there yet, or another controller of
@@ -127,7 +127,7 @@ func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Pr
 
 // openHere makes the ground of guests on this host.
 func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Provider, error) {
-	guest := hypervisor.Factory()
+	guest := vm.Factory()
 	provider := lifecycle.Provider{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(guest, guest.Deadlines)}
 	if _, err := os.Stat(k.dir.guests()); err != nil && !k.LocalHypervisor {
 		return provider, nil
@@ -136,7 +136,7 @@ func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Prov
 	if k.devices, err = k.openDevices(); err != nil {
 		return provider, err
 	}
-	driver, err := hypervisor.New(hypervisor.Config{
+	driver, err := vm.New(vm.Config{
 		Devices: k.devices,
 		Dir:     k.dir.guests(), Images: k.guestImage, FirstStage: firstStage, Binary: k.Binary, Ports: ports{k.local}, Log: k.Log,
 		Facts: func(context.Context) (inventory.Facts, error) { return inspectHost() },
@@ -145,7 +145,7 @@ func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Prov
 		return provider, err
 	}
 	provider.Inspector = hypervisorInspector{k.devices}
-	fleet := hypervisor.Fleet(func(host string) (hypervisor.Host, error) {
+	fleet := vm.Fleet(func(host string) (vm.Host, error) {
 		if own, err := os.Hostname(); err != nil || host != hypervisorName(own) {
 			return nil, errors.Join(err, fmt.Errorf("this controller's host is not %s, and it reaches no other", host))
 		}
@@ -160,15 +160,15 @@ func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Prov
 }
 
 // guestImage finds the files that a guest boots from.
-func (k *controller) guestImage(digest string) (hypervisor.Image, error) {
+func (k *controller) guestImage(digest string) (vm.Image, error) {
 	image, err := findImage(k.images, digest)
 	if err != nil {
-		return hypervisor.Image{}, err
+		return vm.Image{}, err
 	}
 	if image.Kernel == nil || image.Drivers == nil {
-		return hypervisor.Image{}, fmt.Errorf("image %s has no kernel", image.Name)
+		return vm.Image{}, fmt.Errorf("image %s has no kernel", image.Name)
 	}
-	return hypervisor.Image{Kernel: filepath.Join(image.Dir, image.Kernel.File), Drivers: filepath.Join(image.Dir, image.Drivers.File), Root: image.Squashfs()}, nil
+	return vm.Image{Kernel: filepath.Join(image.Dir, image.Kernel.File), Drivers: filepath.Join(image.Dir, image.Drivers.File), Root: image.Squashfs()}, nil
 }
 
 // ports are the clusters' networks as guests are cabled to them.

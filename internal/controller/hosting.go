@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/metal"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/metal"
-	"muster/internal/substrate/remote"
 )
 
 // hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.

@@ -18,6 +18,10 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
@@ -26,10 +30,6 @@ import (
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
-	"muster/internal/substrate/remote"
-	"muster/internal/substrate/substratetest"
 )
 
 // anyImage has the files of every image.

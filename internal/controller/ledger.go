@@ -7,9 +7,9 @@ import (
 	"net/netip"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/metal"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/metal"
 )
 
 // ledger is the store as the metal driver asks for it.

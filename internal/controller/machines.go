@@ -7,13 +7,13 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate/metal"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/private"
 	"muster/internal/store"
-	"muster/internal/substrate/metal"
 )
 
 // inspectorImage is the name of the image that looks at machines.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/remote"
 )
 
 // migrations is the store as the mover of guests elsewhere asks for it.

@@ -16,14 +16,14 @@ import (
 
 	"muster/internal/agent/hosting"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/environment/identity"
-	"muster/internal/hypervisor"
 	"muster/internal/inventory"
 	"muster/internal/placement"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
-	"muster/internal/substrate/remote"
 )
 
 // What a paper guest is at a host.
@@ -123,7 +123,7 @@ func (p *paper) List(context.Context) ([]substrate.Ref, error) {
 func (p *paper) Leave(context.Context, substrate.Ref) (description string, err error) {
 	return "it", p.do(func() error {
 		if p.fixture != alive {
-			return hypervisor.ErrNotHere
+			return vm.ErrNotHere
 		}
 		return nil
 	})
@@ -139,7 +139,7 @@ func (p *paper) Receive(_ context.Context, n substrate.Node, _ string) (string, 
 	})
 }
 
-func (p *paper) Send(ctx context.Context, _ substrate.Ref, _ string, dial hypervisor.Dial) error {
+func (p *paper) Send(ctx context.Context, _ substrate.Ref, _ string, dial vm.Dial) error {
 	c, err := dial(ctx)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (p *paper) Arrive(context.Context, substrate.Node) error {
 			p.fixture = alive
 			return nil
 		}
-		return hypervisor.ErrNotHere
+		return vm.ErrNotHere
 	})
 }
 

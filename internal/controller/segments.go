@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/metal"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/metal"
 )
 
 // portLooks is how often it is looked where the ports of machines are.

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/placement"
 	"muster/internal/store"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
-	"muster/internal/substrate/remote"
 )
 
 func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {
@@ -24,7 +24,7 @@ func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {
 			p.fixture = asleep
 			return nil
 		}
-		return hypervisor.ErrNotHere
+		return vm.ErrNotHere
 	})
 }
 
@@ -35,7 +35,7 @@ func (p *paper) Wake(context.Context, substrate.Node) error {
 			p.fixture = alive
 			return nil
 		}
-		return hypervisor.ErrNotHere
+		return vm.ErrNotHere
 	})
 }
 

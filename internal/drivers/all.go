@@ -16,14 +16,14 @@ import (
 	"muster/internal/drivers/scheduler"
 	noscheduler "muster/internal/drivers/scheduler/none"
 	"muster/internal/drivers/scheduler/slurm"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local"
+	"muster/internal/drivers/substrate/metal"
+	"muster/internal/drivers/substrate/vm"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/bridge"
 	"muster/internal/drivers/switch/none"
 	"muster/internal/drivers/switch/ovs"
-	"muster/internal/hypervisor"
-	"muster/internal/substrate"
-	"muster/internal/substrate/local"
-	"muster/internal/substrate/metal"
 )
 
 // Schedulers are what starts jobs on a cluster's nodes.
@@ -38,7 +38,7 @@ func Schedulers() scheduler.Registry {
 func Substrates() substrate.Registry {
 	return substrate.Registry{
 		local.Factory(),
-		hypervisor.Factory(),
+		vm.Factory(),
 		metal.Factory(),
 	}
 }

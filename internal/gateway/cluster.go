@@ -12,10 +12,10 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // Dialer reaches into the network of a cluster.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // fakeAgents plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // An alarm may end between the moments at which a node was read and at which it is judged.

@@ -9,10 +9,10 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/store"
-	"muster/internal/substrate"
 	"muster/internal/telemetry"
 )
 

@@ -11,11 +11,11 @@ import (
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
+	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // subnet is a simulated fabric with a real opensm on its first host; the others are machines'.

@@ -7,8 +7,8 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is

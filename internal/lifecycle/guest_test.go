@@ -12,13 +12,13 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 )
 
 type bootable struct{ oneImage }

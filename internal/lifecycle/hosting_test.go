@@ -16,12 +16,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 const onePool = `

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 )
 
 // contrary is a hypervisor with three cores for guests. It gives each core once, whoever asks: the one that was chosen if

@@ -10,14 +10,14 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 )
 
 // fixture is a whole control plane over a fake substrate, with the agents' part played by cast.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // A host that is drained loses its guests, each by itself, and its nodes' handlers see to it. A guest without devices moves to

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 )
 
 // movers moves guests in the fake world, and notes which.

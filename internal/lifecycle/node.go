@@ -12,13 +12,13 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/kit/words"
 	"muster/internal/printable"
 	"muster/internal/spec"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // How often a node looks again by itself; observations wake it at once.

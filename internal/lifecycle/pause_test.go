@@ -10,9 +10,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.

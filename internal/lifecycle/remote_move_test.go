@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // remoteMovers move guests between machines of the rack, as their agents do: while the caller looks away.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // remoteSleepers put guests of machines of the rack to sleep and wake them, as their agents do: while the caller looks away.

@@ -12,10 +12,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // shelf has images by name, and their digests: "old" is "sha256:old".

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // believed is how many nodes of a place may always be lost at once and be believed of each.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/kit/words"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them silent,

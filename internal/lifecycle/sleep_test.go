@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 	"muster/internal/usage"
 )
 

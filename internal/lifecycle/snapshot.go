@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/internal/drivers/substrate"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 func (w Deps) snapshots() stateTable[store.Snapshot] {

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 	"muster/internal/usage"
 )
 

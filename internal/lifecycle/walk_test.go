@@ -17,11 +17,11 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
 )
 
 // walk leads a whole control plane, from its API down to a fake substrate, through random operations: what users and

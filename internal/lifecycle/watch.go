@@ -8,9 +8,9 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/store"
-	"muster/internal/substrate"
 	"muster/internal/telemetry"
 )
 

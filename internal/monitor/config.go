@@ -9,10 +9,10 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/spec"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // config answers with the node's desired state as soon as it is newer than what the agent has.

@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/placement"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // gpusOf are the GPUs that a node on the machine is to have, under the addresses that they have for life: a guest's are

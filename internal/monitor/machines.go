@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/printable"
 	"muster/internal/store"
-	"muster/internal/substrate"
 )
 
 // testsWithin bounds the health tests of an inspection.

@@ -17,10 +17,10 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/limit"
 	"muster/internal/store"
-	"muster/internal/substrate"
 	"muster/internal/telemetry"
 )
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/internal/substrate"
+	"muster/internal/drivers/substrate"
 )
 
 // Limits of what an app may take its time for. Bodies take as long as they take.

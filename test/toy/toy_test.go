@@ -11,12 +11,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/drivers"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/inventory"
 	"muster/internal/spec"
 	"muster/internal/store"
 	"muster/internal/store/storetest"
-	"muster/internal/substrate"
-	"muster/internal/substrate/substratetest"
 	"muster/test/toy/pool"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/hypervisor/devices"
+	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
 )
 

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/kit/files"
-	"muster/internal/substrate"
-	"muster/internal/substrate/remote"
 )
 
 // guest is one of this machine's, present or wanted.
@@ -122,7 +122,7 @@ func (h *host) make(within, ctx context.Context, g *guest, want protocol.HostedG
 		over.Refused = err.Error()
 	case errors.Is(err, substrate.ErrNoRoom):
 		over.NoRoom = err.Error()
-	case errors.Is(err, hypervisor.ErrNotHere):
+	case errors.Is(err, vm.ErrNotHere):
 		over.Gone = err.Error()
 	case err != nil:
 		over.Failed = err.Error()

@@ -30,9 +30,9 @@ import (
 
 	"muster/internal/agent/longpoll"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local"
 	"muster/internal/kit/clock"
-	"muster/internal/substrate"
-	"muster/internal/substrate/local"
 )
 
 // Bridge is what clusters' networks are cabled to: the NIC that the machine booted by is a port of it.

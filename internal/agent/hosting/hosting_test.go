@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
 	"muster/internal/placement"
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
 )
 
 var errRefused = errors.New("refused")

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate/vm"
 	"muster/internal/environment/firststage"
-	"muster/internal/hypervisor"
 )
 
 // The files of an image.
@@ -44,9 +44,9 @@ func (s *Store) folder(digest string) string {
 }
 
 // Find tells a guest's driver where the files of an image are.
-func (s *Store) Find(digest string) (hypervisor.Image, error) {
+func (s *Store) Find(digest string) (vm.Image, error) {
 	dir := s.folder(digest)
-	i := hypervisor.Image{Kernel: filepath.Join(dir, kernelFile), Drivers: filepath.Join(dir, driversFile), Root: filepath.Join(dir, rootFile)}
+	i := vm.Image{Kernel: filepath.Join(dir, kernelFile), Drivers: filepath.Join(dir, driversFile), Root: filepath.Join(dir, rootFile)}
 	for _, path := range []string{i.Kernel, i.Drivers, i.Root} {
 		if _, err := os.Stat(path); err != nil {
 			return i, fmt.Errorf("image %s: %w", digest, err)

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/drivers/substrate/local"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/environment/initramfs"
 	"muster/internal/hardware"
-	"muster/internal/hypervisor"
-	"muster/internal/hypervisor/devices"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
-	"muster/internal/substrate/local"
 )
 
 // Machine is this machine as one that holds guests.
@@ -89,7 +89,7 @@ func (m Machine) furnish(ctx context.Context, o *Options) error {
 	if diskless != "" {
 		fmt.Fprintln(m.Console, "guests cannot sleep on this machine:", diskless)
 	}
-	guests, err := hypervisor.New(hypervisor.Config{
+	guests, err := vm.New(vm.Config{
 		Dir: at("guests"), Memory: at("memory"), Diskless: diskless, Images: images.Find, FirstStage: func() ([]byte, error) { return first, nil }, Binary: m.Binary,
 		Facts: facts, Devices: moved, Ports: ports{cables}, Accel: m.Accel, Log: log,
 	})

@@ -9,16 +9,16 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
-	"muster/internal/substrate"
-	"muster/internal/substrate/remote"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm"
+	"muster/internal/drivers/substrate/vm/remote"
 )
 
-// Movers are the guests' driver as far as guests come and go while they run: hypervisor.Host, which says what each means.
+// Movers are the guests' driver as far as guests come and go while they run: vm.Host, which says what each means.
 type Movers interface {
 	Leave(ctx context.Context, r substrate.Ref) (description string, err error)
 	Receive(ctx context.Context, n substrate.Node, description string) (here string, err error)
-	Send(ctx context.Context, r substrate.Ref, description string, dial hypervisor.Dial) error
+	Send(ctx context.Context, r substrate.Ref, description string, dial vm.Dial) error
 	Dial(ctx context.Context) (net.Conn, error)
 	Arrive(ctx context.Context, n substrate.Node) error
 }
@@ -51,7 +51,7 @@ func (h *host) travel(within, ctx context.Context, g *guest, m protocol.HostedMo
 		return // not over: whoever comes next, or what is wanted next, goes on
 	}
 	switch {
-	case errors.Is(err, hypervisor.ErrNotHere):
+	case errors.Is(err, vm.ErrNotHere):
 		over.Gone = err.Error()
 	case err != nil:
 		over.Failed = err.Error()

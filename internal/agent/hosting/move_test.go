@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
-	"muster/internal/substrate"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm"
 )
 
 // authority gives certificates as the controller's does.
@@ -206,7 +206,7 @@ func (v *travellers) Leave(ctx context.Context, r substrate.Ref) (string, error)
 		return "", err
 	}
 	if seen, err := v.Substrate.Observe(ctx, r); err != nil || !seen.Running {
-		return "", errors.Join(err, hypervisor.ErrNotHere)
+		return "", errors.Join(err, vm.ErrNotHere)
 	}
 	return "it is " + r.Node, nil
 }
@@ -221,7 +221,7 @@ func (v *travellers) Receive(_ context.Context, n substrate.Node, description st
 	return description + ", here", nil
 }
 
-func (v *travellers) Send(ctx context.Context, r substrate.Ref, description string, dial hypervisor.Dial) error {
+func (v *travellers) Send(ctx context.Context, r substrate.Ref, description string, dial vm.Dial) error {
 	if err := v.called("send", r.Node); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (v *travellers) Arrive(ctx context.Context, n substrate.Node) error {
 	whole := v.whole[n.Node]
 	v.tm.Unlock()
 	if !whole {
-		return hypervisor.ErrNotHere
+		return vm.ErrNotHere
 	}
 	return v.machine.Ensure(ctx, n)
 }
@@ -404,7 +404,7 @@ func TestWhatASteppingHostSaysIsWhatHappened(t *testing.T) {
 	v := p.m[0].moves
 	here := []protocol.HostedGuest{p.guest}
 	v.tm.Lock()
-	v.fails["leave"] = fmt.Errorf("%w: its QEMU has ended", hypervisor.ErrNotHere)
+	v.fails["leave"] = fmt.Errorf("%w: its QEMU has ended", vm.ErrNotHere)
 	v.tm.Unlock()
 	if over := p.c[0].does(t, here, p.move(1, protocol.MoveLeave, 2)); !strings.Contains(over.Gone, "its QEMU has ended") || over.Failed != "" {
 		t.Errorf("of a guest that is gone it says %+v", over)

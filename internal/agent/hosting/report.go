@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/substrate"
-	"muster/internal/substrate/remote"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm/remote"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/hypervisor"
-	"muster/internal/substrate"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/vm"
 )
 
 // dreamers are guests on paper that sleep, in the words of the guests' driver.
@@ -55,7 +55,7 @@ func (d *dreamers) Sleep(ctx context.Context, r substrate.Ref) (int64, error) {
 	}
 	bytes, err := d.Substrate.Sleep(ctx, r, "")
 	if errors.Is(err, substrate.ErrEnded) {
-		err = hypervisor.ErrNotHere
+		err = vm.ErrNotHere
 	}
 	return bytes, err
 }
@@ -66,7 +66,7 @@ func (d *dreamers) Wake(ctx context.Context, n substrate.Node) error {
 		return err
 	}
 	if err = d.Substrate.Wake(ctx, n, ""); errors.Is(err, substrate.ErrEnded) {
-		err = hypervisor.ErrNotHere
+		err = vm.ErrNotHere
 	}
 	return err
 }

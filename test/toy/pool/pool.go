@@ -5,8 +5,8 @@ package pool
 import (
 	"time"
 
-	"muster/internal/substrate"
-	"muster/internal/substrate/fake"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/fake"
 )
 
 // Factory describes nodes that come from a pool.

@@ -1,0 +1,277 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/netns"
+)
+
+const bridgeName = "br0"
+
+// withLinks is netns.Do with a netlink connection there.
+func withLinks(path string, do func(*netlink.Handle) error) error {
+	return netns.Do(path, func() error { return connected(do) })
+}
+
+func connected(do func(*netlink.Handle) error) error {
+	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return do(links)
+}
+
+// quiet keeps interfaces made from now on in this thread's namespace free of IPv6, whose duplicate detection and
+// multicast would be the only traffic nobody asked for. Hosts without IPv6 have nothing to switch off.
+func quiet() error {
+	err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// pings lets everybody in this thread's namespace ask for echoes. Programs then need no raw socket for it.
+func pings() error {
+	return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0)
+}
+
+func up(links *netlink.Handle, name string) error {
+	link, err := links.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return links.LinkSetUp(link)
+}
+
+// ensureBridge makes the current namespace a cluster's network; it keeps what is there. Uplinks come later, and with the
+// spanning tree off (the kernel's default) a port forwards from its first moment, whatever the forward delay.
+func ensureBridge(links *netlink.Handle, n substrate.Network) error {
+	if err := quiet(); err != nil {
+		return err
+	}
+	// A new namespace forwards packets if the host does, and would send one node's to another as if from the gateway.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0); err != nil {
+		return err
+	}
+	mac := substrate.MAC(n.Segment, substrate.GatewaySlot)
+	if n.Away { // frames for the gateway are for others
+		mac = substrate.MAC(n.Segment, substrate.NobodySlot)
+	}
+	_, err := links.LinkByName(bridgeName)
+	if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.HardwareAddr = bridgeName, mac
+		err = links.LinkAdd(&netlink.Bridge{LinkAttrs: attributes, MulticastSnooping: new(bool)})
+	}
+	if err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	if !n.Away {
+		if err := links.AddrReplace(bridge, &netlink.Addr{IPNet: ipNet(substrate.Gateway())}); err != nil {
+			return fmt.Errorf("address of the bridge: %w", err)
+		}
+	}
+	if err := links.LinkSetARPOff(bridge); err != nil { // see introduce
+		return fmt.Errorf("switch ARP off: %w", err)
+	}
+	if err := up(links, "lo"); err != nil {
+		return err
+	}
+	return links.LinkSetUp(bridge) // the last step: a bridge that is up is complete
+}
+
+// introduce tells the gateway which node has an address. It neither asks nor learns, since another cluster's node of the
+// same address may be within hearing.
+func introduce(links *netlink.Handle, address netip.Addr) error {
+	bridge, err := links.LinkByName(bridgeName)
+	if err != nil {
+		return err
+	}
+	slot, ok := substrate.Slot(address)
+	if !ok {
+		return fmt.Errorf("%s is no address of a cluster's network, %s", address, substrate.Gateway().Masked())
+	}
+	return links.NeighSet(&netlink.Neigh{LinkIndex: bridge.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+		IP: address.AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(bridge.Attrs().HardwareAddr), slot)})
+}
+
+// plug makes the node's network namespace, with eth0 cabled to the cluster's bridge. Nothing of the node's may be left.
+func (d *Driver) plug(cluster string, b boot, n substrate.Node) error {
+	port, create := PortName(n.Node), netns.New
+	if d.mapsUsers(n) {
+		create = func(path string, do func() error) error {
+			if err := namespaces(path, b.path("userns")); err != nil {
+				return err
+			}
+			return netns.Do(path, do)
+		}
+	}
+	cable := func() error { return connected(func(l *netlink.Handle) error { return addNIC(l, cluster, port, n) }) }
+	if err := create(b.path("netns"), cable); err != nil {
+		return err
+	}
+	return fence(cluster, n, nil)
+}
+
+// fence makes the node's port one of the cluster's bridge, with these flags (IFLA_BRPORT_…) beside the usual ones. It goes
+// up last.
+func fence(cluster string, n substrate.Node, more map[int]bool) error {
+	// The bridge knows where the node is, and sends it what is for it alone: no broadcast, hence no ARP.
+	flags := map[int]bool{nl.IFLA_BRPORT_LEARNING: false, nl.IFLA_BRPORT_UNICAST_FLOOD: false, nl.IFLA_BRPORT_BCAST_FLOOD: false, nl.IFLA_BRPORT_MCAST_FLOOD: false}
+	maps.Copy(flags, more)
+	port := PortName(n.Node)
+	return withLinks(cluster, func(links *netlink.Handle) error {
+		bridge, err := links.LinkByName(bridgeName)
+		if err != nil {
+			return err
+		}
+		if err := enslave(links, port, bridge, flags); err != nil {
+			return err
+		}
+		link, err := links.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		if err := links.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER,
+			State: netlink.NUD_NOARP, HardwareAddr: n.MAC}); err != nil {
+			return err
+		}
+		return introduce(links, n.Address.Addr()) // a node that asks whether its gateway is there wants an answer
+	})
+}
+
+// PlugPort moves an interface that is called PortName from another network namespace into the node's cluster and makes it
+// the node's port of the bridge: the NIC of a guest, whose kernel is its own and may send whatever it likes. It is let
+// through with the node's MAC as sender and no other (ip-link(8), "locked"). It may be called again.
+func (d *Driver) PlugPort(ctx context.Context, n substrate.Node, from string) error {
+	c, err := d.shared(n.Cluster)
+	if err != nil {
+		return err
+	}
+	unlock, err := onhost.Shared(ctx, d.lockPath("cluster", n.Cluster))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !c.ready() {
+		return fmt.Errorf("the shared parts of cluster %s are not there", n.Cluster)
+	}
+	if err := c.bring(PortName(n.Node), from); err != nil {
+		return fmt.Errorf("bring port %s into the cluster's network: %w", PortName(n.Node), err)
+	}
+	return fence(c.netns(), n, map[int]bool{nl.IFLA_BRPORT_LOCKED: true})
+}
+
+// bring moves an interface into the cluster's network, where it has nothing to say of its own.
+func (c shared) bring(name, from string) error {
+	to, err := os.Open(c.netns())
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if err := withLinks(from, func(links *netlink.Handle) error {
+		link, err := links.LinkByName(name)
+		if notFound := (netlink.LinkNotFoundError{}); errors.As(err, &notFound) {
+			return nil // it was brought before, or is missed below
+		}
+		if err != nil {
+			return err
+		}
+		return links.LinkSetNsFd(link, int(to.Fd()))
+	}); err != nil {
+		return err
+	}
+	return netns.Do(c.netns(), func() error { return silence(name) })
+}
+
+// DropPort takes a node's port away, if it is there.
+func (d *Driver) DropPort(_ context.Context, cluster, node string) error {
+	c, err := d.shared(cluster)
+	if err != nil {
+		return err
+	}
+	return c.dropLink(PortName(node))
+}
+
+// addNIC makes eth0 in the current namespace and its other end, named port, directly in the cluster's: not for a moment
+// is there an interface in the host's.
+func addNIC(links *netlink.Handle, cluster, port string, n substrate.Node) error {
+	if err := errors.Join(quiet(), pings()); err != nil {
+		return err
+	}
+	far, err := os.Open(cluster)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.HardwareAddr = "eth0", n.MAC
+	nic := &netlink.Veth{LinkAttrs: attributes, PeerName: port, PeerNamespace: netlink.NsFd(far.Fd())}
+	if err := links.LinkAdd(nic); err != nil {
+		return fmt.Errorf("make eth0: %w", err)
+	}
+	if err := links.AddrAdd(nic, &netlink.Addr{IPNet: ipNet(n.Address)}); err != nil {
+		return fmt.Errorf("address of eth0: %w", err)
+	}
+	if err := errors.Join(up(links, "lo"), links.LinkSetUp(nic)); err != nil {
+		return err
+	}
+	// The gateway answers no ARP. Other neighbours are for the node's agent to write.
+	gateway := &netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT,
+		IP: substrate.Gateway().Addr().AsSlice(), HardwareAddr: substrate.MAC(substrate.Segment(n.MAC), substrate.GatewaySlot)}
+	if err := links.NeighSet(gateway); err != nil {
+		return fmt.Errorf("neighbour %s: %w", gateway.IP, err)
+	}
+	return nil
+}
+
+const portPrefix = "v-"
+
+// ports are the nodes' on the cluster's bridge.
+func (c shared) ports() ([]string, error) {
+	var ports []string
+	err := withLinks(c.netns(), func(links *netlink.Handle) error {
+		all, err := links.LinkList()
+		for _, link := range all {
+			if name := link.Attrs().Name; strings.HasPrefix(name, portPrefix) {
+				ports = append(ports, name)
+			}
+		}
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // and so is no network
+	}
+	return ports, err
+}
+
+// PortName is what a node's port of its cluster's bridge is called, within the kernel's 15 characters.
+func PortName(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return portPrefix + hex.EncodeToString(sum[:6])
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,266 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
+)
+
+// The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and
+// config-linux.md.
+type (
+	ociSpec struct {
+		Version  string     `json:"ociVersion"`
+		Hostname string     `json:"hostname"`
+		Root     ociRoot    `json:"root"`
+		Process  ociProcess `json:"process"`
+		Mounts   []ociMount `json:"mounts"`
+		Linux    ociLinux   `json:"linux"`
+	}
+	ociRoot struct {
+		Path string `json:"path"`
+	}
+	ociProcess struct {
+		Args         []string        `json:"args"`
+		Env          []string        `json:"env"`
+		Cwd          string          `json:"cwd"`
+		User         ociUser         `json:"user"`
+		Capabilities ociCapabilities `json:"capabilities"`
+		OOMScoreAdj  int             `json:"oomScoreAdj"`
+
+		NoNewPrivileges bool `json:"noNewPrivileges"`
+	}
+	ociUser struct {
+		UID   int `json:"uid"`
+		GID   int `json:"gid"`
+		Umask int `json:"umask"`
+	}
+	ociCapabilities struct {
+		Bounding  []string `json:"bounding"`
+		Effective []string `json:"effective"`
+		Permitted []string `json:"permitted"`
+	}
+	ociMount struct {
+		Destination string   `json:"destination"`
+		Type        string   `json:"type,omitempty"`
+		Source      string   `json:"source"`
+		Options     []string `json:"options"`
+	}
+	ociLinux struct {
+		Namespaces    []ociNamespace `json:"namespaces"`
+		CgroupsPath   string         `json:"cgroupsPath,omitempty"`
+		Resources     ociResources   `json:"resources"`
+		MaskedPaths   []string       `json:"maskedPaths"`
+		ReadonlyPaths []string       `json:"readonlyPaths"`
+		Seccomp       *ociSeccomp    `json:"seccomp"`
+		UIDMappings   []ociIDMapping `json:"uidMappings,omitempty"`
+		GIDMappings   []ociIDMapping `json:"gidMappings,omitempty"`
+	}
+	ociIDMapping struct {
+		Container uint32 `json:"containerID"`
+		Host      uint32 `json:"hostID"`
+		Size      uint32 `json:"size"`
+	}
+	ociNamespace struct {
+		Type string `json:"type"`
+		Path string `json:"path,omitempty"`
+	}
+	ociResources struct {
+		Devices []ociDevice `json:"devices"`
+		Memory  *ociMemory  `json:"memory,omitempty"`
+		CPU     *ociCPU     `json:"cpu,omitempty"`
+		Pids    *ociPids    `json:"pids,omitempty"`
+	}
+	ociDevice struct {
+		Allow  bool   `json:"allow"`
+		Access string `json:"access"`
+	}
+	ociMemory struct {
+		Limit int64 `json:"limit"`          // bytes
+		Swap  int64 `json:"swap,omitempty"` // bytes, memory included
+	}
+	ociPids struct {
+		Limit int64 `json:"limit"`
+	}
+	ociCPU struct {
+		Quota  int64  `json:"quota"`  // µs a period
+		Period uint64 `json:"period"` // µs
+	}
+)
+
+// writeBundle writes the container's config.json. It holds no secret: the boot file is the only place for one.
+func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c shared) error {
+	serves := false
+	var err error
+	if n.ServesHome {
+		if serves, err = d.served(c); err != nil {
+			return err
+		}
+		if !serves {
+			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node of the cluster runs",
+				"cluster", n.Cluster, "node", n.Name)
+		}
+	}
+	spec, _ := d.bundle(b, n, c, serves)
+	if spec.Process.NoNewPrivileges, err = d.noNewPrivileges(ctx, n); err != nil {
+		return err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.path("config.json"), text, 0o600)
+}
+
+// bundle describes the container, and what is to be staged for it. One that serves /home has the rights for it.
+func (d *Driver) bundle(b boot, n substrate.Node, c shared, serves bool) (ociSpec, []staged) {
+	spec := d.spec(b, n, c, serves)
+	if !d.mapsUsers(n) {
+		return spec, nil
+	}
+	spec.Linux.Namespaces = append(spec.Linux.Namespaces, ociNamespace{Type: "user", Path: b.path("userns")})
+	spec.Linux.UIDMappings = []ociIDMapping{{0, firstID, ids}}
+	spec.Linux.GIDMappings = spec.Linux.UIDMappings
+	return spec, d.toStage(&spec)
+}
+
+func (d *Driver) spec(b boot, n substrate.Node, c shared, serves bool) ociSpec {
+	capabilities := nodeCapabilities(serves)
+	spec := ociSpec{
+		Version:  "1.0.2",
+		Hostname: n.Name,
+		Root:     ociRoot{Path: b.path("root")},
+		Process: ociProcess{
+			Args: []string{"/usr/sbin/muster", "agent"},
+			Env:  []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"},
+			Cwd:  "/",
+			User: ociUser{Umask: 0o022},
+			// Resource limits are left as the caller's own: raising them would need CAP_SYS_RESOURCE.
+			Capabilities: ociCapabilities{capabilities, capabilities, capabilities},
+			OOMScoreAdj:  100, // if the host itself runs out of memory, nodes go before the controller
+		},
+		Mounts: d.mounts(b, c, n),
+		Linux: ociLinux{
+			Namespaces: []ociNamespace{{Type: "pid"}, {Type: "mount"}, {Type: "uts"}, {Type: "ipc"}, {Type: "cgroup"},
+				{Type: "network", Path: b.path("netns")}},
+			Resources: resources(d.cgroups, n.CPUs, n.MemoryMiB, runtime.NumCPU()),
+			// What tells of the host's memory and devices: some of it to any user, the rest to uid 0, which is a node's root.
+			MaskedPaths: []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+				"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger",
+				"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/allocinfo",
+				"/proc/kmsg", "/proc/vmcore",
+				"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/devices/virtual/powercap"},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"},
+			Seccomp:       seccomp(serves, d.config.Opened),
+		},
+	}
+	if d.cgroups.Version != 0 {
+		spec.Linux.CgroupsPath = d.cgroups.Path(b.name)
+	}
+	return spec
+}
+
+// servingCapability opens files by handle.
+const servingCapability = "CAP_DAC_READ_SEARCH"
+
+// nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
+// SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of a file system by its handle) are
+// what a node would need to reach the host. A head that serves /home has two of them for the first moment of its agent, which
+// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/agent/jail.
+func nodeCapabilities(servesHome bool) []string {
+	capabilities := []string{
+		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories
+		"CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", // daemons of schedulers, sshd and su become users and end their processes
+		"CAP_SYS_CHROOT", "CAP_AUDIT_WRITE", // sshd
+		"CAP_NET_ADMIN",                       // the agent sets permanent neighbours
+		"CAP_NET_RAW", "CAP_NET_BIND_SERVICE", // ping; ports below 1024
+	}
+	if servesHome {
+		capabilities = append(capabilities, servingCapability, "CAP_SYS_ADMIN")
+	}
+	return capabilities
+}
+
+func (d *Driver) mounts(b boot, c shared, n substrate.Node) []ociMount {
+	mounts := []ociMount{
+		// Whoever is not of group 0 sees their own processes alone. Root needs the group, having no CAP_SYS_PTRACE.
+		{"/proc", "proc", "proc", []string{"nosuid", "noexec", "nodev", "hidepid=2", "gid=0"}},
+		{"/sys", "sysfs", "sysfs", []string{"nosuid", "noexec", "nodev", "ro"}},
+		{"/dev", "tmpfs", "tmpfs", []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+		{"/dev/pts", "devpts", "devpts", []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{"/dev/mqueue", "mqueue", "mqueue", []string{"nosuid", "noexec", "nodev"}},
+		// MPI ranks of one node talk through files here: the usual half of the memory, not a container's usual 64 MiB.
+		{"/dev/shm", "tmpfs", "shm", []string{"nosuid", "nodev", "mode=1777", shmSize(n.MemoryMiB)}},
+		{"/run", "bind", b.path("run"), []string{"bind", "nosuid", "nodev"}},
+		{protocol.SocketDir, "bind", d.config.Sockets, []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+		{"/usr/sbin/muster", "bind", d.config.Binary, []string{"bind", "ro", "nosuid", "nodev"}},
+		{"/home", "bind", c.home(), []string{"bind", "nosuid", "nodev"}},
+	}
+	if n.KeepsState {
+		mounts = append(mounts, ociMount{protocol.StateDir, "bind", c.state(), []string{"bind", "nosuid", "nodev", "noexec"}})
+	}
+	if d.cgroups.Version != 0 {
+		mounts = append(mounts, ociMount{"/sys/fs/cgroup", "cgroup", "cgroup", []string{"nosuid", "noexec", "nodev", "relatime", "ro"}})
+	}
+	return mounts
+}
+
+func shmSize(memoryMiB int) string {
+	if memoryMiB == 0 {
+		return "size=50%"
+	}
+	return fmt.Sprintf("size=%dm", max(memoryMiB/2, 1))
+}
+
+// makeDir makes a directory with exactly this mode, whatever the process's umask.
+func makeDir(path string, mode os.FileMode) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// resources are the limits to be asked of runc for a node: those the host can set and the node does not exceed anyway.
+func resources(c onhost.Cgroups, cpus, memoryMiB, hostCPUs int) ociResources {
+	asked := ociResources{Devices: []ociDevice{{Allow: false, Access: "rwm"}}}
+	if c.Memory && memoryMiB > 0 {
+		limit := int64(memoryMiB) << 20
+		asked.Memory = &ociMemory{Limit: limit}
+		if c.Swap {
+			asked.Memory.Swap = limit // memory and swap together: no swap
+		}
+	}
+	if c.CPU && cpus > 0 && cpus < hostCPUs {
+		const period = 100_000 // µs
+		asked.CPU = &ociCPU{Quota: int64(cpus) * period, Period: period}
+	}
+	if c.Pids {
+		asked.Pids = &ociPids{Limit: mostPids()}
+	}
+	return asked
+}
+
+// mostPids keeps a node that does nothing but fork from taking every process number the host has.
+func mostPids() int64 {
+	text, _ := os.ReadFile("/proc/sys/kernel/pid_max") // no number if it cannot be read
+	all, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		all = 32768
+	}
+	return all / 4
+}

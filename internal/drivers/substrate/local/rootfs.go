@@ -1,0 +1,205 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
+)
+
+// mountRoot mounts the node's root: the image below, a fresh upper layer of this boot above.
+func (d *Driver) mountRoot(ctx context.Context, b boot, c shared, n substrate.Node) error {
+	digest := n.Image
+	squashfs, err := d.config.Images(digest)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", digest, err)
+	}
+	name := imageName(digest)
+	if err := checkImageName(name); err != nil {
+		return err
+	}
+	// Held until the overlay uses the image: from then on the kernel's table of mounts says that it is in use.
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", filepath.Base(d.lower(n))))
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	lower := d.lower(n)
+	if err := d.mountLower(squashfs, lower, d.mapsUsers(n)); err != nil {
+		return fmt.Errorf("image %s: %w", digest, err)
+	}
+	return mountOverlay(lower, c.layer(b), b.path("root"))
+}
+
+func imageName(digest string) string { return strings.ReplaceAll(digest, ":", "-") }
+
+// lower is where a node's image is mounted: one mount for all nodes with the same users' numbers.
+func (d *Driver) lower(n substrate.Node) string {
+	name := imageName(n.Image)
+	if d.mapsUsers(n) {
+		name += mappedImage
+	}
+	return filepath.Join(d.config.Dir, "images", name)
+}
+
+const mappedImage = "-nodes"
+
+// mountLower mounts an image, unless it is mounted, with the numbers of nodes if it is mapped. The caller holds its lock.
+func (d *Driver) mountLower(squashfs, at string, mapped bool) error {
+	if mounts, err := mountsBelow(at); err != nil || len(mounts) > 0 {
+		return err
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return err
+	}
+	if mapped {
+		return d.mapper.image(squashfs, at)
+	}
+	return mountImage(squashfs, at)
+}
+
+func checkImageName(name string) error {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, ".,:\\ \t\n") {
+		return fmt.Errorf("%q is no digest of an image", name)
+	}
+	return nil
+}
+
+// mountOverlay is volatile: nothing of an upper layer is ever used again after its boot, so it is never synced. Without
+// that, every unmount would wait for the disk to write what is about to be deleted.
+func mountOverlay(lower, layer, at string) error {
+	options := "lowerdir=" + lower + ",upperdir=" + filepath.Join(layer, "upper") + ",workdir=" + filepath.Join(layer, "work")
+	err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options+",volatile")
+	if errors.Is(err, unix.EINVAL) { // before Linux 5.10
+		err = unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options)
+	}
+	if err != nil {
+		return fmt.Errorf("mount root: %w", err)
+	}
+	return nil
+}
+
+// mountImage mounts a squashfs read-only. The caller holds the image's lock.
+func mountImage(squashfs, at string) error {
+	device, err := attachLoop(squashfs, unix.LO_FLAGS_READ_ONLY)
+	if err != nil {
+		return fmt.Errorf("loop device: %w", err)
+	}
+	defer device.Close()
+	if err := unix.Mount(device.Name(), at, "squashfs", unix.MS_RDONLY|unix.MS_NODEV, ""); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return nil
+}
+
+// releaseImages unmounts the images that no node uses any more. It may be called at any time.
+func (d *Driver) releaseImages(ctx context.Context) error {
+	dir := filepath.Join(d.config.Dir, "images")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		image := filepath.Join(dir, entry.Name())
+		// Asked twice: most of the time the answer is yes, and then the lock is not worth waiting for.
+		if used, err := isLower(image); err != nil || used {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.releaseImage(ctx, entry.Name(), image); err != nil {
+			return fmt.Errorf("release image %s: %w", entry.Name(), err)
+		}
+	}
+	return nil
+}
+
+func (d *Driver) releaseImage(ctx context.Context, name, image string) error {
+	held, err := onhost.Exclusive(ctx, d.lockPath("image", name))
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	if used, err := isLower(image); err != nil || used {
+		return err
+	}
+	if err := unmountBelow(ctx, image); err != nil {
+		return err
+	}
+	if err := os.Remove(image); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// isLower says whether an overlay stands on dir.
+func isLower(dir string) (bool, error) {
+	used := false
+	err := eachMount(func(at, options string) {
+		used = used || strings.Contains(options, "lowerdir="+dir+",")
+	})
+	return used, err
+}
+
+// mountsBelow lists the mount points at path and below it, in the order of mounting.
+func mountsBelow(path string) ([]string, error) {
+	var found []string
+	err := eachMount(func(at, _ string) {
+		if at == path || strings.HasPrefix(at, path+"/") {
+			found = append(found, at)
+		}
+	})
+	return found, err
+}
+
+// eachMount reads the kernel's table: where each mount is, and its file system's options. Characters that the table
+// escapes are refused in Dir, so paths below it compare as they are.
+func eachMount(do func(at, options string)) error {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 7 {
+			continue
+		}
+		do(fields[4], fields[len(fields)-1])
+	}
+	return lines.Err()
+}
+
+// unmountBelow unmounts all that is at path or below it. It waits a little for mounts that are still busy with a process
+// that has just ended, and never detaches a busy one: what is reported gone is gone.
+func unmountBelow(ctx context.Context, path string) error {
+	mounts, err := mountsBelow(path)
+	if err != nil {
+		return err
+	}
+	for i := len(mounts) - 1; i >= 0; i-- {
+		err := onhost.Until(ctx, 2*time.Second, func() (bool, error) {
+			err := unix.Unmount(mounts[i], unix.UMOUNT_NOFOLLOW)
+			return err == nil || errors.Is(err, unix.EINVAL), err
+		})
+		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: no longer a mount point
+			return fmt.Errorf("unmount %s: %w", mounts[i], err)
+		}
+	}
+	if mounts, err = mountsBelow(path); err == nil && len(mounts) > 0 {
+		err = fmt.Errorf("still mounted: %v", mounts)
+	}
+	return err
+}

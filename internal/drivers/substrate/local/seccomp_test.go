@@ -1,0 +1,220 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// usable is what programs of a node need, and everybody may.
+var usable = []string{
+	"ioctl", "ioctl-sign-extended", "personality-ask", "personality-fixed-addresses", "mbind", "set_mempolicy",
+	"landlock_create_ruleset", "io_setup", "socket-unix", "socket-tcp", "socket-udp6", "socket-route",
+	"socket-ping", "ptrace-own", "process_vm_readv-own",
+}
+
+func TestForbiddenSystemCallsAreRefusedInNodes(t *testing.T) {
+	w := open(t, site(t))
+	for number, user := range []string{"root", "1000"} {
+		t.Run(user, func(t *testing.T) {
+			for name, got := range w.called(t, number+1, user, false) {
+				if name == "no_new_privs" || name == "processes-of-others" {
+					continue
+				}
+				refused := got == "EPERM" || got == "refused" || got == "ENOSYS" && (name == "clone3" || name == "unknown-call")
+				if needed := slices.Contains(usable, name); needed == (refused || got == "ENOSYS") {
+					t.Errorf("%s as %s: %s", name, user, got)
+				}
+			}
+		})
+	}
+}
+
+func TestANodeCannotMakeUserNamespaces(t *testing.T) {
+	w := open(t, site(t))
+	got := w.called(t, 1, "1000", false)
+	for _, way := range []string{"clone-user", "unshare-user", "clone-user-high-bits"} {
+		if runtime.GOARCH == "amd64" && got[way] != "EPERM" {
+			t.Errorf("%s: %q", way, got[way])
+		}
+	}
+}
+
+func TestAHeadThatServesHomeHasTheCallsOfItsServer(t *testing.T) {
+	w := open(t, site(t))
+	got := w.called(t, 1, "1000", true)
+	for name, want := range map[string]string{
+		"open_by_handle_at": "EFAULT", "name_to_handle_at": "EFAULT", // made, and found wanting
+		"clone-user": "EPERM", "keyctl": "EPERM", "bpf": "EPERM", "socket-alg": "EPERM",
+	} {
+		if got[name] != want && (name != "clone-user" || runtime.GOARCH == "amd64") {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+func TestASwitchOfTheSiteOpensWhatItSaysAndNoMore(t *testing.T) {
+	dir := site(t)
+	opens := map[string][]string{
+		"perf":            {"perf_event_open"},
+		"io_uring":        {"io_uring_enter", "io_uring_register", "io_uring_setup"},
+		"user_namespaces": {"clone-user", "clone3", "mount_setattr", "setns", "unshare-user"},
+	}
+	switches := map[string]Opened{"perf": {Perf: true}, "io_uring": {IOUring: true}, "user_namespaces": {UserNamespaces: true}}
+	for which, opened := range switches {
+		t.Run(which, func(t *testing.T) {
+			w := open(t, dir)
+			usual := w.called(t, 1, "1000", false)
+			w.config.Opened = opened
+			var changed []string
+			for name, got := range w.called(t, 2, "1000", false) {
+				if got != usual[name] && name != "clone-user-high-bits" {
+					changed = append(changed, name)
+				}
+			}
+			slices.Sort(changed)
+			if !slices.Equal(changed, opens[which]) {
+				t.Errorf("opens %q, want %q", changed, opens[which])
+			}
+		})
+	}
+}
+
+// called runs the caller in a node and reads what came of its calls.
+func (w fixture) called(t testing.TB, number int, user string, serves bool) map[string]string {
+	t.Helper()
+	script := "/home/caller %s > /home/out-%d 2>&1; touch /home/done-%[2]d"
+	n := node("c1", number, 1, fmt.Sprintf(script, strings.TrimPrefix(user, "root"), number))
+	n.ServesHome = serves
+	check(t, w.EnsureShared(t.Context(), n.Cluster, alone))
+	c, _ := w.shared(n.Cluster)
+	at := filepath.Join(c.home(), "caller")
+	if _, err := os.Stat(at); err != nil {
+		build := exec.Command("go", "build", "-o", at, "./testdata/caller")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v: %s", err, output)
+		}
+	}
+	check(t, os.Chmod(c.home(), 0o755))
+	w.up(t, n)
+	defer func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(c.home(), fmt.Sprintf("out-%d", number)))
+			t.Logf("%s", text)
+		}
+	}()
+	eventually(t, "the calls are made", func() bool {
+		_, err := os.Stat(filepath.Join(c.home(), fmt.Sprintf("done-%d", number)))
+		return err == nil
+	})
+	text, err := os.ReadFile(filepath.Join(c.home(), fmt.Sprintf("out-%d", number)))
+	check(t, err)
+	results := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, result, _ := strings.Cut(strings.TrimSpace(line), " ")
+		results[name] = result
+	}
+	if results["process_vm_readv-own"] == "" { // the last of them
+		t.Fatalf("the caller did not come to its end:\n%s", text)
+	}
+	return results
+}
+
+func TestEachCallOfTheKernelHasBeenThoughtOf(t *testing.T) {
+	decided := map[string]string{}
+	kinds := map[string][]callGroup{"allowed": everyNodesCalls(), "conditional": conditionalCalls(), "refused": refusedCalls()}
+	for kind, groups := range kinds {
+		for _, g := range groups {
+			for _, name := range strings.Fields(g.calls) {
+				if decided[name] != "" {
+					t.Errorf("%s is %s and %s", name, decided[name], kind)
+				}
+				decided[name] = kind
+			}
+		}
+	}
+	for _, g := range someNodesCalls() {
+		for _, name := range strings.Fields(g.calls) {
+			if decided[name] != "refused" && decided[name] != "conditional" {
+				t.Errorf("%s is for %s, but %q for others", name, g.name, decided[name])
+			}
+		}
+	}
+	output, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
+	check(t, err)
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), "unix", "zsysnum_linux_amd64.go"))
+	check(t, err)
+	table := regexp.MustCompile(`SYS_([A-Z0-9_]+)\s*=`).FindAllSubmatch(text, -1)
+	if len(table) < 300 {
+		t.Fatalf("the kernel's table has %d calls", len(table))
+	}
+	for _, row := range table {
+		if name := string(bytes.ToLower(row[1])); decided[name] == "" {
+			t.Errorf("%s is in no list", name)
+		}
+	}
+}
+
+func TestTheFilterAllowsNothingThatIsToBeRefused(t *testing.T) {
+	dangerous := strings.Fields(`bpf keyctl add_key request_key userfaultfd init_module finit_module delete_module kexec_load
+		kexec_file_load reboot swapon iopl ioperm modify_ldt quotactl acct syslog`)
+	for _, o := range []Opened{{}, {Perf: true, UserNamespaces: true, IOUring: true}} {
+		filter := seccomp(true, o)
+		if filter.Default != fail || filter.DefaultErrno != uint(unix.EPERM) {
+			t.Errorf("default: %s %d", filter.Default, filter.DefaultErrno)
+		}
+		for _, c := range filter.Calls {
+			for _, name := range c.Names {
+				if slices.Contains(dangerous, name) && c.Action == allow {
+					t.Errorf("%+v: %s is allowed", o, name)
+				}
+			}
+		}
+	}
+}
+
+func TestThePageOfNodesNamesEachGroupOfCalls(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/what-nodes-may-do.md")
+	check(t, err)
+	for _, g := range slices.Concat(someNodesCalls(), refusedCalls()) {
+		for _, name := range strings.Fields(g.calls) {
+			if g.name != "obsolete" && !bytes.Contains(page, []byte("`"+name+"`")) {
+				t.Errorf("%s of %s is not on the page", name, g.name)
+			}
+		}
+	}
+	for _, g := range someNodesCalls() {
+		if g.name != forHome && !bytes.Contains(page, []byte("`"+g.name+"`")) {
+			t.Errorf("the switch %s is not on the page", g.name)
+		}
+	}
+}
+
+func TestAllButIsAllBut(t *testing.T) {
+	except := []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}
+	covered := allBut(except...)
+	has := func(n uint32) bool {
+		return slices.ContainsFunc(covered, func(b bits) bool { return n&b.mask == b.value })
+	}
+	for n := range uint32(1 << 16) {
+		if has(n) == slices.Contains(except, n) {
+			t.Errorf("%#x", n)
+		}
+	}
+	for range 1 << 16 {
+		if n := rand.Uint32(); n >= 1<<16 && !has(n) {
+			t.Errorf("%#x", n)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/tree"
+)
+
+// snapshot is a snapshot's place on disk. What is under another name than its own is being made, or being removed.
+type snapshot struct{ dir string }
+
+func (s snapshot) part() string { return s.dir + ".part" }
+func (s snapshot) gone() string { return s.dir + ".gone" }
+
+func (d *Driver) snapshot(id string) (snapshot, error) {
+	if err := onhost.CheckID(id); err != nil {
+		return snapshot{}, err
+	}
+	return snapshot{filepath.Join(d.config.Dir, "snapshots", id)}, nil
+}
+
+// Save copies /home and the head's state. It takes no lock of the cluster, whose nodes come and go meanwhile; whoever
+// deletes the cluster in the middle has to disregard the snapshot.
+func (d *Driver) Save(ctx context.Context, cluster, id string, progress func(int64) error) (substrate.Saved, error) {
+	c, err := d.shared(cluster)
+	if err != nil {
+		return substrate.Saved{}, err
+	}
+	s, err := d.snapshot(id)
+	if err != nil {
+		return substrate.Saved{}, err
+	}
+	held, err := onhost.Exclusive(ctx, d.lockPath("snapshot", id))
+	if err != nil {
+		return substrate.Saved{}, err
+	}
+	defer held.Release()
+	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+		if err := d.save(ctx, c, s, progress); err != nil {
+			return substrate.Saved{}, fmt.Errorf("save cluster %s: %w", cluster, err)
+		}
+	}
+	bytes, err := d.treeSize(ctx, s.dir)
+	if err != nil {
+		return substrate.Saved{}, err
+	}
+	left, err := os.ReadFile(filepath.Join(s.dir, leftOut))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return substrate.Saved{}, err
+	}
+	return substrate.Saved{Bytes: bytes, LeftOut: string(left)}, nil
+}
+
+// leftOut is the file of a snapshot that says what could not be copied, if there is such.
+const leftOut = "left-out"
+
+func (d *Driver) save(ctx context.Context, c shared, s snapshot, progress func(int64) error) error {
+	if err := clear(ctx, s.part()); err != nil {
+		return err
+	}
+	need, err := d.Size(ctx, c.cluster) // which sees to it that it is mounted
+	if err != nil {
+		return err
+	}
+	if err := room(s.dir, need); err != nil {
+		return err
+	}
+	return complete(ctx, s.part(), s.dir, func(p *tree.Copy) error {
+		home, err := p.Tree(ctx, c.home(), filepath.Join(s.part(), "home"))
+		if err != nil {
+			return err
+		}
+		p.Without = []string{filepath.Base(protocol.StateOwn)}
+		state, err := p.Tree(ctx, c.state(), filepath.Join(s.part(), "state"))
+		if report := home.And(state); err == nil && report.Count > 0 {
+			err = os.WriteFile(filepath.Join(s.part(), leftOut), []byte(report.String()), 0o600)
+		}
+		return err
+	}, within(need, shares(filepath.Dir(s.dir)), progress))
+}
+
+// within ends a copy that has come to take much more than there was when it began: whoever writes faster than it is copied must
+// not fill the controller's disk. Where blocks are shared the count says nothing of the disk.
+func within(need int64, networkOfMachines bool, progress func(int64) error) func(int64) error {
+	most := 2*need + spare
+	return func(copied int64) error {
+		if copied > most && !networkOfMachines {
+			return fmt.Errorf("%w: %d MiB were there, %d MiB are copied, and there is ever more: pause the cluster first", substrate.ErrNoRoom, need>>20, copied>>20)
+		}
+		return progress(copied)
+	}
+}
+
+// Restore gives a new cluster what is in a snapshot.
+func (d *Driver) Restore(ctx context.Context, id, cluster string, progress func(int64) error) error {
+	c, err := d.shared(cluster)
+	if err != nil {
+		return err
+	}
+	s, err := d.snapshot(id)
+	if err != nil {
+		return err
+	}
+	unlock, err := onhost.Shared(ctx, d.lockPath("snapshot", id))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	held, err := onhost.Exclusive(ctx, d.lockPath("cluster", cluster))
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	if _, err := os.Stat(c.dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := d.restore(ctx, s, c, progress); err != nil {
+		return fmt.Errorf("restore cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+func (d *Driver) restore(ctx context.Context, s snapshot, c shared, progress func(int64) error) error {
+	if _, err := os.Lstat(s.dir); err != nil {
+		return err
+	}
+	need, err := d.treeSize(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	// Beside the snapshots: a cluster is whatever is in the folder of clusters.
+	part := c
+	part.dir = snapshot{filepath.Join(filepath.Dir(s.dir), c.cluster)}.part()
+	if err := clear(ctx, part.dir); err != nil {
+		return err
+	}
+	if err := room(s.dir, need); err != nil {
+		return err
+	}
+	err = complete(ctx, part.dir, c.dir, func(p *tree.Copy) error {
+		for _, each := range []struct {
+			volume
+			least int64
+		}{{part.homeVolume(), d.homeSize()}, {part.stateVolume(), d.stateSize()}} {
+			from := filepath.Join(s.dir, filepath.Base(each.at))
+			if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			held, err := d.treeSize(ctx, from)
+			if err != nil {
+				return err
+			}
+			if err := each.ensure(ctx, max(each.least, ample(held))); err != nil {
+				return err
+			}
+			report, err := p.Tree(ctx, from, each.at)
+			if err != nil {
+				return err
+			}
+			if report.Count > 0 {
+				d.config.Log.Warn("not all of a snapshot could be restored", "cluster", c.cluster, "left", report)
+			}
+		}
+		return nil
+	}, progress)
+	if err != nil {
+		return err
+	}
+	return c.mount(ctx)
+}
+
+// ample is the size of a file system that so many bytes of files fit on, whatever their number.
+func ample(bytes int64) int64 { return bytes + bytes/4 + leastVolume }
+
+// clear unmounts what is mounted below a folder and removes it.
+func clear(ctx context.Context, dir string) error {
+	if err := unmountBelow(ctx, dir); err != nil {
+		return err
+	}
+	return tree.Remove(ctx, dir)
+}
+
+// complete fills a folder and gives it its name when it is whole and on disk. Nothing of it is left if it does not come
+// to that, but after a crash.
+func complete(ctx context.Context, part, name string, fill func(*tree.Copy) error, progress func(int64) error) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, clear(context.WithoutCancel(ctx), part))
+		}
+	}()
+	if err := os.Mkdir(part, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := fill(&tree.Copy{Progress: progress}); err != nil {
+		return err
+	}
+	if err := unmountBelow(ctx, part); err != nil { // which writes down what is mounted there
+		return err
+	}
+	if err := onDisk(part); err != nil {
+		return err
+	}
+	return os.Rename(part, name)
+}
+
+func onDisk(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return unix.Syncfs(int(dir.Fd()))
+}
+
+// spare is what a copy leaves free, for the nodes that run.
+const spare = 512 << 20
+
+// room says whether so many bytes fit beside path. A file system that shares blocks between copies takes any.
+func room(path string, need int64) error {
+	dir := filepath.Dir(path)
+	if shares(dir) {
+		return nil
+	}
+	var free unix.Statfs_t
+	if err := unix.Statfs(dir, &free); err != nil {
+		return err
+	}
+	if available := int64(free.Bavail) * free.Bsize; available < need+spare {
+		return fmt.Errorf("%w: the copy takes %d MiB, and %d MiB are free on the controller's disk, of which %d stay free", substrate.ErrNoRoom, need>>20, available>>20, spare>>20)
+	}
+	return nil
+}
+
+// shares tries whether files below dir can be copied without copying their blocks.
+func shares(dir string) bool {
+	a, err := os.CreateTemp(dir, "probe-*.part")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(a.Name())
+	defer a.Close()
+	b, err := os.CreateTemp(dir, "probe-*.part")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(b.Name())
+	defer b.Close()
+	if _, err := a.Write(make([]byte, 4096)); err != nil {
+		return false
+	}
+	return unix.IoctlFileClone(int(b.Fd()), int(a.Fd())) == nil
+}
+
+// Drop takes the snapshot's name away before its content, so that no half of it can be restored.
+func (d *Driver) Drop(ctx context.Context, id string) error {
+	s, err := d.snapshot(id)
+	if err != nil {
+		return err
+	}
+	held, err := onhost.Exclusive(ctx, d.lockPath("snapshot", id))
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	if err := tree.Remove(ctx, s.gone()); err != nil {
+		return err
+	}
+	if err := os.Rename(s.dir, s.gone()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(tree.Remove(ctx, s.gone()), clear(ctx, s.part()))
+}
+
+// Snapshots names all of which anything is there; a cluster that is being restored is among them.
+func (d *Driver) Snapshots(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.config.Dir, "snapshots"))
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var ids []string
+	for _, entry := range entries { // sorted by name
+		id, _, _ := strings.Cut(entry.Name(), ".")
+		if entry.IsDir() && (len(ids) == 0 || ids[len(ids)-1] != id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,305 @@
+package local
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/kit/osthread"
+)
+
+// A node may have a user namespace of its own: its users' numbers, root's 0 first, are others on the host, to whom nothing
+// belongs there. Files keep the numbers that they have on disk: mounts translate them.
+const (
+	firstID = 0x70000000 // what 0 is on the host; above containers of systemd, below users of guests (internal/hypervisor)
+	ids     = 0x0f000000
+)
+
+// mapping is how a node's numbers become the host's.
+func mapping() []syscall.SysProcIDMap {
+	return []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: ids}}
+}
+
+// inUserNamespace starts a program that waits, in new namespaces of these kinds beside that of users, and hands its process
+// number to do. It has ended when inUserNamespace returns.
+func inUserNamespace(kinds uintptr, do func(pid int) error) error {
+	wait := exec.Command("cat")
+	hold, err := wait.StdinPipe()
+	if err != nil {
+		return err
+	}
+	wait.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | kinds, UidMappings: mapping(), GidMappings: mapping(),
+		GidMappingsEnableSetgroups: true, Pdeathsig: syscall.SIGKILL,
+	}
+	// The signal comes when the thread ends that started the program.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := wait.Start(); err != nil {
+		return fmt.Errorf("user namespace: %w", err)
+	}
+	err = do(wait.Process.Pid)
+	_ = hold.Close()
+	_ = wait.Wait()
+	return err
+}
+
+// translate makes a mount of what lies at from, with the numbers of nodes, at the path at, which must exist.
+func (m *mapper) translate(from, at string) error {
+	fd, err := m.tree(from)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount at %s: %w", at, err)
+	}
+	return nil
+}
+
+// tree is a mount, not attached anywhere, of what lies at a path, with the numbers of nodes.
+func (m *mapper) tree(path string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("mount of %s: %w", path, err)
+	}
+	if err := m.number(fd); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("mount of %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// number gives a mount that is not attached anywhere the numbers of nodes.
+func (m *mapper) number(fd int) error {
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(m.namespace.Fd())}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attributes); err != nil {
+		return fmt.Errorf("translate users' numbers: %w", err)
+	}
+	return nil
+}
+
+// mapper makes mounts with the numbers of nodes.
+type mapper struct{ namespace *os.File }
+
+//go:embed empty.sqfs
+var emptyImage []byte
+
+// newMapper tries out whether this host can: a user namespace, and mounts with other numbers on the file system of dir and on
+// an image's.
+func newMapper(dir string) (_ *mapper, err error) {
+	m := &mapper{}
+	err = inUserNamespace(0, func(pid int) (err error) {
+		m.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			m.namespace.Close()
+		}
+	}()
+	fd, err := m.tree(dir)
+	if err != nil {
+		return nil, err
+	}
+	unix.Close(fd)
+	// Nothing here has a name, so that nothing is left of it, wherever this process is killed.
+	empty, err := unix.MemfdCreate("empty image", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	image := os.NewFile(uintptr(empty), "empty image")
+	defer image.Close()
+	if _, err := image.Write(emptyImage); err != nil {
+		return nil, err
+	}
+	fd, err = m.squash(fmt.Sprintf("/proc/self/fd/%d", empty))
+	if err != nil {
+		return nil, err
+	}
+	return m, unix.Close(fd)
+}
+
+// image mounts a squashfs with the numbers of nodes. The caller holds the image's lock.
+func (m *mapper) image(squashfs, at string) error {
+	fd, err := m.squash(squashfs)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// squash makes the mount, which nobody sees until it is moved somewhere, and which ends with its descriptor if it is not.
+func (m *mapper) squash(squashfs string) (mount int, err error) {
+	device, err := attachLoop(squashfs, unix.LO_FLAGS_READ_ONLY)
+	if err != nil {
+		return 0, fmt.Errorf("loop device: %w", err)
+	}
+	defer device.Close()
+	system, err := unix.Fsopen("squashfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(system)
+	err = errors.Join(unix.FsconfigSetString(system, "source", device.Name()), unix.FsconfigSetFlag(system, "ro"))
+	if err == nil {
+		err = unix.FsconfigCreate(system)
+	}
+	if err == nil {
+		mount, err = unix.Fsmount(system, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("image: %w", err)
+	}
+	if err := m.number(mount); err != nil {
+		return 0, fmt.Errorf("image: %w", errors.Join(err, unix.Close(mount)))
+	}
+	return mount, nil
+}
+
+// give makes all that lies below a directory a node's root's.
+func give(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, firstID, firstID)
+	})
+}
+
+// namespaces makes a network namespace and the user namespace that it belongs to, and keeps both by mounts on files.
+func namespaces(network, users string) error {
+	for _, path := range []string{network, users} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	return inUserNamespace(unix.CLONE_NEWNET, func(pid int) error {
+		own := func(kind string) string { return fmt.Sprintf("/proc/%d/ns/%s", pid, kind) }
+		return errors.Join(unix.Mount(own("user"), users, "", unix.MS_BIND, ""), unix.Mount(own("net"), network, "", unix.MS_BIND, ""))
+	})
+}
+
+// inStage runs do, which starts runc, on a thread of its own in a mount namespace of its own. There, what the node is to see
+// lies where its root can go: the data directory is for the host's root alone, and runc mounts as the node's.
+func (d *Driver) inStage(mounts []staged, do func() error) error {
+	return osthread.Spend(func() error { return d.stage(mounts, do) })
+}
+
+func (d *Driver) stage(mounts []staged, do func() error) error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("tmpfs", d.stageDir, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k"); err != nil {
+		return fmt.Errorf("mount %s: %w", d.stageDir, err)
+	}
+	for _, m := range mounts {
+		if err := d.stageOne(m); err != nil {
+			return fmt.Errorf("stage %s: %w", m.from, err)
+		}
+	}
+	return do()
+}
+
+func (d *Driver) stageOne(m staged) error {
+	info, err := os.Stat(m.from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.Mkdir(m.at, 0o755)
+	} else {
+		err = os.WriteFile(m.at, nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if m.mapped {
+		return d.mapper.translate(m.from, m.at)
+	}
+	return unix.Mount(m.from, m.at, "", unix.MS_BIND, "")
+}
+
+// staged is something of the host's that a node is to see, and where it lies while runc starts the node.
+type staged struct {
+	from, at string
+	mapped   bool // its numbers are translated
+}
+
+// toStage tells what of a bundle is to be staged, and has the bundle look for it there.
+func (d *Driver) toStage(s *ociSpec) []staged {
+	all := []staged{{s.Root.Path, filepath.Join(d.stageDir, "root"), false}}
+	for i, m := range s.Mounts {
+		if m.Type != "bind" {
+			continue
+		}
+		// The image and /run have their numbers already; nobody asks who owns the binary.
+		mapped := m.Destination == "/home" || m.Destination == protocol.SocketDir || m.Destination == protocol.StateDir
+		all = append(all, staged{m.Source, filepath.Join(d.stageDir, strconv.Itoa(i)), mapped})
+		s.Mounts[i].Source = all[len(all)-1].at
+	}
+	s.Root.Path = all[0].at
+	return all
+}
+
+// mapsUsers says whether a node has a user namespace of its own. Heads that serve /home have none: only the host's root may
+// open files by handle.
+func (d *Driver) mapsUsers(n substrate.Node) bool { return d.mapper != nil && !n.ServesHome }
+
+// freeDir finds a directory that everybody can reach and that hides nothing that runc needs when something is mounted on it.
+func freeDir(needed ...string) (string, error) {
+	for _, dir := range []string{"/mnt", "/media", "/srv", "/opt", "/home", "/tmp"} {
+		hides := func(path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+		if resolved, err := filepath.EvalSymlinks(dir); err != nil || resolved != dir {
+			continue
+		}
+		free := true
+		for _, path := range needed {
+			free = free && !hides(path)
+		}
+		if free {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no directory of the host is free to mount on, of /mnt, /media, /srv, /opt, /home and /tmp")
+}
+
+// mapUsers sees to it that nodes have user namespaces of their own, where this host can and the site does not forbid it.
+func (d *Driver) mapUsers() {
+	if own := d.config.Opened.OwnUsers; own != nil && !*own {
+		d.noMapper = "the site file says so"
+		return
+	}
+	free, err := freeDir(d.config.Dir, d.config.Binary, d.config.Sockets)
+	if err == nil {
+		d.mapper, err = newMapper(d.config.Dir)
+	}
+	if err != nil {
+		d.noMapper = err.Error()
+		d.config.Log.Info("root of nodes on this host is the host's", "because", err)
+		return
+	}
+	d.stageDir = free
+}
+
+// OwnUsers says whether nodes have user namespaces of their own; if not, why.
+func (d *Driver) OwnUsers() (bool, string) { return d.mapper != nil, d.noMapper }

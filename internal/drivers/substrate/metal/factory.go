@@ -1,0 +1,25 @@
+package metal
+
+import (
+	"time"
+
+	"muster/internal/drivers/substrate"
+)
+
+// Factory describes nodes that are whole machines. Their firmware may think for minutes before it asks for anything.
+func Factory() substrate.Factory {
+	return substrate.Factory{
+		Name: "metal",
+		Doc:  "whole machines, which boot from their network",
+		Caps: substrate.Capabilities{
+			Kernel: true, OwnCPUs: true, WholeMachine: true, Power: true, Enrols: substrate.ByList,
+			Lead: 10 * time.Minute, Turnaround: 10 * time.Minute,
+		},
+		Deadlines: substrate.Deadlines{
+			Attach: time.Minute, Boot: 8 * time.Minute, Join: 3 * time.Minute, Test: 3 * time.Minute, Forget: 10 * time.Second,
+			Silence: 30 * time.Second, Together: 0.25, Calm: time.Minute,
+			Halt: 30 * time.Second, KillGrace: 20 * time.Second, Inspection: 8 * time.Minute, Quarantine: time.Minute, Rest: time.Minute,
+			Idle: 10 * time.Minute,
+		},
+	}
+}

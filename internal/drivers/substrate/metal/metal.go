@@ -1,0 +1,307 @@
+// Package metal makes nodes exist on whole machines: it switches a machine off, says what it is to boot, and switches it
+// on. What happens between is the machine's own way through netboot and its first stage to the agent.
+//
+// What enters: a node's boot, or an inspection. What leaves: commands to power controls, and what was seen of them. The
+// driver keeps nothing itself: what a machine is to boot stands in the Ledger, so that any replica can answer the
+// machine and go on with the work. A machine that is switched on stands in the Ledger before it is.
+package metal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
+	switches "muster/internal/drivers/switch"
+	"muster/internal/inventory"
+	"muster/internal/kit/clock"
+)
+
+// Machine is a machine with what is needed to reach it.
+type Machine struct {
+	inventory.Machine
+	On      inventory.Network // that it boots from
+	Address netip.Addr        // its lease there; zero if it never had one
+}
+
+// Boot is what a machine is to boot.
+type Boot struct {
+	Machine string        // ID
+	Subject string        // ID of the node, or of the machine itself for an inspection
+	Number  int64         // of the subject's boots; they only grow
+	Image   string        // digest
+	File    protocol.Boot // without its token
+	Disk    bool
+	Erase   bool
+
+	Powered  time.Time // when it was switched on; zero: not yet
+	Joined   bool      // its agent has come
+	Step     protocol.BootStep
+	Detail   string
+	Findings *protocol.Findings
+	Key      string // fingerprint of the key that its agent joined with
+}
+
+// Ledger keeps the driver's state. ErrNone is returned for what is not there.
+type Ledger interface {
+	// Machine finds a machine by name or ID.
+	Machine(ctx context.Context, ref string) (Machine, error)
+	// BootOn is what a machine boots now, BootOf the boot of a subject.
+	BootOn(ctx context.Context, machine string) (Boot, error)
+	BootOf(ctx context.Context, subject string) (Boot, error)
+	// Begin makes b what its machine boots. substrate.ErrStale if the subject has begun a later boot.
+	Begin(ctx context.Context, b Boot) error
+	// Powered notes that the machine was switched on for the boot.
+	Powered(ctx context.Context, b Boot) error
+	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
+	End(ctx context.Context, subject string, number int64) error
+	Drop(ctx context.Context, subject string, number int64) error
+	// Nodes lists the boots of nodes.
+	Nodes(ctx context.Context) ([]substrate.Ref, error)
+}
+
+// ErrNone says that the ledger has no such entry.
+var ErrNone = errors.New("no such entry")
+
+// Config is what the driver works with.
+type Config struct {
+	Ledger Ledger
+	Power  func(Machine) (power.Driver, error)
+	Again  time.Duration // a machine that is off this long after it was switched on is switched on again
+	Looks  time.Duration // between two looks at a machine that is to go off; 0: as long as is kind to BMCs
+	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
+	// called while the machine is off, and may be called again. Nil: no switch is set.
+	Place func(context.Context, Machine, switches.Segment) error
+}
+
+// Driver is the substrate of whole machines. It implements substrate.Substrate.
+type Driver struct {
+	config Config
+}
+
+// New makes a driver.
+func New(c Config) *Driver { return &Driver{c} }
+
+// Timing of power.
+const (
+	offWithin = 45 * time.Second       // a machine that was switched off, or told to end, must be seen off within
+	offLooks  = 300 * time.Millisecond // between two looks
+	offAgain  = 2 * time.Second        // between two commands
+)
+
+// Ensure makes a machine run this boot of a node. It returns once the machine was switched on for it; until its agent
+// joins, calling again switches a machine that is still, or again, off on once more.
+func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
+	m, err := d.config.Ledger.Machine(ctx, n.Machine)
+	if err != nil {
+		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
+	}
+	b := Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, Disk: n.Disk}
+	if err := json.Unmarshal(n.BootFile, &b.File); err != nil {
+		return fmt.Errorf("boot %d of node %s: its boot file: %w", n.Boot, n.Node, err)
+	}
+	if _, err := d.boot(ctx, m, b, segment(n)); err != nil {
+		return fmt.Errorf("boot %d of node %s: machine %s: %w", n.Boot, n.Node, m.Name, err)
+	}
+	return nil
+}
+
+// segment is that of the node's cluster. A node without a MAC is on no cluster's network.
+func segment(n substrate.Node) switches.Segment {
+	if len(n.MAC) != 6 {
+		return switches.Common
+	}
+	return switches.Segment(substrate.Segment(n.MAC))
+}
+
+// boot takes a machine to a boot, in a segment of its network, and returns what the ledger says of it. The ledger is asked
+// before the machine is touched: it refuses whoever was fenced out. What ran on the machine before is off when it comes into the
+// segment, and it is there before anything else runs.
+func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s switches.Segment) (Boot, error) {
+	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
+	control, err := d.config.Power(m)
+	if err != nil {
+		return b, err
+	}
+	now, err := d.config.Ledger.BootOn(ctx, m.ID)
+	if err != nil && !errors.Is(err, ErrNone) {
+		return b, err
+	}
+	if err == nil && now.Subject == b.Subject && now.Number == b.Number && !now.Powered.IsZero() {
+		return now, d.keepOn(ctx, control, m, now, s)
+	}
+	if err := d.config.Ledger.Begin(ctx, b); err != nil {
+		return b, err
+	}
+	if err := d.switchOff(ctx, control, nil); err != nil && !errors.Is(err, errUnseen) {
+		return b, err
+	}
+	if err := d.place(ctx, m, s); err != nil {
+		return b, err
+	}
+	return b, d.switchOn(ctx, control, b)
+}
+
+func (d *Driver) place(ctx context.Context, m Machine, s switches.Segment) error {
+	if d.config.Place == nil {
+		return nil
+	}
+	return d.config.Place(ctx, m, s)
+}
+
+// keepOn switches on what should be on: not every machine wakes at the first call.
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b Boot, s switches.Segment) error {
+	if b.Joined || time.Since(b.Powered) < d.config.Again {
+		return nil
+	}
+	state, err := control.State(ctx)
+	if err != nil {
+		return fmt.Errorf("look at its power: %w", err)
+	}
+	if state == power.On {
+		return nil
+	}
+	if err := d.place(ctx, m, s); err != nil {
+		return err
+	}
+	return d.switchOn(ctx, control, b)
+}
+
+func (d *Driver) switchOn(ctx context.Context, control power.Driver, b Boot) error {
+	if err := control.BootFromNetwork(ctx); err != nil && !errors.Is(err, power.ErrUnsupported) {
+		return fmt.Errorf("make it boot from the network: %w", err)
+	}
+	if err := control.On(ctx); err != nil {
+		return fmt.Errorf("switch it on: %w", err)
+	}
+	return d.config.Ledger.Powered(ctx, b)
+}
+
+// switchOff returns when the machine was seen off, which also means that its memory lost what was in it. Where the power
+// control cannot switch off, the machine's agent does, if it is asked to; ask is nil where it was refused already.
+func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func() error) error {
+	end := time.Now().Add(offWithin)
+	var asked time.Time
+	for {
+		state, err := control.State(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look at its power: %w", err)
+		case state == power.Off:
+			return nil
+		case state == power.Unknown:
+			return errUnseen
+		case time.Now().After(end):
+			return errors.New("it was switched off and is still on")
+		}
+		if time.Since(asked) > offAgain {
+			asked = time.Now()
+			if err := control.Off(ctx); errors.Is(err, power.ErrUnsupported) {
+				if ask != nil {
+					err = ask()
+				} else {
+					err = nil
+				}
+				if err != nil {
+					return err
+				}
+			} else if err != nil {
+				return fmt.Errorf("switch it off: %w", err)
+			}
+		}
+		if err := clock.Sleep(ctx, cmp.Or(d.config.Looks, offLooks)); err != nil {
+			return err
+		}
+	}
+}
+
+// errUnseen says that nobody can tell whether a machine is off. Before its first boot that is no obstacle.
+var errUnseen = errors.New("nobody can tell whether it is off: its power control does not say, and it has no address yet")
+
+// Observe looks at the machine of a node.
+func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
+	b, err := d.config.Ledger.BootOf(ctx, r.Node)
+	if errors.Is(err, ErrNone) {
+		return substrate.Observation{}, nil
+	}
+	if err != nil {
+		return substrate.Observation{}, fmt.Errorf("look at node %s: %w", r.Node, err)
+	}
+	seen := substrate.Observation{Present: true, Boot: b.Number, Limits: substrate.Limits{CPU: "the machine's", Memory: "the machine's"}}
+	m, err := d.config.Ledger.Machine(ctx, b.Machine)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: %w", r.Node, err)
+	}
+	control, err := d.config.Power(m)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: machine %s: %w", r.Node, m.Name, err)
+	}
+	state, err := control.State(ctx)
+	if err != nil {
+		return seen, fmt.Errorf("look at node %s: the power of machine %s: %w", r.Node, m.Name, err)
+	}
+	seen.Running = state != power.Off
+	if !seen.Running {
+		seen.Detail = "machine " + m.Name + " is off"
+	}
+	return seen, nil
+}
+
+// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns. What it left
+// on disks is for the next inspection to erase. A machine on which the node's agent never came is given up even if its
+// power cannot be told.
+func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
+	b, err := d.config.Ledger.BootOf(ctx, r.Node)
+	if errors.Is(err, ErrNone) || err == nil && r.Boot > 0 && b.Number > r.Boot {
+		return nil
+	}
+	upTo := r.Boot
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
+	if err == nil {
+		err = d.end(ctx, b, upTo)
+	}
+	if err != nil {
+		return fmt.Errorf("end node %s: %w", r.Node, err)
+	}
+	return nil
+}
+
+// end switches a boot's machine off and forgets its subject's boots up to a number.
+func (d *Driver) end(ctx context.Context, b Boot, upTo int64) error {
+	m, err := d.config.Ledger.Machine(ctx, b.Machine)
+	if err != nil {
+		return err
+	}
+	control, err := d.config.Power(m)
+	if err == nil {
+		err = d.switchOff(ctx, control, func() error { return d.config.Ledger.End(ctx, b.Subject, b.Number) })
+	}
+	if err != nil && b.Joined {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	// Nothing of the cluster's network may reach whoever has the machine next, nor the other way round. Until its ports were
+	// seen elsewhere the boot stands in the ledger, and the node is there.
+	if err := d.place(ctx, m, switches.Common); err != nil {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	// Without an agent nothing of the node ran: whatever the machine does, the next inspection finds out.
+	return d.config.Ledger.Drop(ctx, b.Subject, upTo)
+}
+
+// List names the nodes that machines boot.
+func (d *Driver) List(ctx context.Context) ([]substrate.Ref, error) {
+	refs, err := d.config.Ledger.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes on machines: %w", err)
+	}
+	return refs, nil
+}

@@ -1,0 +1,217 @@
+package metal_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/metal"
+	"muster/internal/drivers/substrate/substratetest"
+	"muster/internal/inventory"
+)
+
+// networks is a ledger and the switches of its machines, in memory.
+type networks struct {
+	mu      sync.Mutex
+	boots   map[string]metal.Boot // by machine
+	highest map[string]int64      // by subject
+	on      map[string]bool       // by machine
+	stuck   map[string]bool       // machines that do not let themselves be switched
+	offs    int                   // times that a machine went from on to off
+}
+
+func newTestbed() *networks {
+	return &networks{boots: map[string]metal.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
+}
+
+func (y *networks) driver() *metal.Driver {
+	return metal.New(metal.Config{Ledger: y, Power: func(m metal.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
+}
+
+func (y *networks) Machine(_ context.Context, ref string) (metal.Machine, error) {
+	return metal.Machine{Machine: inventory.Machine{ID: ref, Name: ref}}, nil
+}
+
+func (y *networks) BootOn(_ context.Context, machine string) (metal.Boot, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	b, ok := y.boots[machine]
+	if !ok {
+		return b, metal.ErrNone
+	}
+	return b, nil
+}
+
+func (y *networks) BootOf(_ context.Context, subject string) (metal.Boot, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, b := range y.boots {
+		if b.Subject == subject {
+			return b, nil
+		}
+	}
+	return metal.Boot{}, metal.ErrNone
+}
+
+func (y *networks) Begin(_ context.Context, b metal.Boot) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if b.Number < y.highest[b.Subject] {
+		return substrate.ErrStale
+	}
+	y.highest[b.Subject] = b.Number
+	y.boots[b.Machine] = b
+	return nil
+}
+
+func (y *networks) change(subject string, number int64, f func(machine string, b metal.Boot)) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for machine, b := range y.boots {
+		if b.Subject == subject && b.Number <= number {
+			f(machine, b)
+		}
+	}
+	return nil
+}
+
+func (y *networks) Powered(_ context.Context, b metal.Boot) error {
+	return y.change(b.Subject, b.Number, func(machine string, b metal.Boot) { b.Powered = time.Now(); y.boots[machine] = b })
+}
+
+func (y *networks) End(context.Context, string, int64) error { return nil }
+
+func (y *networks) Drop(_ context.Context, subject string, number int64) error {
+	return y.change(subject, number, func(machine string, _ metal.Boot) {
+		delete(y.boots, machine)
+		if number == math.MaxInt64 {
+			delete(y.highest, subject)
+		}
+	})
+}
+
+func (y *networks) Nodes(context.Context) ([]substrate.Ref, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	var refs []substrate.Ref
+	for machine, b := range y.boots {
+		if b.Subject != machine {
+			cluster, _, _ := cut(b.Subject)
+			refs = append(refs, substrate.Ref{Cluster: cluster, Node: b.Subject, Boot: b.Number})
+		}
+	}
+	return refs, nil
+}
+
+// cut takes the cluster off a node's ID as the contract makes it: "c1-node-2".
+func cut(node string) (cluster, rest string, ok bool) { return node[:2], node[2:], true }
+
+// control switches one machine.
+type control struct {
+	*networks
+	machine string
+}
+
+func (c control) State(context.Context) (power.State, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on[c.machine] {
+		return power.On, nil
+	}
+	return power.Off, nil
+}
+
+func (c control) set(on bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stuck[c.machine] {
+		return errors.New("the BMC does not answer")
+	}
+	if c.on[c.machine] && !on {
+		c.offs++
+	}
+	c.on[c.machine] = on
+	return nil
+}
+
+func (c control) On(context.Context) error              { return c.set(true) }
+func (c control) Off(context.Context) error             { return c.set(false) }
+func (c control) BootFromNetwork(context.Context) error { return power.ErrUnsupported }
+
+func TestContract(t *testing.T) {
+	substratetest.Test(t, func(*testing.T) substratetest.Harness {
+		y := newTestbed()
+		return substratetest.Harness{
+			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00", BootFile: []byte("{}"),
+			Crash: func(t *testing.T, r substrate.Ref) {
+				b, err := y.BootOf(t.Context(), r.Node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = control{y, b.Machine}.Off(t.Context())
+			},
+			HalfMake: func(t *testing.T, n substrate.Node) {
+				if err := y.Begin(t.Context(), metal.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
+}
+
+func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
+	y := newTestbed()
+	y.on["m1"] = true
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte("{}")}
+	for range 3 {
+		if err := y.driver().Ensure(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if y.offs != 1 || !y.on["m1"] {
+		t.Errorf("switched off %d times, is on: %v", y.offs, y.on["m1"])
+	}
+}
+
+func TestATokenStandsNowhere(t *testing.T) {
+	y := newTestbed()
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte(`{"node": "x", "token": "secret"}`)}
+	if err := y.driver().Ensure(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if b := y.boots["m1"]; b.File.Token != "" || b.File.Node != "x" {
+		t.Errorf("%+v", b.File)
+	}
+}
+
+func TestAMachineThatCannotBeSwitchedOffIsKeptOnlyIfTheNodeRanThere(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		y := newTestbed()
+		y.on["m1"], y.stuck["m1"] = true, true
+		y.boots["m1"] = metal.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
+		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
+		if _, kept := y.boots["m1"]; kept != joined || (err != nil) != joined {
+			t.Errorf("joined %v: kept %v, %v", joined, kept, err)
+		}
+	}
+}
+
+func TestAFreeMachineIsOff(t *testing.T) {
+	y := newTestbed()
+	y.on["m1"] = true
+	for _, want := range []bool{true, false} {
+		found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"})
+		if err != nil || (found != "") != want || y.on["m1"] {
+			t.Errorf("%q, %v, on: %v", found, err, y.on["m1"])
+		}
+	}
+	y.on["m1"], y.boots["m1"] = true, metal.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
+	if found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
+		t.Errorf("a node's machine was touched: %q, %v", found, err)
+	}
+}

@@ -1,0 +1,89 @@
+package vm
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"muster/internal/drivers/substrate"
+	"muster/internal/placement"
+)
+
+func TestAGuestSleepsAndCountsOn(t *testing.T) {
+	needs(t)
+	i, counter := counts(t)
+	w := open(t, i, counter, counter)
+	w.sharedOf(t, "c1")
+	n := node("c1", 1, 1)
+	on := func(core int) *placement.Allocation {
+		return &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
+	}
+	n.Allocation = on(cores()[0])
+	if err := w.Ensure(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	w.countsOn(t, n.Ref, 5)
+	size, err := w.Sleep(t.Context(), n.Ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, last := w.counted(t, n.Ref)
+	t.Logf("%d bytes on disk; it had counted to %d", size, last)
+	b := w.bootOf(t, n.Ref)
+	info, err := os.Stat(b.memoryPath(memoryFile))
+	check(t, err)
+	if info.Mode().Perm() != 0o600 || info.Size() != size || size < 1<<20 {
+		t.Errorf("its memory is a file of %d bytes with mode %v", info.Size(), info.Mode())
+	}
+	seen, err := w.Observe(t.Context(), n.Ref)
+	check(t, err)
+	held, err := w.parts()
+	check(t, err)
+	if !seen.Present || seen.Running || !strings.HasPrefix(seen.Detail, "it sleeps") || len(held) > 0 || w.emulated(t, n.Ref) > 0 {
+		t.Errorf("asleep it is %+v, and holds %+v", seen, held)
+	}
+	if again, err := w.Sleep(t.Context(), n.Ref); err != nil || again != size {
+		t.Errorf("once more: %d, %v", again, err)
+	}
+
+	other := n
+	other.Allocation = &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[1]}, MemoryMiB: 128}}}
+	if err := w.Wake(t.Context(), other); !errors.Is(err, substrate.ErrRefused) {
+		t.Errorf("it woke in another machine: %v", err)
+	}
+	n.Allocation = on(cores()[1])
+	check(t, w.Wake(t.Context(), n))
+	if same, count := w.countsOn(t, n.Ref, last); same != number || count > last+1000 {
+		t.Errorf("another guest counts: %s from %d, not %s from %d", same, count, number, last)
+	}
+	if _, err := os.Stat(b.memoryPath(usedFile)); !os.IsNotExist(err) {
+		t.Errorf("its memory is on disk still: %v", err)
+	}
+	check(t, w.Wake(t.Context(), n)) // again, when it runs
+
+	if _, err := w.Sleep(t.Context(), n.Ref); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := os.Open(b.memoryPath(memoryFile))
+	check(t, err)
+	defer memory.Close()
+	check(t, w.Remove(t.Context(), allOf(n.Ref)))
+	left, err := io.ReadAll(memory)
+	check(t, err)
+	if len(left) == 0 || len(bytes.Trim(left, "\x00")) > 0 {
+		t.Errorf("of the memory of a guest that was removed %d bytes are on disk", len(bytes.Trim(left, "\x00")))
+	}
+}
+
+func TestMemoryHasToFitOnTheDisk(t *testing.T) {
+	p := on(0, 2048, 0, 1)
+	if err := roomFor(p, 2048+spareMiB); err != nil {
+		t.Error(err)
+	}
+	if err := roomFor(p, 2048+spareMiB-1); !errors.Is(err, substrate.ErrNoRoom) || !strings.Contains(err.Error(), "3072 MiB are needed and 3071 MiB are free") {
+		t.Error(err)
+	}
+}

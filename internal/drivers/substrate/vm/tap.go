@@ -1,0 +1,75 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/netns"
+)
+
+// makeTap makes the interface that libvirt gives to QEMU. It lasts without anybody who has it open, and must be made as
+// libvirt will open it: with virtio's headers, and as many queues (Linux, Documentation/networking/tuntap).
+func makeTap(namespace, name string, queues int) error {
+	return netns.Do(namespace, func() error {
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		request, err := unix.NewIfreq(name)
+		if err != nil {
+			return err
+		}
+		flags := uint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+		if queues > 1 {
+			flags |= unix.IFF_MULTI_QUEUE
+		}
+		request.SetUint16(flags)
+		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+			return fmt.Errorf("make %s: %w", name, err)
+		}
+		return unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1)
+	})
+}
+
+// inNamespace is netns.Do with a netlink connection there.
+func inNamespace(path string, do func(*netlink.Handle) error) error {
+	return netns.Do(path, func() error {
+		links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer links.Close()
+		return do(links)
+	})
+}
+
+// ensureNamespace makes the network namespace of libvirt and QEMU, where nothing speaks IPv6 of its own accord; it keeps one
+// that is there.
+func ensureNamespace(path string) error {
+	err := netns.Do(path, func() error { return nil })
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return netns.New(path, func() error {
+		err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
+// canVhost says whether the host's kernel moves guests' packets. Opening the device loads its module.
+func canVhost() bool {
+	file, err := os.OpenFile("/dev/vhost-net", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	file.Close()
+	return true
+}
