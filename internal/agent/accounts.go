@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/pattern"
 )
 
 // comment marks the accounts that are ours in the comment field of passwd.
@@ -18,7 +18,7 @@ const comment = "Muster"
 // firstUID is where Debian's own users begin; below are the system's accounts.
 const firstUID = 1000
 
-var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+var accountName = pattern.New(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 // accountFiles are the three files that make an account, as text.
 type accountFiles struct{ passwd, group, shadow string }
@@ -97,7 +97,7 @@ func (f accountFiles) withUsers(users []protocol.User, others accountFiles) (res
 // otherGroup is the group of a user whose name is that of a group of the image.
 func otherGroup(uid int) string { return fmt.Sprintf("_muster_%d", uid) }
 
-var otherGroupName = regexp.MustCompile(`^_muster_[0-9]+$`)
+var otherGroupName = pattern.New(`^_muster_[0-9]+$`)
 
 // foreignGroups are the groups of the image: name to number. Ours have the name and number of an account of ours, or of one
 // that is about to be: group is written before passwd.

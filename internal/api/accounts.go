@@ -1,12 +1,13 @@
 package api
 
 import (
-	"regexp"
 	"strings"
+
+	"muster/internal/kit/pattern"
 )
 
 // accountName is what people may be called: names of accounts (useradd(8)).
-var accountName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+var accountName = pattern.New(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // systemNames are users and groups that images have, of Debian's base system and of what runs on nodes and machines: a person
 // of such a name could come into its group, or be taken for its daemon.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kit/pattern"
 	"muster/internal/spec"
 	"muster/internal/store"
 )
@@ -80,7 +80,7 @@ func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *apiv1.AddMachin
 }
 
 // portName is what an interface can be called (Linux, dev_valid_name), without what would need quotes.
-var portName = regexp.MustCompile(`^[A-Za-z0-9@._-]{1,15}$`)
+var portName = pattern.New(`^[A-Za-z0-9@._-]{1,15}$`)
 
 // portsInUse are machines' names by "NETWORK/PORT".
 func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
+	"muster/internal/kit/pattern"
 	"muster/internal/store"
 )
 
@@ -132,9 +132,9 @@ func parseKey(text string) (ssh.PublicKey, error) {
 
 // account is what useradd(8) and directories of centres allow.
 var (
-	accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9._-]{0,31}$`)
-	hostName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$`)
-	queueName   = regexp.MustCompile(`^[!-~]{1,128}$`)
+	accountName = pattern.New(`^[A-Za-z_][A-Za-z0-9._-]{0,31}$`)
+	hostName    = pattern.New(`^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$`)
+	queueName   = pattern.New(`^[!-~]{1,128}$`)
 )
 
 // Check puts what an operator says of a centre into the form in which it is stored, or says what is wrong with it.

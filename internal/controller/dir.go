@@ -10,11 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"muster/internal/kit/files"
+	"muster/internal/kit/pattern"
 )
 
 // dir is the data directory, for root alone.
@@ -67,7 +67,7 @@ func (d dir) make(log *slog.Logger) error {
 }
 
 // theSystems are directories that a slip of the pen may name. They are not made root's alone.
-var theSystems = regexp.MustCompile(`^/(bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|var/(lib|log|opt|run|spool|tmp))?$`)
+var theSystems = pattern.New(`^/(bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|var/(lib|log|opt|run|spool|tmp))?$`)
 
 // close sees to it that the directory is the caller's, and takes away what others may do in it.
 func (d dir) close(log *slog.Logger) error {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"muster/internal/admission"
+	"muster/internal/kit/pattern"
 	"muster/internal/webdoor"
 )
 
@@ -21,7 +21,7 @@ type Web struct {
 	Key         string
 }
 
-var domainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+var domainName = pattern.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 func (w Web) listen() (net.Listener, error) {
 	switch {

@@ -3,7 +3,8 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"regexp"
+
+	"muster/internal/kit/pattern"
 )
 
 // What the site file says of a class whose machines hold guests.
@@ -24,7 +25,7 @@ const HypervisorImage = "debian12-hypervisor"
 const mostOvercommit = 16
 
 // sizeForm is a size as cluster files have it.
-var sizeForm = regexp.MustCompile(`^[1-9][0-9]{0,3}(MiB|GiB|TiB)$`)
+var sizeForm = pattern.New(`^[1-9][0-9]{0,3}(MiB|GiB|TiB)$`)
 
 // guests reads what a class says of its guests. Each guest has its cores for itself unless the class says otherwise.
 func (c *Class) guests(hypervisor bool, overcommit *overcommitWritten, shape *shapeWritten) error {

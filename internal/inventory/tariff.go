@@ -3,12 +3,13 @@ package inventory
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"muster/internal/kit/pattern"
 )
 
-var projectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var projectName = pattern.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Tariff is what a site charges beside the prices of its classes.
 type Tariff struct {

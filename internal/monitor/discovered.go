@@ -3,17 +3,17 @@ package monitor
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/kit/pattern"
 )
 
 // joinLimit is how long a join may be: two keys and a token are 1 KiB.
 const joinLimit = 16 << 10 // bytes
 
 // nodeID is what IDs of nodes, and names and IDs of machines, are.
-var nodeID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,79}$`)
+var nodeID = pattern.New(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,79}$`)
 
 // readJoin reads what a stranger sends; false: the answer is given.
 func readJoin(w http.ResponseWriter, r *http.Request) (q protocol.JoinRequest, ok bool) {

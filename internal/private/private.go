@@ -12,11 +12,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"muster/internal/kit/pattern"
 )
 
 // Dir is a folder of files that are named through the API: power.d, signal.d or secrets.d. "": the site has none.
@@ -25,7 +26,7 @@ type Dir string
 // most is how many bytes a file may have.
 const most = 64 << 10
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var nameForm = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // CheckName says what is wrong with a name of a file: it leads to no other folder, and nowhere hidden.
 func CheckName(name string) error {

@@ -2,19 +2,19 @@ package spec
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/internal/kit/duration"
+	"muster/internal/kit/pattern"
 )
 
 // kind is a type of value: what it is called, how it is written, and what is told to someone who writes it otherwise.
 type kind struct {
 	is       string // as in "must be a size"
 	json     string // its type in JSON and JSON Schema
-	form     *regexp.Regexp
+	form     *pattern.Pattern
 	hint     string // what would work
 	example  string
 	reserved []string                   // of the right form, and still refused
@@ -32,76 +32,76 @@ var kinds = map[string]kind{
 	"flag":    {is: "true or false", json: "boolean", hint: "write true or false, without quotes"},
 	"choice":  {is: "one of the known words", json: "string"},
 	"cluster name": {
-		is: "a cluster name", json: "string", form: regexp.MustCompile(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`),
+		is: "a cluster name", json: "string", form: pattern.New(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`),
 		hint:    "1 to 30 of a-z, 0-9 and '-'; begin with a letter, end with a letter or digit",
 		example: "cfd",
 	},
 	"queue name": {
-		is: "a queue name", json: "string", form: regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z])?$`),
+		is: "a queue name", json: "string", form: pattern.New(`^[a-z]([a-z0-9-]{0,18}[a-z])?$`),
 		hint:     "1 to 20 of a-z, 0-9 and '-'; begin and end with a letter, since its nodes are numbered",
 		example:  "cpu",
 		reserved: []string{"all", "default", "head", "n"},
 	},
 	// A hyphen is never followed by another one, which separates the words of an app's address; xn-- begins what is not ASCII.
 	"app name": {
-		is: "the name of an app", json: "string", form: regexp.MustCompile(`^[a-z](-?[a-z0-9]){0,14}$`),
+		is: "the name of an app", json: "string", form: pattern.New(`^[a-z](-?[a-z0-9]){0,14}$`),
 		hint:     "1 to 15 of a-z and 0-9, with single '-' between; begin with a letter",
 		example:  "jupyter",
 		reserved: []string{"xn"},
 	},
 	"name": {
-		is: "a name", json: "string", form: regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`),
+		is: "a name", json: "string", form: pattern.New(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`),
 		hint:    "1 to 63 of a-z, 0-9, '.', '_' and '-'; begin and end with a letter or digit",
 		example: "epyc-ib",
 	},
 	"size": {
-		is: "a size", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,3}(MiB|GiB|TiB)$`),
+		is: "a size", json: "string", form: pattern.New(`^[1-9][0-9]{0,3}(MiB|GiB|TiB)$`),
 		hint:    "a whole number with MiB, GiB or TiB",
 		example: "200GiB",
 		units:   map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20},
 	},
 	"duration": {
-		is: "a duration", json: "string", form: regexp.MustCompile(`^` + duration.Form + `$`),
+		is: "a duration", json: "string", form: pattern.New(`^` + duration.Form + `$`),
 		hint:    duration.Hint,
 		valid:   func(s string) bool { return Duration(s) > 0 },
 		measure: func(s string) (int64, bool) { return int64(Duration(s)), true },
 	},
 	"money": {
-		is: "an amount of money", json: "string", form: regexp.MustCompile(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
+		is: "an amount of money", json: "string", form: pattern.New(`^[1-9][0-9]{0,8}(\.[0-9]{2})? [A-Z]{3}$`),
 		hint:    "a number and a currency",
 		example: "500 EUR",
 	},
 	"number or percentage": {
-		is: "a number or a percentage", json: "string", form: regexp.MustCompile(`^([1-9][0-9]{0,2}|1000|([1-9][0-9]?|100)%)$`),
+		is: "a number or a percentage", json: "string", form: pattern.New(`^([1-9][0-9]{0,2}|1000|([1-9][0-9]?|100)%)$`),
 		hint:    "a whole number from 1, or a percentage",
 		example: "25%",
 		digits:  true,
 	},
 	"time": {
 		is: "a time", json: "string",
-		form:    regexp.MustCompile(`^(now|\+` + duration.Form + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
+		form:    pattern.New(`^(now|\+` + duration.Form + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
 		hint:    "now, a time with its zone, or + and a duration for as long from now",
 		example: "2027-03-01T08:00:00Z",
 		valid:   isTime,
 	},
 	"mount point": {
-		is: "a mount point", json: "string", form: regexp.MustCompile(`^(/[A-Za-z0-9._-]{1,64}){1,8}$`),
+		is: "a mount point", json: "string", form: pattern.New(`^(/[A-Za-z0-9._-]{1,64}){1,8}$`),
 		hint:    "an absolute path without a / at its end",
 		example: "/home",
 		valid:   func(s string) bool { return path.Clean(s) == s },
 	},
 	"file path": {
-		is: "the path of a file", json: "string", form: regexp.MustCompile(`^[A-Za-z0-9._/-]{1,256}$`),
+		is: "the path of a file", json: "string", form: pattern.New(`^[A-Za-z0-9._/-]{1,256}$`),
 		hint:    "a path beside the cluster file",
 		example: "./setup.sh",
 	},
 	"package": {
-		is: "the name of a package", json: "string", form: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_@=:-]{0,127}$`),
+		is: "the name of a package", json: "string", form: pattern.New(`^[A-Za-z0-9][A-Za-z0-9.+_@=:-]{0,127}$`),
 		hint:    "its name, with a version if it must be that one",
 		example: "openfoam",
 	},
 	"URL": {
-		is: "a URL", json: "string", form: regexp.MustCompile(`^[a-z][a-z0-9+.-]{0,31}://[!-~]{1,512}$`),
+		is: "a URL", json: "string", form: pattern.New(`^[a-z][a-z0-9+.-]{0,31}://[!-~]{1,512}$`),
 		hint:    "where the file system is served",
 		example: "lustre://mgs@o2ib:/scratch",
 	},

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
+
+	"muster/internal/kit/pattern"
 )
 
 // plain is a Cluster as maps, lists and scalars, what is not written left out: the form in which the grammar can walk it.
@@ -66,7 +67,7 @@ func (n *node) inline(v any) string {
 }
 
 // bare is text that needs no quotes anywhere in YAML; what begins with a digit only if no reader can take it for a number or time.
-var bare = regexp.MustCompile(`^([A-Za-z/]|[A-Za-z/][A-Za-z0-9 /._+-]*[A-Za-z0-9/._+-]|[0-9]+ ?[A-Za-z]+)$`)
+var bare = pattern.New(`^([A-Za-z/]|[A-Za-z/][A-Za-z0-9 /._+-]*[A-Za-z0-9/._+-]|[0-9]+ ?[A-Za-z]+)$`)
 
 func scalar(v any) string {
 	switch v := v.(type) {

@@ -3,13 +3,14 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"muster/internal/kit/pattern"
 )
 
 // reader walks a syntax tree along the grammar. It keeps what is right, notes where everything stands, and collects what is wrong.
@@ -220,7 +221,7 @@ func (f Field) now() []string {
 }
 
 // decimal is how a whole number is written. YAML knows more ways, of which 010 means 8 to some readers and 10 to others.
-var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+var decimal = pattern.New(`^-?(0|[1-9][0-9]*)$`)
 
 func (r *reader) number(n *node, path string, at place, word string) any {
 	if !decimal.MatchString(word) {
@@ -290,7 +291,7 @@ func clip(s string) string {
 	return s
 }
 
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var plainKey = pattern.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // join puts a key below a path; a key that could be mistaken for a path is quoted.
 func join(path, key string) string {

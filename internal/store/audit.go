@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
+
+	"muster/internal/kit/pattern"
 )
 
 // Door is where somebody came in.
@@ -34,7 +35,7 @@ type Entry struct {
 }
 
 // objectForm is what the names of the site's things look like: names, IDs, PROJECT/NAME, NAME@DIGEST, fingerprints.
-var objectForm = regexp.MustCompile(`^[A-Za-z0-9(][A-Za-z0-9._:/+=,@() -]{0,159}$`)
+var objectForm = pattern.New(`^[A-Za-z0-9(][A-Za-z0-9._:/+=,@() -]{0,159}$`)
 
 // object is what a request was about, as it was named, where that looks like a name. What does not was made up by whoever
 // asked, and is quoted and cut.

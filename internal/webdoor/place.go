@@ -2,9 +2,9 @@ package webdoor
 
 import (
 	"net"
-	"regexp"
 	"strings"
 
+	"muster/internal/kit/pattern"
 	"muster/internal/store"
 )
 
@@ -22,7 +22,7 @@ const mostLabel = 63
 const separator = "--"
 
 // label is what one word of a DNS name may be.
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var label = pattern.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Host is the host name of an app: its own, as browsers let pages of one host touch each other. It is
 // APP--CLUSTER--PROJECT, or APP--ID for names that would be no label or could be mistaken.

@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"muster/internal/kit/pattern"
 	"muster/internal/netns"
 )
 
@@ -22,7 +22,7 @@ type Address struct {
 
 func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))) }
 
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+var hostName = pattern.New(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
 // ParseURL reads the "://HOST[:PORT]…" of a control: the address, and the rest as a URL for the driver to judge. Its errors
 // repeat nothing that could be a password.

@@ -8,15 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 
+	"muster/internal/kit/pattern"
 	"muster/internal/private"
 )
 
 // variableName is that of variables that were made for this: the others may hold what is for nobody else.
-var variableName = regexp.MustCompile(`^BMC[A-Za-z0-9_]*$`)
+var variableName = pattern.New(`^BMC[A-Za-z0-9_]*$`)
 
 // Credentials are read when they are used and forgotten afterwards. The password is behind a function: package fmt prints
 // fields of nested structs whatever their methods say, but of a function it only knows the address. The zero value is none.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"muster/internal/kit/files"
+	"muster/internal/kit/pattern"
 )
 
 // The files that every image's folder has.
@@ -109,9 +109,9 @@ func (m Manifest) write(dir string) error {
 }
 
 var (
-	nameForm    = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
-	programForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]*$`)
-	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	nameForm    = pattern.New(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
+	programForm = pattern.New(`^[A-Za-z0-9][A-Za-z0-9+._-]*$`)
+	digestForm  = pattern.New(`^sha256:[0-9a-f]{64}$`)
 )
 
 // checkName keeps names fit to be folders, host name parts and words on a command line.

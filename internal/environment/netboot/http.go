@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/environment/onlink"
+	"muster/internal/kit/pattern"
 )
 
 // Paths that only this package's own script and DHCP answers name; the others are the protocol's.
@@ -277,7 +277,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) boo
 	return err == nil
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = pattern.New(`^sha256:[0-9a-f]{64}$`)
 
 // blob opens the file of the path's digest; false: the answer is given.
 func (s *server) blob(w http.ResponseWriter, digest string) (Blob, bool) {

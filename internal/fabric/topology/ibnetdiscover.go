@@ -2,21 +2,21 @@ package topology
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // The lines that count of what ibnetdiscover(8) prints. A node has a head, below which stands a line for every port that
 // has a cable: its number, its GUID where it is a host's, the other end, and in a comment how the other end calls itself.
 // Everything else is properties, chassis, comments and empty lines.
 var (
-	headLine = regexp.MustCompile(`^(Switch|Ca|Hca|Rt)\s+\d+\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#\s*"(.*)".*)?$`)
-	portLine = regexp.MustCompile(`^\[(\d{1,3})\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]{1,16})\))?\s+"([SHR])-([0-9a-fA-F]{1,16})"\[(\d{1,3})\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]{1,16})\))?\s*(?:#.*)?$`)
-	idleLine = regexp.MustCompile(`^(#.*|[a-z]+guid=0x[0-9a-fA-F]+(\([0-9a-fA-F]+\))?|(vendid|devid)=0x[0-9a-fA-F]+|Chassis\b.*|Non-Chassis Nodes.*|)$`)
+	headLine = pattern.New(`^(Switch|Ca|Hca|Rt)\s+\d+\s+"([SHR])-([0-9a-fA-F]{1,16})"\s*(?:#\s*"(.*)".*)?$`)
+	portLine = pattern.New(`^\[(\d{1,3})\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]{1,16})\))?\s+"([SHR])-([0-9a-fA-F]{1,16})"\[(\d{1,3})\](?:\[ext \d+\])?(?:\(([0-9a-fA-F]{1,16})\))?\s*(?:#.*)?$`)
+	idleLine = pattern.New(`^(#.*|[a-z]+guid=0x[0-9a-fA-F]+(\([0-9a-fA-F]+\))?|(vendid|devid)=0x[0-9a-fA-F]+|Chassis\b.*|Non-Chassis Nodes.*|)$`)
 )
 
 // end is one end of a cable: a node and its port.

@@ -6,8 +6,9 @@ package duration
 
 import (
 	"fmt"
-	"regexp"
 	"time"
+
+	"muster/internal/kit/pattern"
 )
 
 // Form is the grammar, as a regular expression without anchors: numbers, each with its unit.
@@ -20,8 +21,8 @@ const Hint = "a number with w, d, h, m or s, as in 90s, 1h30m or 30d"
 const Longest = 36525 * 24 * time.Hour
 
 var (
-	form = regexp.MustCompile(`^` + Form + `$`)
-	part = regexp.MustCompile(`([0-9.]+)([a-z]+)`)
+	form = pattern.New(`^` + Form + `$`)
+	part = pattern.New(`([0-9.]+)([a-z]+)`)
 )
 
 // days are the units that time.ParseDuration does not know, in hours.
@@ -37,7 +38,7 @@ func Parse(text string) (time.Duration, error) {
 		return 0, wrong
 	}
 	var sum time.Duration
-	for _, p := range part.FindAllStringSubmatch(text, -1) {
+	for _, p := range part.Regexp().FindAllStringSubmatch(text, -1) {
 		number, unit, times := p[1], p[2], time.Duration(1)
 		if hours, long := days[unit]; long {
 			unit, times = "h", hours

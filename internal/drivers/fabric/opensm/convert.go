@@ -2,11 +2,11 @@ package opensm
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // place is where an adapter's port is on the fabric.
@@ -16,8 +16,8 @@ type place struct {
 }
 
 var (
-	adapterLine = regexp.MustCompile(`^Ca\s+\d+\s+"(H-[0-9a-f]{16})"`)
-	portLine    = regexp.MustCompile(`^\[\d+\]\(([0-9a-f]{1,16})\)\s+"[SHR]-[0-9a-f]{16}"\[\d+\](?:\([0-9a-f]+\))?\s+# lid (\d+) lmc `)
+	adapterLine = pattern.New(`^Ca\s+\d+\s+"(H-[0-9a-f]{16})"`)
+	portLine    = pattern.New(`^\[\d+\]\(([0-9a-f]{1,16})\)\s+"[SHR]-[0-9a-f]{16}"\[\d+\](?:\([0-9a-f]+\))?\s+# lid (\d+) lmc `)
 )
 
 // parsePlaces reads from what ibnetdiscover printed where each adapter's port is. Ports without a link are not in it.
@@ -55,14 +55,14 @@ func parsePlaces(text []byte) (map[fabric.GUID]place, error) {
 }
 
 var (
-	masterLine   = regexp.MustCompile(`(?m)^sminfo: sm lid \d+ sm guid (0x[0-9a-f]{1,16}), .* SMINFO_MASTER\s*$`)
-	slotsLine    = regexp.MustCompile(`^\s*(\d+):((?: 0x[0-9a-f]{4})+)\s*$`)
-	capacityLine = regexp.MustCompile(`^(\d{1,5}) pkeys capacity for this port$`)
+	masterLine   = pattern.New(`(?m)^sminfo: sm lid \d+ sm guid (0x[0-9a-f]{1,16}), .* SMINFO_MASTER\s*$`)
+	slotsLine    = pattern.New(`^\s*(\d+):((?: 0x[0-9a-f]{4})+)\s*$`)
+	capacityLine = pattern.New(`^(\d{1,5}) pkeys capacity for this port$`)
 )
 
 // parseMaster reads from what sminfo printed which port the master manager has.
 func parseMaster(text []byte) (fabric.GUID, error) {
-	m := masterLine.FindSubmatch(text)
+	m := masterLine.Regexp().FindSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("sminfo names no master: %q", text)
 	}
@@ -108,9 +108,9 @@ func parseTable(text string) (fabric.Port, error) {
 }
 
 var (
-	troubleLine = regexp.MustCompile(`(?m)^.*(?:PARSE ERROR|in error; retrying|ERR 05).*$`)
-	sweptLine   = regexp.MustCompile(`(?mi)(?:-> SUBNET UP|errors during initialization)\s*$`)
+	troubleLine = pattern.New(`(?m)^.*(?:PARSE ERROR|in error; retrying|ERR 05).*$`)
+	sweptLine   = pattern.New(`(?mi)(?:-> SUBNET UP|errors during initialization)\s*$`)
 )
 
 // trouble is the first line of a manager's log that says that partitions are not as its file has them; "" if none does.
-func trouble(log string) string { return strings.TrimSpace(troubleLine.FindString(log)) }
+func trouble(log string) string { return strings.TrimSpace(troubleLine.Regexp().FindString(log)) }

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // The file's format is opensm(8)'s, PARTITION CONFIGURATION. Of what opensm reads only the narrowest form is written: one
@@ -30,7 +30,7 @@ var (
 	errDamaged = errors.New("it is not as Muster wrote it")
 )
 
-var memberLine = regexp.MustCompile(`^(?:Default=0x7fff|p([0-9a-f]{4})=0x([0-9a-f]{4})),ipoib : (ALL|0x[0-9a-f]{16})=(full|limited) ;$`)
+var memberLine = pattern.New(`^(?:Default=0x7fff|p([0-9a-f]{4})=0x([0-9a-f]{4})),ipoib : (ALL|0x[0-9a-f]{16})=(full|limited) ;$`)
 
 // Render is the file that makes an intent so. Partitions without members are not in it.
 func Render(i fabric.Intent) []byte {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // trials is what the names of folders begin with in which files are tried.
@@ -103,7 +103,7 @@ func trial(ctx context.Context, folder string, snapshot, file []byte, i fabric.I
 	return seen, string(said), err
 }
 
-var lidLine = regexp.MustCompile(`(?m)^(0x[0-9a-f]{16}) 0x([0-9a-f]{1,4}) 0x[0-9a-f]{1,4}$`)
+var lidLine = pattern.New(`(?m)^(0x[0-9a-f]{16}) 0x([0-9a-f]{1,4}) 0x[0-9a-f]{1,4}$`)
 
 // readSimulated reads all adapters' ports of a simulated fabric; lids is opensm's file guid2lid. A port that does not answer,
 // or that is another than was asked for, is an error: here nothing is ever down.
@@ -114,7 +114,7 @@ func readSimulated(s *ibsim.Simulator, node string, lids []byte, places map[fabr
 	}
 	defer client.Close()
 	seen := fabric.Tables{}
-	for _, m := range lidLine.FindAllSubmatch(lids, -1) {
+	for _, m := range lidLine.Regexp().FindAllSubmatch(lids, -1) {
 		lid, err := strconv.ParseUint(string(m[2]), 16, 16)
 		if err != nil {
 			return nil, fmt.Errorf("guid2lid: %w", err)

@@ -3,10 +3,10 @@ package opensm
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // Site says in an operator's words where a fabric's managers are.
@@ -61,7 +61,7 @@ func Reader(host, options string) (func(context.Context) (fabric.Tables, error),
 }
 
 // hostForm is what ssh takes for a host and no shell, and nothing that ssh passes the name to, takes for anything else.
-var hostForm = regexp.MustCompile(`^(ssh://)?([A-Za-z0-9_][A-Za-z0-9_.-]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.:-]*)$`)
+var hostForm = pattern.New(`^(ssh://)?([A-Za-z0-9_][A-Za-z0-9_.-]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.:-]*)$`)
 
 // CheckOptions says which options for the diagnostic programs choose an adapter or have patience, and name no file: some of
 // theirs read or write any.
@@ -80,7 +80,7 @@ func CheckOptions(options string) error {
 	return nil
 }
 
-var wordForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+var wordForm = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // shellOf is the shell of a host: ssh must get in with a key, and without a question.
 func shellOf(host string) (Shell, error) {

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"net/url"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"muster/internal/drivers/power"
+	"muster/internal/kit/pattern"
 	"muster/internal/netns"
 	"muster/internal/private"
 )
@@ -52,7 +52,7 @@ type control struct {
 	args    []string
 }
 
-var programName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var programName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 func parse(rest string) (power.Control, error) {
 	program, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, ":"), "?")

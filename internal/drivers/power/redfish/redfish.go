@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 
 	"muster/internal/drivers/power"
+	"muster/internal/kit/pattern"
 )
 
 const (
@@ -55,7 +55,7 @@ type control struct {
 	certificate *[sha256.Size]byte
 }
 
-var systemForm = regexp.MustCompile(`^/redfish/v1/Systems/[A-Za-z0-9._:~-]+/?$`)
+var systemForm = pattern.New(`^/redfish/v1/Systems/[A-Za-z0-9._:~-]+/?$`)
 
 func parse(rest string) (power.Control, error) {
 	address, u, err := power.ParseURL(scheme, rest, port)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,13 +20,14 @@ import (
 	switches "muster/internal/drivers/switch"
 	"muster/internal/drivers/switch/uplink"
 	"muster/internal/inventory"
+	"muster/internal/kit/pattern"
 )
 
 // database is where Debian's Open vSwitch has its own.
 const database = "unix:/run/openvswitch/db.sock"
 
 // databaseForm is one socket of this host: Open vSwitch's programs take several places, hosts among them, with commas between.
-var databaseForm = regexp.MustCompile(`^unix:(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$`)
+var databaseForm = pattern.New(`^unix:(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]*)+$`)
 
 // Factory declares the driver.
 func Factory() switches.Factory {
