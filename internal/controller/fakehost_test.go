@@ -21,7 +21,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
-	"muster/internal/drivers/substrate/vm/remote"
+	"muster/internal/drivers/substrate/remote"
 )
 
 // fakeHost is a hypervisor's agent, whose guests are those of a fake substrate. It speaks the protocol over mutual TLS.

@@ -10,7 +10,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/metal"
-	"muster/internal/drivers/substrate/vm/remote"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,8 +19,8 @@ import (
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/substratetest"
-	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
@@ -145,13 +144,10 @@ func (s *fixture) start(fixture *fake.Substrate) (h *fakeHost, stop func()) {
 
 // node describes a node as substratetest does.
 func (s *fixture) node(number int, boot int64) substrate.Node {
-	file, err := json.Marshal(protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"})
-	if err != nil {
-		s.Fatal(err)
-	}
 	return substrate.Node{
 		Ref: substrate.Ref{Cluster: "c1", Node: fmt.Sprintf("c1-node-%d", number), Boot: boot}, Name: fmt.Sprintf("n%d", number), Machine: fmt.Sprintf("mc1%d", number),
-		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number), Image: "sha256:00", BootFile: file,
+		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number), Image: "sha256:00",
+		File: protocol.Boot{Node: fmt.Sprintf("c1-node-%d", number), Boot: boot, Token: "must not be kept"},
 	}
 }
 
@@ -180,7 +176,7 @@ func TestAHypervisorElsewhereKeepsTheContractOfSubstrates(t *testing.T) {
 		fixture := fake.New(fake.Options{})
 		s.start(fixture)
 		return substratetest.Harness{
-			Caps: drivers.Substrates().Of("vm"), Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00", BootFile: []byte(`{}`),
+			Caps: drivers.Substrates().Of("vm"), Substrate: s.driver, Sleeper: s.driver, Image: "sha256:00",
 			Crash: func(_ *testing.T, r substrate.Ref) {
 				fixture.Die(r, "crashed")
 				s.await("seen dead", func() bool { return !s.sees(r).Running })

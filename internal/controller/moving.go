@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/vm/remote"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/store"
 )
 

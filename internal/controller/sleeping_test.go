@@ -11,8 +11,8 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/drivers/substrate/vm/remote"
 	"muster/internal/placement"
 	"muster/internal/store"
 )

@@ -2,7 +2,6 @@ package lifecycle_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
@@ -162,10 +160,7 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 		if n.Allocation == nil || len(n.Allocation.Cells) != 1 || len(n.Allocation.Cells[0].Cores) != 1 || n.CPUs != 1 || n.MemoryMiB != 768 {
 			t.Errorf("the driver was asked for %+v with %+v", n, n.Allocation)
 		}
-		var file protocol.Boot
-		if err := json.Unmarshal(n.BootFile, &file); err != nil {
-			t.Fatal(err)
-		}
+		file := n.File
 		if a := file.Attachment; len(file.Endpoints) != 1 || file.Endpoints[0] != "https://10.77.0.1:7421" || a == nil || a.NIC != n.MAC.String() || a.MAC != a.NIC ||
 			a.Home != "10.77.0.2:/home" || a.Gateway.Address != "10.77.0.1" || a.Gateway.MAC == "" {
 			t.Errorf("its boot file has %+v, %+v", file.Endpoints, a)

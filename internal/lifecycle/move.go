@@ -94,10 +94,7 @@ func (w Deps) move(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	described, err := w.describe(n)
-	if err != nil {
-		return retry(err)
-	}
+	described := w.describe(n)
 	described.Allocation = &to.Allocation
 	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()

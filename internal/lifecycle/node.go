@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -271,11 +270,7 @@ func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	if n.onItsWay != nil && n.onItsWay.Step == protocol.StepProblem {
 		return n.bootAgain(n.onItsWay.Detail)
 	}
-	description, err := w.describe(n)
-	if err != nil {
-		return retry(err)
-	}
-	err = w.provider(n).Substrate.Ensure(ctx, description)
+	err := w.provider(n).Substrate.Ensure(ctx, w.describe(n))
 	switch {
 	case errors.Is(err, substrate.ErrStale):
 		return waitFor(nodeLooks, "a later boot is there")
@@ -301,7 +296,7 @@ func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
 }
 
 // describe is all that the substrate needs for this boot.
-func (w Deps) describe(n nodeView) (substrate.Node, error) {
+func (w Deps) describe(n nodeView) substrate.Node {
 	file := protocol.Boot{
 		Node: n.ID, Name: n.Name, Boot: n.Boot, Token: w.Authority.Token(n.ID, n.Boot), Authority: w.Authority.AgentsPEM(), Endpoints: w.provider(n).Endpoints,
 	}
@@ -318,16 +313,15 @@ func (w Deps) describe(n nodeView) (substrate.Node, error) {
 	if n.machine.IsGuest() {
 		n.attachGuest(&file)
 	}
-	text, err := json.Marshal(file)
 	described := substrate.Node{
 		Ref: n.ref(), Name: n.Name, Machine: n.machine.Name, Address: address, MAC: mac,
-		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, BootFile: text,
+		Image: n.Image, CPUs: n.machine.Facts.CPUs, MemoryMiB: n.machine.Facts.MemoryMiB, File: file,
 		Disk: n.Disk, ServesHome: n.Role == protocol.Head && n.beyond, KeepsState: n.Role == protocol.Head, Allocation: n.machine.Allocation, Keys: n.keys,
 	}
 	if n.machine.Allocation != nil && n.VM != nil {
 		described.Asked = admission.Asked(*n.VM, n.machine.Allocation.Share)
 	}
-	return described, err
+	return described
 }
 
 func (w Deps) nodeAttachLate(n nodeView) Outcome {

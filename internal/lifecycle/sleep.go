@@ -196,13 +196,9 @@ func (w Deps) wakeUp(ctx context.Context, n nodeView) Outcome {
 	if err := w.Shared.EnsureShared(ctx, n.Cluster, n.network()); err != nil {
 		return retry(err)
 	}
-	described, err := w.describe(n)
-	if err != nil {
-		return retry(err)
-	}
 	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
-	err = sleeper.Wake(limited, described, n.host.Name)
+	err = sleeper.Wake(limited, w.describe(n), n.host.Name)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway): // as when it falls asleep
 		return waitFor(nodeLooks, "wakes on %s: %v", n.host.Name, err)

@@ -10,8 +10,8 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
-	"muster/internal/drivers/substrate/vm/remote"
 )
 
 // Movers are the guests' driver as far as guests come and go while they run: vm.Host, which says what each means.

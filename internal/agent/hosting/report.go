@@ -11,7 +11,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/vm/remote"
+	"muster/internal/drivers/substrate/remote"
 )
 
 const (

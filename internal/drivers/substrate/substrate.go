@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/fabric"
 	"muster/internal/placement"
 )
@@ -41,10 +42,10 @@ type Node struct {
 	Machine   string       // name of the machine it lives on
 	Address   netip.Prefix // its address on the cluster's network
 	MAC       net.HardwareAddr
-	Image     string // digest of the image, "sha256:…"
-	CPUs      int    // 0: all of the machine's
-	MemoryMiB int    // 0: all of the machine's
-	BootFile  []byte // content of protocol.BootFile
+	Image     string        // digest of the image, "sha256:…"
+	CPUs      int           // 0: all of the machine's
+	MemoryMiB int           // 0: all of the machine's
+	File      protocol.Boot // what its agent is told at its start
 	// ServesHome says that the node serves /home over the network, to nodes that are not on the head's host.
 	ServesHome bool
 	// KeepsState says that the node sees, at protocol.StateDir, what its cluster keeps of its head.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -159,7 +160,11 @@ func (d *Driver) mountRun(b boot, n substrate.Node) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(underRun(at, protocol.BootFile), n.BootFile, 0o600); err != nil {
+	file, err := json.Marshal(n.File)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(underRun(at, protocol.BootFile), file, 0o600); err != nil {
 		return err
 	}
 	if d.mapsUsers(n) {

@@ -124,12 +124,13 @@ func TestANodeSeesWhatItWasGiven(t *testing.T) {
 		[ -d /run/muster/controllers ] && ! touch /run/muster/controllers/x 2>/dev/null && echo sockets are read-only
 		! touch /usr/sbin/muster 2>/dev/null && echo binary is read-only
 		! mount -t tmpfs x /tmp 2>/dev/null && echo cannot mount
-		touch /home/shared /etc/own && echo can write; } > /home/out 2>&1; touch /home/done # secret-token`)
+		touch /home/shared /etc/own && echo can write; } > /home/out 2>&1; touch /home/done`)
+	n.File.Authority = "secret-token"
 	b := w.up(t, n)
 	c, _ := w.shared("c1")
 	eventually(t, "the script ends", func() bool { _, err := os.Stat(filepath.Join(c.home(), "done")); return err == nil })
 	got, _ := os.ReadFile(filepath.Join(c.home(), "out"))
-	want := "n1\n0\n1\n2\nsockets are read-only\nbinary is read-only\ncannot mount\ncan write\n"
+	want := "n1\n0\n1\n1\nsockets are read-only\nbinary is read-only\ncannot mount\ncan write\n"
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}

@@ -9,7 +9,6 @@ package metal
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -103,10 +102,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
 	}
-	b := Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, Disk: n.Disk}
-	if err := json.Unmarshal(n.BootFile, &b.File); err != nil {
-		return fmt.Errorf("boot %d of node %s: its boot file: %w", n.Boot, n.Node, err)
-	}
+	b := Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, File: n.File, Disk: n.Disk}
 	if _, err := d.boot(ctx, m, b, segment(n)); err != nil {
 		return fmt.Errorf("boot %d of node %s: machine %s: %w", n.Boot, n.Node, m.Name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/metal"
@@ -147,7 +148,7 @@ func TestContract(t *testing.T) {
 	substratetest.Test(t, func(*testing.T) substratetest.Harness {
 		y := newTestbed()
 		return substratetest.Harness{
-			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00", BootFile: []byte("{}"),
+			Caps: metal.Factory().Caps, Substrate: y.driver(), Image: "sha256:00",
 			Crash: func(t *testing.T, r substrate.Ref) {
 				b, err := y.BootOf(t.Context(), r.Node)
 				if err != nil {
@@ -167,7 +168,7 @@ func TestContract(t *testing.T) {
 func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
 	y := newTestbed()
 	y.on["m1"] = true
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte("{}")}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1"}
 	for range 3 {
 		if err := y.driver().Ensure(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -180,7 +181,7 @@ func TestAMachineThatIsOnIsSwitchedOffBeforeItBoots(t *testing.T) {
 
 func TestATokenStandsNowhere(t *testing.T) {
 	y := newTestbed()
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", BootFile: []byte(`{"node": "x", "token": "secret"}`)}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1", File: protocol.Boot{Node: "x", Token: "secret"}}
 	if err := y.driver().Ensure(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

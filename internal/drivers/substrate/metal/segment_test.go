@@ -163,7 +163,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 		var cluster int
 		_, _ = fmt.Sscanf(held[machine], "c%d-", &cluster)
 		return substrate.Node{Ref: substrate.Ref{Cluster: fmt.Sprintf("c%d", cluster), Node: held[machine], Boot: boots[held[machine]]},
-			Machine: machine, MAC: substrate.MAC(cluster, 2), BootFile: []byte("{}")}
+			Machine: machine, MAC: substrate.MAC(cluster, 2)}
 	}
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
 		m := rapid.SampledFrom(machines).Draw(t, "machine")
@@ -222,7 +222,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 
 func TestAMachineWhosePortDoesNotMoveKeepsItsNode(t *testing.T) {
 	h := newSwitchedTestbed("m1")
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c7", Node: "c7-on-m1", Boot: 1}, Machine: "m1", MAC: substrate.MAC(7, 2), BootFile: []byte("{}")}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c7", Node: "c7-on-m1", Boot: 1}, Machine: "m1", MAC: substrate.MAC(7, 2)}
 	if err := h.driver().Ensure(t.Context(), n); err != nil || h.at("m1") != 7 || !h.on["m1"] {
 		t.Fatalf("%v, in %s, on: %v", err, h.at("m1"), h.on["m1"])
 	}

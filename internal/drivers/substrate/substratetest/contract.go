@@ -25,7 +25,6 @@ type Harness struct {
 	Sleeper   substrate.Sleeper   // nil: the driver's nodes do not sleep
 	Mover     substrate.Mover     // nil: the driver's nodes do not move
 	Image     string              // a digest that nodes can boot
-	BootFile  []byte              // for drivers whose nodes need one to keep running
 	// Crash ends the node's first process behind the driver's back.
 	Crash func(*testing.T, substrate.Ref)
 	// HalfMake leaves what a controller leaves that was killed in the middle of Ensure.
@@ -40,7 +39,7 @@ func (h Harness) node(cluster string, number byte, boot int64) substrate.Node {
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("%s-node-%d", cluster, number), Boot: boot},
 		Name: fmt.Sprintf("n%d", number), Machine: fmt.Sprintf("m%s%d", cluster, number),
-		Address: substrate.Address(256 + int(number)), MAC: substrate.MAC(network.Segment, 256+int(number)), Image: h.Image, BootFile: h.BootFile,
+		Address: substrate.Address(256 + int(number)), MAC: substrate.MAC(network.Segment, 256+int(number)), Image: h.Image,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -71,10 +70,7 @@ func (d *Driver) writeFiles(b boot, n substrate.Node, user int) error {
 
 // plan is the archive with the guest's plan.
 func (d *Driver) plan(b boot, n substrate.Node) ([]byte, error) {
-	var p protocol.Plan
-	if err := json.Unmarshal(n.BootFile, &p.Boot); err != nil {
-		return nil, fmt.Errorf("boot file: %w", err)
-	}
+	p := protocol.Plan{Boot: n.File}
 	at := protocol.Attachment{}
 	if p.Boot.Attachment != nil {
 		at = *p.Boot.Attachment

@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 		}
 		w := place.open(t)
 		return substratetest.Harness{
-			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) { return w, nil }), Image: "sha256:b0b0", BootFile: []byte("{}"), Crash: w.crash,
+			Caps: Factory().Caps, Substrate: w, Shared: w.shared, Sleeper: Fleet(func(string) (Host, error) { return w, nil }), Image: "sha256:b0b0", Crash: w.crash,
 			HalfMake: func(t *testing.T, n substrate.Node) {
 				home, err := w.home(n.Ref)
 				check(t, err)

@@ -292,10 +292,9 @@ func (w fixture) wantNothingLeft(t testing.TB) {
 
 // node describes the number-th node of a cluster.
 func node(cluster string, number int, boot int64) substrate.Node {
-	file, _ := json.Marshal(protocol.Boot{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"})
 	return substrate.Node{
 		Ref:  substrate.Ref{Cluster: cluster, Node: fmt.Sprintf("node-%d", number), Boot: boot},
-		Name: fmt.Sprintf("n%d", number), Machine: "here", Image: "sha256:" + strings.Repeat("b0", 32), BootFile: file,
+		Name: fmt.Sprintf("n%d", number), Machine: "here", Image: "sha256:" + strings.Repeat("b0", 32), File: protocol.Boot{Node: "node", Name: "n", Boot: boot, Token: "secret-of-the-boot"},
 		Address: substrate.Address(256 + number), MAC: substrate.MAC(1, 256+number),
 	}
 }

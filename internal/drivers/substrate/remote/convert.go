@@ -16,10 +16,10 @@ import (
 func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 	g := protocol.HostedGuest{
 		Cluster: n.Cluster, Node: n.Node, Boot: n.Boot, Name: n.Name, Machine: n.Machine, Address: n.Address.String(), MAC: n.MAC.String(),
-		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: spellKeys(n.Keys),
+		Image: n.Image, CPUs: n.CPUs, MemoryMiB: n.MemoryMiB, Keys: spellKeys(n.Keys), File: n.File,
 	}
-	err := json.Unmarshal(n.BootFile, &g.File)
-	if err == nil && n.Allocation != nil {
+	var err error
+	if n.Allocation != nil {
 		g.Allocation, err = json.Marshal(n.Allocation)
 	}
 	if err == nil {
@@ -35,7 +35,7 @@ func Guest(n substrate.Node) (protocol.HostedGuest, error) {
 func Node(g protocol.HostedGuest) (substrate.Node, error) {
 	n := substrate.Node{
 		Ref: substrate.Ref{Cluster: g.Cluster, Node: g.Node, Boot: g.Boot}, Name: g.Name, Machine: g.Machine,
-		Image: g.Image, CPUs: g.CPUs, MemoryMiB: g.MemoryMiB,
+		Image: g.Image, CPUs: g.CPUs, MemoryMiB: g.MemoryMiB, File: g.File,
 	}
 	var err error
 	if n.Address, err = netip.ParsePrefix(g.Address); err == nil {
@@ -50,9 +50,6 @@ func Node(g protocol.HostedGuest) (substrate.Node, error) {
 	}
 	if err == nil {
 		n.Keys, err = readKeys(g.Keys)
-	}
-	if err == nil {
-		n.BootFile, err = json.Marshal(g.File)
 	}
 	if err != nil {
 		return n, fmt.Errorf("guest of node %s: %w", g.Node, err)

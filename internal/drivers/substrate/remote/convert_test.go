@@ -10,16 +10,16 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/vm/remote"
+	"muster/internal/drivers/substrate/remote"
 	"muster/internal/fabric"
 	"muster/internal/placement"
 )
 
 func described() substrate.Node {
-	file, _ := json.Marshal(protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}})
 	return substrate.Node{
 		Ref: substrate.Ref{Cluster: "c", Node: "n", Boot: 3}, Name: "n1", Machine: "r1-g1", Address: substrate.Address(259), MAC: substrate.MAC(7, 259),
-		Image: "sha256:00", CPUs: 2, MemoryMiB: 768, BootFile: file,
+		Image: "sha256:00", CPUs: 2, MemoryMiB: 768,
+		File:       protocol.Boot{Node: "n", Name: "n1", Boot: 3, Token: "t", Endpoints: []string{"https://10.77.0.1:7421"}},
 		Allocation: &placement.Allocation{Guest: "r1-g1", Share: 2, Cells: []placement.Cell{{NUMA: 1, Cores: []int{4, 5}, MemoryMiB: 768}}, Devices: []string{"0000:41:00.0"}},
 		Asked:      placement.Guest{CPUs: 2, MemoryMiB: 768, Devices: map[string]int{"gpu": 1}, Locality: placement.Required, Share: 2},
 		Keys:       map[fabric.GUID]fabric.Key{0: 0x0123, 0x0002c903000a0b0d: 0x7ffe},
