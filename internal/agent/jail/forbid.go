@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,14 +26,27 @@ func forbid() error {
 	if runtime.GOARCH == "arm64" {
 		native = unix.AUDIT_ARCH_AARCH64
 	}
-	const load, equal, end, refuse, allow = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,
-		unix.BPF_RET | unix.BPF_K, 0x00050000 | uint32(unix.EPERM), 0x7fff0000 // SECCOMP_RET_ERRNO and _ALLOW: seccomp(2)
-	n := uint8(len(builders))
-	program := []unix.SockFilter{{Code: load, K: 4}, {Code: equal, Jf: n + 1, K: native}, {Code: load, K: 0}} // seccomp_data's arch, then nr
-	for i, call := range builders {
-		program = append(program, unix.SockFilter{Code: equal, Jt: n - uint8(i), K: call})
+	const refuse, allow = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ALLOW
+	const number, architecture = 0, 4 // struct seccomp_data (linux/seccomp.h)
+	const x32 = 0x40000000 // __X32_SYSCALL_BIT (asm/unistd.h): the same calls by other numbers
+	calls := uint8(len(builders))
+	text := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: architecture, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: native, SkipFalse: calls + 3}, // another's numbers mean other calls
+		bpf.LoadAbsolute{Off: number, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: x32, SkipTrue: calls + 1},
 	}
-	program = append(program, unix.SockFilter{Code: end, K: allow}, unix.SockFilter{Code: end, K: refuse})
+	for i, call := range builders {
+		text = append(text, bpf.JumpIf{Cond: bpf.JumpEqual, Val: call, SkipTrue: calls - uint8(i)})
+	}
+	raw, err := bpf.Assemble(append(text, bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: refuse}))
+	if err != nil {
+		return fmt.Errorf("forbid calls: %w", err)
+	}
+	program := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		program[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0); err != nil {
 		return fmt.Errorf("forbid calls: %w", err)

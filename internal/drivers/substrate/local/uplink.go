@@ -119,7 +119,7 @@ func (c shared) addUplink(u substrate.Uplink) error {
 		if err != nil {
 			return err
 		}
-		if err := sieved(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
+		if err := filterSenders(links, near, substrate.Segment(bridge.Attrs().HardwareAddr)); err != nil {
 			c.log.Warn("guests of other clusters on other hosts may send to this cluster's nodes: what comes in is not looked at", "cluster", c.cluster, "uplink", describe(u), "error", err)
 		}
 		// What is for nobody here is for a node elsewhere, so a frame for an unknown MAC goes out. Nothing is learnt from
