@@ -28,7 +28,7 @@ func forbid() error {
 	}
 	const refuse, allow = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ALLOW
 	const number, architecture = 0, 4 // struct seccomp_data (linux/seccomp.h)
-	const x32 = 0x40000000 // __X32_SYSCALL_BIT (asm/unistd.h): the same calls by other numbers
+	const x32 = 0x40000000            // __X32_SYSCALL_BIT (asm/unistd.h): the same calls by other numbers
 	calls := uint8(len(builders))
 	text := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: architecture, Size: 4},
