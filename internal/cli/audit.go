@@ -35,12 +35,8 @@ never what passed through it. What was only looked at is left out of the table w
 		if err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ListAuditInput{Since: from.UTC().Truncate(time.Second), Person: *person, Project: *project}
-		entries, raw, err := apiv1.All(ctx, controller, apiv1.ListAudit, in)
+		entries, raw, err := askAll(ctx, a, apiv1.ListAudit, in)
 		if err != nil {
 			return err
 		}

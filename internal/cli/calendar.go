@@ -32,15 +32,7 @@ Times are in UTC by the controller's clock. A lease without an end holds its mac
 	to := c.Flags().String("to", "", "a `TIME` in RFC 3339, or +2d from now (default: a week after --from)")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		calendar, raw, err := apiv1.GetCalendar.Call(ctx, controller, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printCalendar(calendar) })
+		return show(ctx, a, apiv1.GetCalendar, apiv1.GetCalendarInput{Class: *class, From: *from, To: *to}, *output, a.printCalendar)
 	})
 	return c
 }

@@ -158,15 +158,7 @@ longer trust the authority then.`,
 		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.RemoveCentre.Call(ctx, controller, apiv1.CentreRef{Centre: args[0]}); err != nil {
-			return err
-		}
-		a.say("centre %s is forgotten", args[0])
-		return nil
+		return do(ctx, a, apiv1.RemoveCentre, apiv1.CentreRef{Centre: args[0]}, "centre %s is forgotten", args[0])
 	})
 	return c
 }

@@ -34,13 +34,9 @@ A cluster that its lease has paused is extended first, then resumed.`,
 		if (*longer == "") == (*until == "") {
 			return usage("say how much longer with --for, or the new end with --until")
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ExtendClusterInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}, Request: apiv1.Request{DryRun: *dryRun},
 			Body: apiv1.ExtendClusterBody{For: *longer, Until: *until}}
-		answer, raw, err := apiv1.ExtendCluster.Call(ctx, controller, in)
+		answer, raw, err := ask(ctx, a, apiv1.ExtendCluster, in)
 		if err != nil {
 			return err
 		}

@@ -28,19 +28,6 @@ key, and a machine is given on when they were seen without it.`,
 	}, a.fabricAdd(), a.fabricList(), a.fabricGet(), a.fabricRemove(), a.fabricDiff(), a.fabricImport(), a.fabricCables(), a.fabricInfra(), a.fabricAssign(), a.fabricForget())
 }
 
-// changeFabric makes a request that answers with the fabric, and prints that.
-func changeFabric[In any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.Fabric], in In, output *format, say func(apiv1.Fabric)) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	f, raw, err := op.Call(ctx, controller, in)
-	if err != nil {
-		return err
-	}
-	return output.print(a.out, raw, func() { say(f) })
-}
-
 // portOf reads NAME PORT.
 func portOf(args []string) (apiv1.FabricPortRef, error) {
 	guid, err := fabric.ParseGUID(args[1])
@@ -48,19 +35,6 @@ func portOf(args []string) (apiv1.FabricPortRef, error) {
 		return apiv1.FabricPortRef{}, usage("%v", err)
 	}
 	return apiv1.FabricPortRef{Fabric: args[0], Port: apiv1.PortGUID{GUID: guid}}, nil
-}
-
-// endInFabric makes a request that answers nothing.
-func endInFabric[In any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.Nothing], in In, said string) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	if _, _, err := op.Call(ctx, controller, in); err != nil {
-		return err
-	}
-	a.say("%s", said)
-	return nil
 }
 
 func (a *app) fabricAdd() *cobra.Command {
@@ -99,7 +73,7 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 			}
 			body.Config[name] = value
 		}
-		return changeFabric(ctx, a, apiv1.AddFabric, apiv1.AddFabricInput{Body: body}, output, func(f apiv1.Fabric) {
+		return show(ctx, a, apiv1.AddFabric, apiv1.AddFabricInput{Body: body}, *output, func(f apiv1.Fabric) {
 			a.say("fabric %s is kept; `muster fabric import %s` tells its ports", f.Name, f.Name)
 		})
 	})
@@ -232,7 +206,7 @@ partition there, nor a key that was not yet seen gone from all ports.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return endInFabric(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric "+args[0]+" is no longer managed")
+		return do(ctx, a, apiv1.RemoveFabric, apiv1.FabricRef{Fabric: args[0]}, "fabric %s is no longer managed", args[0])
 	})
 	return c
 }
@@ -292,7 +266,7 @@ has found their adapters, by GUID. Ports that are not in the file stay known, si
 			return fmt.Errorf("read the snapshot: %w", err)
 		}
 		in := apiv1.ImportFabricInput{Fabric: args[0], Body: apiv1.ImportFabricBody{Snapshot: string(text)}}
-		return changeFabric(ctx, a, apiv1.ImportFabric, in, output, func(f apiv1.Fabric) {
+		return show(ctx, a, apiv1.ImportFabric, in, *output, func(f apiv1.Fabric) {
 			known := 0
 			for _, p := range f.Ports {
 				if p.Machine != "" {
@@ -333,7 +307,7 @@ func (a *app) fabricInfra() *cobra.Command {
 		}
 		in := apiv1.PutFabricPartitionInput{FabricPartitionRef: apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]},
 			Body: apiv1.PutFabricPartitionBody{Open: *open, Members: list}}
-		return changeFabric(ctx, a, apiv1.PutFabricPartition, in, output, func(f apiv1.Fabric) {
+		return show(ctx, a, apiv1.PutFabricPartition, in, *output, func(f apiv1.Fabric) {
 			for _, p := range f.Partitions {
 				if p.Name == args[1] && !p.Ending {
 					a.say("partition %s of fabric %s has key %s", p.Name, f.Name, p.Key)
@@ -350,7 +324,7 @@ func (a *app) fabricInfra() *cobra.Command {
 	}
 	remove.RunE = a.do(func(ctx context.Context, args []string) error {
 		in := apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]}
-		return endInFabric(ctx, a, apiv1.RemoveFabricPartition, in, "partition "+args[1]+" of fabric "+args[0]+" ends")
+		return do(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s ends", args[1], args[0])
 	})
 	return group(&cobra.Command{
 		Use:     "infra",
@@ -377,7 +351,7 @@ what inspections find counts again. The machine must be free.`,
 			return err
 		}
 		in := apiv1.AssignFabricPortInput{FabricPortRef: port, Body: apiv1.AssignFabricPortBody{Machine: machine}}
-		return changeFabric(ctx, a, apiv1.AssignFabricPort, in, output, func(apiv1.Fabric) {
+		return show(ctx, a, apiv1.AssignFabricPort, in, *output, func(apiv1.Fabric) {
 			if machine == "" {
 				a.say("port %s is nobody's", args[1])
 				return
@@ -402,7 +376,7 @@ when the adapter was taken out, since nobody looks at the port any more before i
 		if err != nil {
 			return err
 		}
-		return endInFabric(ctx, a, apiv1.ForgetFabricPort, port, "port "+args[1]+" is forgotten")
+		return do(ctx, a, apiv1.ForgetFabricPort, port, "port %s is forgotten", args[1])
 	})
 	return c
 }

@@ -41,12 +41,8 @@ imported by "muster fabric import".`,
 		if err != nil {
 			return fmt.Errorf("read the snapshot: %w", err)
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.PutTopologyInput{Fabric: args[0], Body: apiv1.PutTopologyBody{Snapshot: string(text)}}
-		t, raw, err := apiv1.PutTopology.Call(ctx, controller, in)
+		t, raw, err := ask(ctx, a, apiv1.PutTopology, in)
 		if err != nil {
 			return err
 		}
@@ -71,11 +67,7 @@ func (a *app) cablesList() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		known, raw, err := apiv1.All(ctx, controller, apiv1.ListTopologies, apiv1.Page{})
+		known, raw, err := askAll(ctx, a, apiv1.ListTopologies, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -108,7 +100,7 @@ func (a *app) cablesForget() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return endInFabric(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]}, "the cables of fabric "+args[0]+" are forgotten")
+		return do(ctx, a, apiv1.RemoveTopology, apiv1.RemoveTopologyInput{Fabric: args[0]}, "the cables of fabric %s are forgotten", args[0])
 	})
 	return c
 }

@@ -64,15 +64,7 @@ came in between know it by then, and nobody is asked about a changed key. Client
 	after := c.Flags().String("after", "7d", "the `TIME` until it takes over, as in 12h or 30d")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		gateway, raw, err := apiv1.RotateGatewayKey.Call(ctx, controller, apiv1.RotateGatewayKeyInput{After: *after})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printGateway(gateway) })
+		return show(ctx, a, apiv1.RotateGatewayKey, apiv1.RotateGatewayKeyInput{After: *after}, *output, a.printGateway)
 	})
 	return c
 }

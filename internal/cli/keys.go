@@ -60,11 +60,7 @@ where it is and is never read. Accepted are ed25519, ecdsa, both also on securit
 		if err != nil {
 			return err
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		key, raw, err := apiv1.AddKey.Call(ctx, controller, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line}})
+		key, raw, err := ask(ctx, a, apiv1.AddKey, apiv1.AddKeyInput{Body: apiv1.AddKeyBody{Line: line}})
 		if err != nil {
 			return err
 		}
@@ -114,15 +110,7 @@ func (a *app) keysDelete() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.DeleteKey.Call(ctx, controller, apiv1.DeleteKeyInput{Fingerprint: args[0]}); err != nil {
-			return err
-		}
-		a.say("key %s is forgotten", args[0])
-		return nil
+		return do(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is forgotten", args[0])
 	})
 	return c
 }

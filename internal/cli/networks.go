@@ -93,11 +93,7 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 			return usage("--interface and --address are needed")
 		}
 		n.SwitchDatabase = cmp.Or(n.SwitchDatabase, drivers.Switches().Named(n.Switch).Database)
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		stored, raw, err := apiv1.PutNetwork.Call(ctx, controller, apiv1.PutNetworkInput{Network: args[0], Body: n})
+		stored, raw, err := ask(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: args[0], Body: n})
 		if err != nil {
 			return err
 		}
@@ -115,15 +111,7 @@ func (a *app) networksRemove() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.RemoveNetwork.Call(ctx, controller, apiv1.NetworkRef{Network: args[0]}); err != nil {
-			return err
-		}
-		a.say("network %s is removed", args[0])
-		return nil
+		return do(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: args[0]}, "network %s is removed", args[0])
 	})
 	return c
 }

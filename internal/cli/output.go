@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"muster/internal/apiv1"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
 )
 
 // format is how objects are printed.
@@ -47,11 +48,7 @@ func formatFlag(c *cobra.Command) *format {
 
 // show prints the object of the API that an operation answers; table is for people.
 func show[In, T any](ctx context.Context, a *app, op apiv1.Op[In, T], in In, output format, table func(T)) error {
-	controller, err := a.connect()
-	if err != nil {
-		return err
-	}
-	object, raw, err := op.Call(ctx, controller, in)
+	object, raw, err := ask(ctx, a, op, in)
 	if err != nil {
 		return err
 	}
@@ -85,15 +82,38 @@ func (f format) print(s *screen, raw []byte, rows func()) error {
 func listing[T any](a *app, c *cobra.Command, op apiv1.Op[apiv1.Page, apiv1.List[T]], rows func([]T)) *cobra.Command {
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		items, raw, err := apiv1.All(ctx, controller, op, apiv1.Page{})
+		items, raw, err := askAll(ctx, a, op, apiv1.Page{})
 		if err != nil {
 			return err
 		}
 		return output.print(a.out, raw, func() { rows(items) })
 	})
 	return c
+}
+
+// ask asks the controller for one operation; it returns the answer, also as it came.
+func ask[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In) (out Out, raw []byte, err error) {
+	controller, err := a.connect()
+	if err != nil {
+		return out, nil, err
+	}
+	return op.Call(ctx, controller, in)
+}
+
+// askAll asks for all pages of a list.
+func askAll[In, T any](ctx context.Context, a *app, op apiv1.Op[In, apiv1.List[T]], in In) ([]T, []byte, error) {
+	controller, err := a.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	return apiv1.All(ctx, controller, op, in)
+}
+
+// do has an operation carried out whose answer tells nothing, and says that it is done.
+func do[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out], in In, format string, args ...any) error {
+	if _, _, err := ask(ctx, a, op, in); err != nil {
+		return err
+	}
+	a.say(format, args...)
+	return nil
 }

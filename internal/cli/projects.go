@@ -25,11 +25,7 @@ who is in the project. Without a verb, list your projects and what you are in ea
   muster projects revoke aero bob`,
 	}, a.projectsList(), a.projectsAdd(), a.projectsSet(), a.projectsMembers(), a.projectsGrant(), a.projectsRevoke())
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		projects, _, err := apiv1.All(ctx, controller, apiv1.ListProjects, apiv1.Page{})
+		projects, _, err := askAll(ctx, a, apiv1.ListProjects, apiv1.Page{})
 		if err != nil {
 			return err
 		}
@@ -85,12 +81,8 @@ deleted, as bills name them.`,
 		if *owner == "" {
 			return usage("a project needs an owner: `muster projects add %s --owner PERSON`", args[0])
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		body := apiv1.AddProjectBody{Name: args[0], Owner: *owner, Recorded: *recorded}
-		_, raw, err := apiv1.AddProject.Call(ctx, controller, apiv1.AddProjectInput{Body: body})
+		_, raw, err := ask(ctx, a, apiv1.AddProject, apiv1.AddProjectInput{Body: body})
 		if err != nil {
 			return err
 		}
@@ -116,12 +108,8 @@ when they log in.`,
 		if !c.Flags().Changed("recorded") {
 			return usage("say what to change: --recorded or --recorded=false")
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ChangeProjectInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, Body: apiv1.ChangeProjectBody{Recorded: recorded}}
-		_, raw, err := apiv1.ChangeProject.Call(ctx, controller, in)
+		_, raw, err := ask(ctx, a, apiv1.ChangeProject, in)
 		if err != nil {
 			return err
 		}
@@ -142,11 +130,7 @@ func (a *app) projectsMembers() *cobra.Command {
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		members, raw, err := apiv1.All(ctx, controller, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
+		members, raw, err := askAll(ctx, a, apiv1.ListMembers, apiv1.ListMembersInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}})
 		if err != nil {
 			return err
 		}
@@ -191,13 +175,9 @@ project's clusters within seconds, except on those whose file names others under
 		if roles := roleNames(); !slices.Contains(roles, args[2]) {
 			return usage("%q is no role: it is one of %s", args[2], strings.Join(roles, ", "))
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
 			Body: apiv1.SetMemberBody{Role: access.Role(args[2])}}
-		_, raw, err := apiv1.SetMember.Call(ctx, controller, in)
+		_, raw, err := ask(ctx, a, apiv1.SetMember, in)
 		if err != nil {
 			return err
 		}
@@ -217,15 +197,7 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.RemoveMember.Call(ctx, controller, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}); err != nil {
-			return err
-		}
-		a.say("%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))
-		return nil
+		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))
 	})
 	return c
 }

@@ -75,16 +75,8 @@ and made anew, with their jobs; people get new certificates and may have to run 
 	now := c.Flags().Bool("now", false, "refuse the old ones at once, whoever lives by them")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, names []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
-		list, raw, err := apiv1.RotateSecrets.Call(ctx, controller, apiv1.RotateSecretsInput{Body: order})
-		if err != nil {
-			return err
-		}
-		return output.print(a.out, raw, func() { a.printSecrets(list) })
+		return show(ctx, a, apiv1.RotateSecrets, apiv1.RotateSecretsInput{Body: order}, *output, a.printSecrets)
 	})
 	return c
 }
@@ -101,11 +93,7 @@ muster secrets list shows one site-key. Keep the old key as long as backups that
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		list, raw, err := apiv1.RekeySecrets.Call(ctx, controller, apiv1.Nothing{})
+		list, raw, err := ask(ctx, a, apiv1.RekeySecrets, apiv1.Nothing{})
 		if err != nil {
 			return err
 		}

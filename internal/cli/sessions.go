@@ -34,11 +34,7 @@ func (a *app) sessionsList() *cobra.Command {
 	ended := c.Flags().Bool("all", false, "also those that have ended")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		sessions, raw, err := apiv1.All(ctx, controller, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended})
+		sessions, raw, err := askAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended})
 		if err != nil {
 			return err
 		}
@@ -80,15 +76,7 @@ func (a *app) sessionsEnd() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.EndSession.Call(ctx, controller, apiv1.EndSessionInput{Session: args[0]}); err != nil {
-			return err
-		}
-		a.say("session %s is ended", args[0])
-		return nil
+		return do(ctx, a, apiv1.EndSession, apiv1.EndSessionInput{Session: args[0]}, "session %s is ended", args[0])
 	})
 	return c
 }

@@ -143,15 +143,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if _, _, err := apiv1.DeleteSnapshot.Call(ctx, controller, apiv1.SnapshotRef{Snapshot: args[0]}); err != nil {
-			return err
-		}
-		a.say("snapshot %s is being deleted", args[0])
-		return nil
+		return do(ctx, a, apiv1.DeleteSnapshot, apiv1.SnapshotRef{Snapshot: args[0]}, "snapshot %s is being deleted", args[0])
 	})
 	return c
 }

@@ -115,15 +115,10 @@ func (a *app) tokensRevoke() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, ids []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		for _, id := range ids {
-			if _, _, err := apiv1.DeleteToken.Call(ctx, controller, apiv1.DeleteTokenInput{Token: id}); err != nil {
+			if err := do(ctx, a, apiv1.DeleteToken, apiv1.DeleteTokenInput{Token: id}, "token %s is revoked", id); err != nil {
 				return err
 			}
-			a.say("token %s is revoked", id)
 		}
 		return nil
 	})

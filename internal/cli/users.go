@@ -67,12 +67,8 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 	operator := c.Flags().Bool("operator", false, "runs the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
-		p, raw, err := apiv1.AddPerson.Call(ctx, controller, apiv1.AddPersonInput{Body: body})
+		p, raw, err := ask(ctx, a, apiv1.AddPerson, apiv1.AddPersonInput{Body: body})
 		if err != nil {
 			return err
 		}
@@ -105,12 +101,8 @@ The name itself stays for life.`,
 		if body == (apiv1.ChangePersonBody{}) {
 			return usage("say what to change: --name, --subject or --operator")
 		}
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: body}
-		_, raw, err := apiv1.ChangePerson.Call(ctx, controller, in)
+		_, raw, err := ask(ctx, a, apiv1.ChangePerson, in)
 		if err != nil {
 			return err
 		}
@@ -144,16 +136,8 @@ accounts on nodes open within seconds.`,
 within seconds. Their files, their jobs and their clusters stay. ` + "`muster users enable`" + ` undoes it.`
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		controller, err := a.connect()
-		if err != nil {
-			return err
-		}
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-		if _, _, err := apiv1.ChangePerson.Call(ctx, controller, in); err != nil {
-			return err
-		}
-		a.say("%s", fmt.Sprintf(map[bool]string{true: "%s is let in nowhere any more; their files, jobs and clusters stay", false: "%s is let in again"}[disabled], args[0]))
-		return nil
+		return do(ctx, a, apiv1.ChangePerson, in, "%s", fmt.Sprintf(map[bool]string{true: "%s is let in nowhere any more; their files, jobs and clusters stay", false: "%s is let in again"}[disabled], args[0]))
 	})
 	return c
 }
