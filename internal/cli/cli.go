@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -160,6 +161,9 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		command.GroupID = v.group
 		root.AddCommand(command)
 		countArguments(command)
+	}
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.completeArguments(root)
 	}
 	return root
 }

@@ -81,8 +81,7 @@ cluster is looked at anew. Sessions that are no longer allowed end.
 		Example: `  muster clusters set arc --project bio=gpu --as hpc_bio
   muster clusters set arc --remove-project bio
   muster clusters set arc --wait`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.centreNames),
+		Args: cobra.ExactArgs(1),
 	}
 	var f centreFlags
 	f.add(c)

@@ -27,8 +27,7 @@ machine, its address, what Slurm says of it, and what it waits for or which limi
 what it waits for, and the last events.`,
 		Example: `  muster describe hello
   watch muster describe hello`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.clusterNames),
+		Args: cobra.ExactArgs(1),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		controller, err := a.connect()

@@ -17,8 +17,7 @@ object with spec, nodes and receipt.`,
 		Example: `  muster get hello
   muster get hello -o yaml
   muster get hello -o json | jq -r .phase`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.clusterNames),
+		Args: cobra.ExactArgs(1),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

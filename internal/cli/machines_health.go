@@ -23,8 +23,7 @@ A whole machine that is far behind its like is measured twice again, and then re
 		Example: `  muster machines health
   muster machines health r1n7
   muster machines health r1n7 -o json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeFirst(a.machineNames),
+		Args: cobra.MaximumNArgs(1),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

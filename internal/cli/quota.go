@@ -19,8 +19,7 @@ month. Without PROJECT, all your projects, or all of the site for operators. Hea
 count also while they are missing.`,
 		Example: `  muster quota
   muster quota aero -o json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeFirst(a.projectNames),
+		Args: cobra.MaximumNArgs(1),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

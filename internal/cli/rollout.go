@@ -28,12 +28,11 @@ stopped. The nodes that have the new image boot anew, a few at a time, as in any
 
 func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 	c := &cobra.Command{
-		Use:               action + " NAME",
-		Short:             short,
-		Long:              long,
-		Example:           "  muster rollout " + action + " cfd --wait",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeFirst(a.clusterNames),
+		Use:     action + " NAME",
+		Short:   short,
+		Long:    long,
+		Example: "  muster rollout " + action + " cfd --wait",
+		Args:    cobra.ExactArgs(1),
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)

@@ -33,8 +33,7 @@ code is this command's.`,
   muster ssh hello -- srun -N 3 hostname
   muster ssh hello:n2 -- uptime
   tar c input | muster ssh hello -- tar x`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeFirst(a.clusterNames),
+		Args: cobra.MinimumNArgs(1),
 	}
 	c.Flags().SetInterspersed(false) // what follows NAME belongs to the remote command
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
