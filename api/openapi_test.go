@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write openapi.yaml anew")
 // The document's version is the contract's, not the program's.
 func TestOpenAPIDocumentIsThatOfTheTypes(t *testing.T) {
 	const file = "openapi.yaml"
-	now, err := api.OpenAPI(api.Drivers{Power: drivers.Power(), Switches: drivers.Switches()})
+	now, err := api.OpenAPI(api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	makeAvailable(t, db)
 	a := &api.API{
 		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Authority: authority, Images: noImages{}, Dialer: echo{},
-		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches()}, Version: "test", Log: slog.New(slog.DiscardHandler),
+		Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: drivers.Substrates()}, Version: "test", Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
 		change(a)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
@@ -23,7 +24,7 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	case b.Name != "" && b.Count > 1:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
 	case enrols == substrate.ByNumber && len(b.Machines) > 0:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+spec.IsolationMetal)
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
 	case enrols == substrate.ByList && len(b.Machines) == 0:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
 	}

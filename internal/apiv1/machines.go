@@ -24,7 +24,7 @@ type AddMachinesInput struct {
 
 // AddMachinesBody is the body of a AddMachinesInput.
 type AddMachinesBody struct {
-	Substrate string       `json:"substrate" enum:"local,metal" doc:"local: machines made of Linux namespaces on the controller's host; metal: whole machines"`
+	Substrate string       `json:"substrate"`
 	Name      string       `json:"name,omitempty" doc:"of the only local machine; empty: local-1, local-2 …" pattern:"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$" maxLength:"63"`
 	Count     int          `json:"count,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"local machines"`
 	CPUs      int          `json:"cpus,omitempty" minimum:"0" maximum:"4096" doc:"CPUs that a node on a local machine may use; 0: all of the host's"`

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -161,9 +160,6 @@ Exit codes: 0 ok, 2 invalid input, 3 no capacity, 4 quota or budget, 5 conflict,
 		command.GroupID = v.group
 		root.AddCommand(command)
 		countArguments(command)
-	}
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.completeArguments(root)
 	}
 	return root
 }

@@ -24,6 +24,15 @@ projects: it is registered here. Its queues then show in ` + "`muster list`" + `
 	}, a.clustersCA(), a.clustersRegister(), a.clustersSet(), a.clustersList(), a.clustersShow(), a.clustersUnregister())
 }
 
+func (a *app) centreNames(ctx context.Context, c *client) ([]string, error) {
+	centres, _, err := apiv1.All(ctx, c, apiv1.ListCentres, apiv1.Page{})
+	var list []string
+	for _, one := range centres {
+		list = append(list, one.Name+"\t"+string(one.State))
+	}
+	return list, err
+}
+
 func (a *app) clustersList() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
@@ -87,8 +96,9 @@ func (a *app) clustersShow() *cobra.Command {
 		Short: "Show a registered cluster",
 		Long: `Show where a registered cluster is, how its host is known, who may go there as which account, and its queues. Accounts of persons
 are shown to operators.`,
-		Example: `  muster clusters show arc`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  muster clusters show arc`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -143,8 +153,9 @@ func (a *app) clustersUnregister() *cobra.Command {
 		Short: "Forget a registered cluster",
 		Long: `Forget a registered cluster: nobody gets there through the door any more. Nothing changes at the centre; its sshd should no
 longer trust the authority then.`,
-		Example: `  muster clusters unregister arc`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  muster clusters unregister arc`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return do(ctx, a, apiv1.RemoveCentre, apiv1.CentreRef{Centre: args[0]}, "centre %s is forgotten", args[0])

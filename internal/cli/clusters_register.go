@@ -81,7 +81,8 @@ cluster is looked at anew. Sessions that are no longer allowed end.
 		Example: `  muster clusters set arc --project bio=gpu --as hpc_bio
   muster clusters set arc --remove-project bio
   muster clusters set arc --wait`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.centreNames),
 	}
 	var f centreFlags
 	f.add(c)

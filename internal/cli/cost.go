@@ -34,7 +34,8 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
   muster cost
   muster cost --project aero --month 2026-11 -o csv > november.csv
   muster cost cfd --from 2026-11-02 --to 2026-11-09 --by row -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	var w window
 	c.Flags().StringVar(&w.project, "project", "", "only what this `PROJECT` has used")

@@ -19,7 +19,8 @@ func (a *app) delete() *cobra.Command {
 nothing of the cluster is left on them; --wait stays until then and prints the receipt.`,
 		Example: `  muster delete hello
   muster delete hello --wait`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	flags := &changing{waiting: waitFlags(c, "nothing of it is left"), output: formatFlag(c)}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

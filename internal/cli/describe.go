@@ -27,7 +27,8 @@ machine, its address, what Slurm says of it, and what it waits for or which limi
 what it waits for, and the last events.`,
 		Example: `  muster describe hello
   watch muster describe hello`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		controller, err := a.connect()

@@ -22,7 +22,8 @@ follows what happens until it is interrupted, over lost connections and restarts
 		Example: `  muster events hello
   muster events -w
   muster events hello --after 120 -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	watch := c.Flags().BoolP("watch", "w", false, "go on with events as they happen")
 	after := c.Flags().Int64("after", 0, "only events with numbers above `N`")

@@ -23,7 +23,8 @@ A cluster that its lease has paused is extended first, then resumed.`,
 		Example: `  muster extend cfd --for 2d
   muster extend cfd --until 2027-03-01T08:00:00Z
   muster extend cfd --for 1w --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	longer := c.Flags().String("for", "", "how much longer: a `TIME` as in a cluster file, such as 2d")
 	until := c.Flags().String("until", "", "the new end: a `TIME` in RFC 3339, or +2d from now")

@@ -17,7 +17,8 @@ object with spec, nodes and receipt.`,
 		Example: `  muster get hello
   muster get hello -o yaml
   muster get hello -o json | jq -r .phase`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

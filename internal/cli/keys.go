@@ -100,6 +100,14 @@ func (a *app) keysDelete() *cobra.Command {
 		Long:    `Forget a key, which within seconds opens none of your clusters any more. Sessions through the gateway that it opened end.`,
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			keys, _, err := apiv1.All(ctx, c, apiv1.ListKeys, apiv1.Page{})
+			var list []string
+			for _, k := range keys {
+				list = append(list, k.Fingerprint)
+			}
+			return list, err
+		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return do(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is forgotten", args[0])

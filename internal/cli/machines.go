@@ -79,7 +79,8 @@ func (a *app) machinesGet() *cobra.Command {
 		Long:  `Show one machine: its phase and the reason for it, who has it, and the facts that its last inspection found.`,
 		Example: `  muster machines get local-1
   muster machines get local-1 -o json`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.machineNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

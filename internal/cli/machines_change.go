@@ -88,6 +88,7 @@ func askedByName(op apiv1.Op[apiv1.MachineRef, apiv1.Machine]) askMachine {
 
 // forMachines makes a verb that asks the same of each machine named; every, where there is one, stands for all of them.
 func (a *app) forMachines(c *cobra.Command, every *bool, waits *waiting, what string, ask askMachine) {
+	c.ValidArgsFunction = a.completeAll(a.machineNames)
 	c.Args = func(_ *cobra.Command, names []string) error {
 		all := every != nil && *every
 		switch {

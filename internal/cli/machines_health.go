@@ -23,7 +23,8 @@ A whole machine that is far behind its like is measured twice again, and then re
 		Example: `  muster machines health
   muster machines health r1n7
   muster machines health r1n7 -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.machineNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

@@ -29,7 +29,8 @@ that they know. It vouches for the site's apps and for no other names.`,
 		Example: `  muster open cfd jupyter
   muster open cfd --no-browser
   muster open --ca > muster-ca.pem`,
-		Args: cobra.MaximumNArgs(2),
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
 	ca := c.Flags().Bool("ca", false, "print the certificate that browsers have to trust")

@@ -25,7 +25,8 @@ again. A cluster that sleeps can be resumed on the same hosts only; --on-jobs re
   muster pause cfd --on-jobs wait
   muster pause cfd --drain-timeout 30m
   muster pause cfd --on-jobs keep`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	onJobs := c.Flags().String("on-jobs", "", "`WHAT` becomes of running jobs: requeue them at once, wait for them, or keep them in memory (default: wait if there is a --drain-timeout, else requeue)")
 	drain := new(drainTimeout)
@@ -56,7 +57,8 @@ that were queued. If there are too few machines it is refused with what is missi
 paused.`,
 		Example: `  muster resume hello --wait
   muster resume cfd --dry-run`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	flags := changeFlags(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

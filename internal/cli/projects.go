@@ -99,7 +99,8 @@ func (a *app) projectsSet() *cobra.Command {
 when they log in.`,
 		Example: `  muster projects set aero --recorded
   muster projects set aero --recorded=false`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	recorded := c.Flags().Bool("recorded", false, "keep what terminals show in its clusters")
 	output := formatFlag(c)
@@ -120,11 +121,12 @@ when they log in.`,
 
 func (a *app) projectsMembers() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "members PROJECT",
-		Short:   "List who is in a project",
-		Long:    `List the people of a project, what each is in it, and since when they have been in it.`,
-		Example: `  muster projects members aero`,
-		Args:    cobra.ExactArgs(1),
+		Use:               "members PROJECT",
+		Short:             "List who is in a project",
+		Long:              `List the people of a project, what each is in it, and since when they have been in it.`,
+		Example:           `  muster projects members aero`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -190,8 +192,9 @@ func (a *app) projectsRevoke() *cobra.Command {
 		Short: "Remove a person from a project",
 		Long: `Remove a person from a project. Their sessions on its clusters end and their accounts there are locked within seconds. Their
 clusters and files stay the project's. The only owner of a project stays: make somebody else an owner first.`,
-		Example: `  muster projects revoke aero bob`,
-		Args:    cobra.ExactArgs(2),
+		Example:           `  muster projects revoke aero bob`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))

@@ -19,7 +19,8 @@ month. Without PROJECT, all your projects, or all of the site for operators. Hea
 count also while they are missing.`,
 		Example: `  muster quota
   muster quota aero -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

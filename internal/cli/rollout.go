@@ -28,11 +28,12 @@ stopped. The nodes that have the new image boot anew, a few at a time, as in any
 
 func (a *app) rolloutVerb(action, short, long string) *cobra.Command {
 	c := &cobra.Command{
-		Use:     action + " NAME",
-		Short:   short,
-		Long:    long,
-		Example: "  muster rollout " + action + " cfd --wait",
-		Args:    cobra.ExactArgs(1),
+		Use:               action + " NAME",
+		Short:             short,
+		Long:              long,
+		Example:           "  muster rollout " + action + " cfd --wait",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)

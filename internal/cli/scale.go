@@ -24,7 +24,8 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
   muster scale cfd gpu=2
   muster scale cfd cpu=0-16
   muster scale cfd cpu=1 --drain-timeout 10m`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	drain := drainFlag(c)
 	flags := changeFlags(c)

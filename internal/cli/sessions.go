@@ -66,6 +66,14 @@ func (a *app) sessionsEnd() *cobra.Command {
 		Long:    `End a session, with all that came over the same connection; the person is told by whom. What they left running on the cluster stays.`,
 		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
 		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			sessions, _, err := apiv1.All(ctx, c, apiv1.ListSessions, apiv1.ListSessionsInput{})
+			var list []string
+			for _, s := range sessions {
+				list = append(list, s.ID)
+			}
+			return list, err
+		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return do(ctx, a, apiv1.EndSession, apiv1.EndSessionInput{Session: args[0]}, "session %s is ended", args[0])

@@ -20,7 +20,8 @@ func (a *app) snapshot() *cobra.Command {
 copied. For a state that is one whole, pause the cluster first. ` + "`muster create NEW --from-snapshot S`" + ` makes a cluster of it.`,
 		Example: `  muster snapshot hello --wait
   muster snapshot cfd --name before-upgrade --wait`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	name := c.Flags().String("name", "", "`NAME` of the snapshot (default: the cluster's, with the time)")
 	wait, output := waitFlags(c, "it is saved"), formatFlag(c)
@@ -132,6 +133,14 @@ func (a *app) snapshotsDelete() *cobra.Command {
 		Long:    `Delete a snapshot. Clusters that were made from it keep what they have.`,
 		Example: `  muster snapshots delete before-upgrade`,
 		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
+			list, _, err := apiv1.All(ctx, c, apiv1.ListSnapshots, apiv1.Page{})
+			var names []string
+			for _, s := range list {
+				names = append(names, s.Name)
+			}
+			return names, err
+		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return do(ctx, a, apiv1.DeleteSnapshot, apiv1.SnapshotRef{Snapshot: args[0]}, "snapshot %s is being deleted", args[0])

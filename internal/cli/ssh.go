@@ -33,7 +33,8 @@ code is this command's.`,
   muster ssh hello -- srun -N 3 hostname
   muster ssh hello:n2 -- uptime
   tar c input | muster ssh hello -- tar x`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	c.Flags().SetInterspersed(false) // what follows NAME belongs to the remote command
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

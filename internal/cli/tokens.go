@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,6 +105,14 @@ func (a *app) tokensRevoke() *cobra.Command {
 		Long:    `Revoke tokens: they open nothing any more at once, and what they hold open ends within seconds.`,
 		Example: `  muster tokens revoke t-k3v9x2`,
 		Args:    cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {
+			tokens, _, err := apiv1.All(ctx, c, apiv1.ListTokens, apiv1.Page{})
+			var list []string
+			for _, t := range tokens {
+				list = append(list, t.ID+"\t"+strings.ReplaceAll(t.Name, "\t", " "))
+			}
+			return list, err
+		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, ids []string) error {
 		for _, id := range ids {

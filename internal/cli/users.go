@@ -89,7 +89,8 @@ The name itself stays for life.`,
 		Example: `  muster users set alice --operator
   muster users set alice --operator=false
   muster users set bob --subject "https://login.example.org 5f2c9a"`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
 	full := c.Flags().String("name", "", "full `NAME`")
 	subject := c.Flags().String("subject", "", `issuer and `+"`SUBJECT`"+` of the identity that logs in as this person; "" for none`)
@@ -125,8 +126,9 @@ func (a *app) usersAble(verb string, disabled bool) *cobra.Command {
 		Short: "Let somebody in again",
 		Long: `Let in again who was disabled: their tokens that have not ended, their keys, and their roles in projects are as they were. Their
 accounts on nodes open within seconds.`,
-		Example: `  muster users ` + verb + ` alice`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  muster users ` + verb + ` alice`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
 	if disabled {
 		c.Short = "Shut somebody out, at every door"

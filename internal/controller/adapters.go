@@ -3,21 +3,20 @@ package controller
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/environment/images"
-	"muster/internal/hardware"
-	"muster/internal/inventory"
 )
 
-// imageFinder is the image store as admission and the local substrate ask for it.
+// imageFinder is the image store as admission and substrates ask for it.
 type imageFinder struct{ store *images.Store }
 
 func (f imageFinder) Image(name string) (admission.Image, error) {
@@ -56,9 +55,23 @@ func (f imageFinder) With(drivers []string) []string {
 	return names
 }
 
-func (f imageFinder) squashfs(digest string) (string, error) {
+// Named is the digest of the image of a name.
+func (f imageFinder) Named(name string) (string, error) {
+	image, err := f.store.Get(name)
+	return image.Digest, err
+}
+
+// Files are those of the image of a digest.
+func (f imageFinder) Files(digest string) (substrate.ImageFiles, error) {
 	image, err := findImage(f.store, digest)
-	return image.Squashfs(), err
+	if err != nil {
+		return substrate.ImageFiles{}, err
+	}
+	files := substrate.ImageFiles{Name: image.Name, Root: image.Squashfs()}
+	if image.Kernel != nil && image.Drivers != nil {
+		files.Kernel, files.Drivers = filepath.Join(image.Dir, image.Kernel.File), filepath.Join(image.Dir, image.Drivers.File)
+	}
+	return files, nil
 }
 
 func findImage(store *images.Store, digest string) (images.Image, error) {
@@ -72,40 +85,6 @@ func findImage(store *images.Store, digest string) (images.Image, error) {
 		err = fmt.Errorf("image %s is not in the image store", digest)
 	}
 	return images.Image{}, err
-}
-
-// defaultMemory is what a local machine has if its enrolment did not say: enough for a small MPI job, little enough for
-// several machines on one host.
-const defaultMemory = 4096 // MiB
-
-// inspectHost finds what this host is.
-func inspectHost() (inventory.Facts, error) {
-	facts := hardware.Read("/")
-	if facts.MemoryMiB == 0 {
-		return facts, errors.New("inspect this host: /proc/meminfo tells of no memory; is /proc mounted?")
-	}
-	name, err := os.Hostname()
-	facts.Host = name
-	return facts, err
-}
-
-// inspectLocal finds what a part of this host is. No core and no device is its own.
-func inspectLocal(m inventory.Machine) (inventory.Facts, error) {
-	host, err := inspectHost()
-	if err != nil {
-		return inventory.Facts{}, err
-	}
-	facts := host
-	facts.Layout, facts.Devices = nil, nil
-	facts.MemoryMiB = min(defaultMemory, host.MemoryMiB)
-	// What the enrolment asked for stays, within what there is.
-	if m.Facts.CPUs > 0 {
-		facts.CPUs = min(m.Facts.CPUs, host.CPUs)
-	}
-	if m.Facts.MemoryMiB > 0 {
-		facts.MemoryMiB = min(m.Facts.MemoryMiB, host.MemoryMiB)
-	}
-	return facts, nil
 }
 
 // blobOf describes a file by its content.

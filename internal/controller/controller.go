@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -13,24 +12,17 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/api"
 	"muster/internal/centre"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/local"
-	"muster/internal/drivers/substrate/metal"
-	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
-	"muster/internal/environment/initramfs"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
 	"muster/internal/lifecycle"
@@ -58,6 +50,8 @@ type Config struct {
 	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
 	Ready   func(url string) // called once, when requests are answered
 	Web     Web              // the door for web apps
+	// Substrates are those of the site; nil: all that there are.
+	Substrates substrate.Registry
 	// LocalHypervisor says that this host holds guests.
 	LocalHypervisor bool
 	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
@@ -69,9 +63,6 @@ type Config struct {
 
 // admin is the administrator, whose token lies in the data directory.
 const admin = "admin"
-
-// switchAgain is how long a machine may look off after it was switched on.
-const switchAgain = 15 * time.Second
 
 // sweepEvery is how often remains are looked for.
 const sweepEvery = 10 * time.Second
@@ -88,9 +79,10 @@ type controller struct {
 	authority *identity.Authority
 	keeper    *rotation.Keeper
 	images    *images.Store
-	local     *local.Driver
-	guests    lifecycle.Provider
-	devices   *devices.Driver // nil: this host holds no guests
+	shared    shared
+	providers map[string]lifecycle.Provider // by their substrates
+	workers   []substrate.Worker
+	ports     *segments
 	admission *admission.Admission
 	listener  net.Listener // for users
 	ssh       net.Listener // for users; nil: none
@@ -188,21 +180,9 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if k.images, err = images.Open(k.dir.images()); err != nil {
 		return err
 	}
-	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates(), Short: k.short}
-	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become a subreaper: %w", err)
-	}
-	k.local, err = local.New(local.Config{
-		Home: catalogue.HomeBytes, Layers: catalogue.Layers, Reserve: catalogue.Reserve,
-		Dir: k.dir.path(local.Factory().Name), Images: imageFinder{k.images}.squashfs, Binary: k.Binary, Sockets: k.dir.sockets(), Grace: time.Second, Log: k.Log,
-		Opened: local.Opened(catalogue.Nodes),
-	})
-	if err != nil {
-		return err
-	}
-	k.guests, err = k.openGuests(sync.OnceValues(initramfs.Archive))
-	return err
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(), Substrates: k.substrates(), Short: k.short}
+	k.ports = &segments{db: k.db, log: k.Log, all: drivers.Switches()}
+	return k.openSubstrates(ctx)
 }
 
 // siteKeys is where the key is that secrets in the database are sealed with.
@@ -243,23 +223,12 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 }
 
 func (k *controller) run(ctx context.Context) error {
-	ports := &segments{db: k.db, log: k.Log, all: drivers.Switches()}
-	machines := metal.New(metal.Config{Ledger: ledger{k.db}, Power: newPower(k.dir, drivers.Power()), Again: switchAgain, Place: ports.place})
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
 	fixture := lifecycle.Deps{
 		Fabrics: fabrics,
-		DB:      k.db, Shared: segmented{k.local, ports}, Snapshots: k.local, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry, Power: drivers.Power(),
-		Providers: k.providers(map[string]lifecycle.Provider{
-			local.Factory().Name: {
-				Substrate: k.local, Inspector: localInspector{}, Endpoints: []string{"unix://" + protocol.SocketDir},
-			},
-			k.admission.Substrates.Guests(): k.guests,
-			metal.Factory().Name: {
-				Substrate: machines, Inspector: metalInspector{machines, k.db, k.authority, k.images},
-				Keeper: hypervisorKeeper{machines, k.db, k.authority, k.images},
-			},
-		}),
+		Providers: k.providers,
 	}
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
@@ -268,10 +237,10 @@ func (k *controller) run(ctx context.Context) error {
 	networks := newTestbed(k, watch)
 	watch.Images = networks.files
 	about := k.about(engine, networks)
-	about.LocalRoot = localRoot(k.local.OwnUsers())
+	about.LocalRoot = localRoot(k.shared.OwnUsers())
 	k.registerMetrics(engine, networks, about)
-	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.local, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches()},
-		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.local.HomeUsage}
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.shared, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: k.admission.Substrates},
+		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.shared.HomeUsage}
 	door, err := k.newWebDoor()
 	if err != nil {
 		return err
@@ -297,21 +266,17 @@ func (k *controller) run(ctx context.Context) error {
 	}
 
 	if k.LocalHypervisor {
-		k.divideDevices(ctx) // before it is inspected
 		if err := k.enrolHypervisor(ctx); err != nil {
 			return errors.Join(err, agents.Close(), control.Close())
 		}
 	}
-	if err := k.closeHomes(ctx); err != nil {
-		_ = agents.Close()
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.Run(ctx) })
-	group.Go(func() error { return k.moveHomes(ctx) })
 	group.Go(func() error { return k.keeper.Run(ctx) })
 	group.Go(func() error { return k.keepSealed(ctx) })
-	group.Go(func() error { k.local.GuardDisk(ctx); return nil })
+	for _, w := range k.workers {
+		group.Go(func() error { w.Work(ctx); return nil })
+	}
 	group.Go(func() error { fixture.Sweep(ctx, sweepEvery, k.Log); return nil })
 	group.Go(func() error { fixture.WatchLimits(ctx, k.Log); return nil })
 	group.Go(func() error { fixture.MeasureHomes(ctx, measureEvery, k.Log); return nil })
@@ -324,12 +289,8 @@ func (k *controller) run(ctx context.Context) error {
 		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
 	})
 	group.Go(func() error { return networks.serve(ctx) })
-	group.Go(func() error { return ports.watch(ctx) })
+	group.Go(func() error { return k.ports.watch(ctx) })
 	group.Go(func() error { return k.serveGuests(ctx, watch) })
-	if k.devices != nil {
-		group.Go(func() error { return k.mendDevices(ctx) })
-		group.Go(func() error { return k.guardDevices(ctx) })
-	}
 	group.Go(func() error { return k.gate(k.listener, k.budget.APILimits()).Serve(ctx, nil, handler) })
 	if door != nil {
 		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
@@ -347,32 +308,6 @@ func (k *controller) run(ctx context.Context) error {
 	err = group.Wait()
 	k.Log.Info("muster has stopped; nodes go on running")
 	return err
-}
-
-// providers says what each can, and how long it may take.
-func (k *controller) providers(all map[string]lifecycle.Provider) map[string]lifecycle.Provider {
-	for name, provider := range all {
-		f, _ := k.admission.Substrates.Find(name)
-		provider.Caps, provider.Emulated = f.Caps, k.limits(f, f.Emulated)
-		if provider.Limits == (substrate.Deadlines{}) {
-			provider.Limits = k.limits(f, f.Deadlines)
-		}
-		all[name] = provider
-	}
-	return all
-}
-
-// limits are deadlines of a substrate as the site file sets them.
-func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substrate.Deadlines {
-	if boot := k.admission.Catalogue.BootWithin; boot > 0 && of.Caps.WholeMachine {
-		l.Boot, l.Inspection = boot, boot
-	}
-	if l.Idle > 0 {
-		l.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, l.Idle)
-	}
-	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
-	l.Together = cmp.Or(k.admission.Catalogue.Together, l.Together)
-	return l
 }
 
 // housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.

@@ -41,7 +41,6 @@ func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 func (d dir) database() string        { return d.path("muster.db") }
 func (d dir) key() string             { return d.path("site.key") }
 func (d dir) images() string          { return d.path("images") }
-func (d dir) guests() string          { return d.path("guests") }
 func (d dir) sockets() string         { return d.path("sockets") }
 func (d dir) controls() string        { return d.path("control") }
 func (d dir) commands() string        { return d.path("power.d") }

@@ -5,18 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
-	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/local"
-	"muster/internal/drivers/substrate/remote"
-	"muster/internal/drivers/substrate/vm"
-	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/inventory"
-	"muster/internal/lifecycle"
 	"muster/internal/monitor"
 	"muster/internal/store"
 )
@@ -106,83 +99,19 @@ func (k *controller) listenWithin(ctx context.Context, watch *monitor.Monitor, c
 	if err != nil {
 		return err
 	}
-	plain, err := k.local.Listen(cluster, protocol.AgentPort)
+	plain, err := k.shared.Listen(cluster, protocol.AgentPort)
 	if err != nil {
 		return err
 	}
 	return k.doors.Limiter(plain, k.budget.ClusterLimits()).Serve(ctx, config, watch.HandlerWithin(cluster))
 }
 
-// openGuests makes the ground of guests: on machines of their own, and on this host, if it holds any, or did before.
-func (k *controller) openGuests(firstStage func() ([]byte, error)) (lifecycle.Provider, error) {
-	provider, err := k.openHere(firstStage)
-	elsewhere := remote.New(remote.Config{Ledger: hostingLedger{k.db}, Silence: provider.Limits.Silence, Patience: hypervisorPatience})
-	provider.RemoteMover = remote.NewMover(remote.MoverConfig{
-		Migrations: migrations{k.db}, Silence: provider.Limits.Silence, Patience: hypervisorPatience, Limit: provider.Limits.Move,
-	})
-	provider.RemoteSleeper = restRoutes{elsewhere, k.local.Introduce}
-	provider.Substrate = guestRoutes{k.db, provider.Substrate, elsewhere, k.local.Introduce}
-	return provider, err
-}
-
-// openHere makes the ground of guests on this host.
-func (k *controller) openHere(firstStage func() ([]byte, error)) (lifecycle.Provider, error) {
-	guest := vm.Factory()
-	provider := lifecycle.Provider{Substrate: noGuests{}, Inspector: hypervisorInspector{}, Limits: k.limits(guest, guest.Deadlines)}
-	if _, err := os.Stat(k.dir.guests()); err != nil && !k.LocalHypervisor {
-		return provider, nil
-	}
-	var err error
-	if k.devices, err = k.openDevices(); err != nil {
-		return provider, err
-	}
-	driver, err := vm.New(vm.Config{
-		Devices: k.devices,
-		Dir:     k.dir.guests(), Images: k.guestImage, FirstStage: firstStage, Binary: k.Binary, Ports: ports{k.local}, Log: k.Log,
-		Facts: func(context.Context) (inventory.Facts, error) { return inspectHost() },
-	})
-	if err != nil {
-		return provider, err
-	}
-	provider.Inspector = hypervisorInspector{k.devices}
-	fleet := vm.Fleet(func(host string) (vm.Host, error) {
-		if own, err := os.Hostname(); err != nil || host != hypervisorName(own) {
-			return nil, errors.Join(err, fmt.Errorf("this controller's host is not %s, and it reaches no other", host))
-		}
-		return driver, nil
-	})
-	provider.Mover, provider.Sleeper = fleet, fleet
-	provider.Substrate = driver
-	if driver.Emulates() {
-		provider.Limits = k.limits(guest, guest.Emulated)
-	}
-	return provider, nil
-}
-
-// guestImage finds the files that a guest boots from.
-func (k *controller) guestImage(digest string) (vm.Image, error) {
-	image, err := findImage(k.images, digest)
-	if err != nil {
-		return vm.Image{}, err
-	}
-	if image.Kernel == nil || image.Drivers == nil {
-		return vm.Image{}, fmt.Errorf("image %s has no kernel", image.Name)
-	}
-	return vm.Image{Kernel: filepath.Join(image.Dir, image.Kernel.File), Drivers: filepath.Join(image.Dir, image.Drivers.File), Root: image.Squashfs()}, nil
-}
-
-// ports are the clusters' networks as guests are cabled to them.
-type ports struct{ *local.Driver }
-
-func (ports) PortName(node string) string { return local.PortName(node) }
-
 // enrolHypervisor sees to it that this host is in the inventory as a machine that holds guests.
 func (k *controller) enrolHypervisor(ctx context.Context) error {
-	host, err := os.Hostname()
+	name, err := hostMachine()
 	if err != nil {
-		return fmt.Errorf("name this host as a hypervisor: %w", err)
+		return err
 	}
-	name := hypervisorName(host)
 	return k.db.Update(ctx, func(tx *store.Tx) error {
 		m, err := tx.Machine(ctx, name)
 		switch {
@@ -196,6 +125,15 @@ func (k *controller) enrolHypervisor(ctx context.Context) error {
 		tx.Log(store.Event{Type: "machine.enrolled", Machine: name, Text: "this host, as a hypervisor"})
 		return tx.AddMachine(ctx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: k.admission.Substrates.Guests(), Hosts: true})
 	})
+}
+
+// hostMachine is the name of this host as a machine that holds guests.
+func hostMachine() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name this host as a hypervisor: %w", err)
+	}
+	return hypervisorName(host), nil
 }
 
 // hypervisorName makes the name of a machine from that of a host.
@@ -226,34 +164,3 @@ func withMark(name []byte) string {
 	}
 	return string(name) + "-hv"
 }
-
-// hypervisorInspector looks at this host as one that holds guests.
-type hypervisorInspector struct {
-	devices *devices.Driver // nil: it gives none
-}
-
-func (i hypervisorInspector) Inspect(context.Context, lifecycle.Inspection) (lifecycle.Inspected, error) {
-	facts, err := inspectHost()
-	if err == nil && i.devices != nil {
-		err = markLost(facts.Devices, i.devices)
-	}
-	if err != nil {
-		return lifecycle.Inspected{Stuck: "inspection: " + err.Error()}, nil
-	}
-	return lifecycle.Inspected{Done: true, Facts: facts}, nil
-}
-
-// Rest has nothing to do: what a hypervisor holds beside its guests is nothing.
-func (hypervisorInspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
-
-// noGuests is the substrate of guests at a controller whose host holds none. Others may: it knows nothing of theirs.
-type noGuests struct{}
-
-var errNoGuests = errors.New("this controller's host holds no guests; start it with --local-hypervisor")
-
-func (noGuests) Ensure(context.Context, substrate.Node) error { return errNoGuests }
-func (noGuests) Observe(context.Context, substrate.Ref) (substrate.Observation, error) {
-	return substrate.Observation{}, errNoGuests
-}
-func (noGuests) Remove(context.Context, substrate.Ref) error   { return errNoGuests }
-func (noGuests) List(context.Context) ([]substrate.Ref, error) { return nil, nil }

@@ -3,78 +3,39 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/netip"
 	"time"
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/metal"
 	"muster/internal/drivers/substrate/remote"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/images"
-	"muster/internal/inventory"
 	"muster/internal/store"
 )
 
 // hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.
 const hypervisorPatience = 2 * time.Second
 
-// guestRoutes is the substrate of all guests: those on this host, and those on machines of their own.
-type guestRoutes struct {
-	db        *store.Store
-	here      substrate.Substrate
-	elsewhere substrate.Substrate
-	introduce func(cluster string, address netip.Addr) error // at the cluster's gateway, here
+// hosts are what carries nodes on hosts that are machines of their own.
+type hosts struct {
+	*remote.Driver
+	*remote.Mover
+	db *store.Store
 }
 
-// of finds who carries, or carried, a node's guest.
-func (g guestRoutes) of(ctx context.Context, node string) (s substrate.Substrate, err error) {
-	s = g.here
-	err = g.db.View(ctx, func(tx *store.Tx) error {
-		elsewhere, err := tx.Elsewhere(ctx, node)
-		if elsewhere {
-			s = g.elsewhere
-		}
+// newHosts asks hosts by rows; of how long they may be silent, and move, the deadlines tell.
+func newHosts(db *store.Store, d substrate.Deadlines) hosts {
+	return hosts{
+		remote.New(remote.Config{Ledger: hostingLedger{db}, Silence: d.Silence, Patience: hypervisorPatience}),
+		remote.NewMover(remote.MoverConfig{Migrations: migrations{db}, Silence: d.Silence, Patience: hypervisorPatience, Limit: d.Move}),
+		db,
+	}
+}
+
+func (h hosts) Carries(ctx context.Context, node string) (elsewhere bool, err error) {
+	err = h.db.View(ctx, func(tx *store.Tx) error {
+		elsewhere, err = tx.Elsewhere(ctx, node)
 		return err
 	})
-	return s, err
-}
-
-func (g guestRoutes) Ensure(ctx context.Context, n substrate.Node) error {
-	s, err := g.of(ctx, n.Node)
-	if err == nil && s == g.elsewhere { // its agent will call over an uplink, and wants an answer
-		err = g.introduce(n.Cluster, n.Address.Addr())
-	}
-	if err != nil {
-		return err
-	}
-	return s.Ensure(ctx, n)
-}
-
-func (g guestRoutes) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
-	s, err := g.of(ctx, r.Node)
-	if err != nil {
-		return substrate.Observation{}, err
-	}
-	return s.Observe(ctx, r)
-}
-
-func (g guestRoutes) Remove(ctx context.Context, r substrate.Ref) error {
-	s, err := g.of(ctx, r.Node)
-	if err != nil {
-		return err
-	}
-	return s.Remove(ctx, r)
-}
-
-func (g guestRoutes) List(ctx context.Context) ([]substrate.Ref, error) {
-	here, err := g.here.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	elsewhere, err := g.elsewhere.List(ctx)
-	return append(here, elsewhere...), err
+	return elsewhere, err
 }
 
 // hostingLedger is the store as the driver of guests elsewhere asks for it.
@@ -195,20 +156,6 @@ func nextTry(g protocol.HostedGuest, before remote.Entry, do protocol.HostedDo) 
 	return g
 }
 
-// restRoutes are the guests elsewhere that sleep.
-type restRoutes struct {
-	substrate.Sleeper
-	introduce func(cluster string, address netip.Addr) error // at the cluster's gateway, here
-}
-
-// Wake introduces the guest first, as guestRoutes.Ensure does.
-func (r restRoutes) Wake(ctx context.Context, n substrate.Node, host string) error {
-	if err := r.introduce(n.Cluster, n.Address.Addr()); err != nil {
-		return err
-	}
-	return r.Sleeper.Wake(ctx, n, host)
-}
-
 func (l hostingLedger) Unwant(ctx context.Context, node string, upTo int64) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error {
 		e, host, err := entryOf(ctx, tx, node)
@@ -256,35 +203,4 @@ func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
 		refs = append(refs, ref)
 	}
 	return refs, err
-}
-
-// hypervisorKeeper makes machines hypervisors by booting the hypervisor image on them.
-type hypervisorKeeper struct {
-	driver    *metal.Driver
-	db        *store.Store
-	authority *identity.Authority
-	images    *images.Store
-}
-
-func (k hypervisorKeeper) Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error) {
-	var on inventory.Network
-	if err := k.db.View(ctx, func(tx *store.Tx) (err error) {
-		on, err = tx.Network(ctx, m.Network)
-		return err
-	}); err != nil {
-		return "", "", err
-	}
-	image, err := k.images.Get(inventory.HypervisorImage)
-	if err != nil {
-		return "", "", fmt.Errorf("make machine %s a hypervisor: %w; `muster images build %s` makes it", m.Name, err, inventory.HypervisorImage)
-	}
-	p, err := k.driver.Host(ctx, metal.Inspection{
-		Machine: m, Number: number, Image: image.Digest,
-		File: protocol.Boot{Node: m.ID, Name: m.Name, Boot: number, Authority: k.authority.AgentsPEM(), Endpoints: []string{protocol.Endpoint(on.Address.Addr())}},
-	})
-	return p.Doing, p.Stuck, err
-}
-
-func (k hypervisorKeeper) End(ctx context.Context, m inventory.Machine) error {
-	return k.driver.EndHost(ctx, m)
 }

@@ -7,16 +7,17 @@ import (
 	"net/netip"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/metal"
+	"muster/internal/private"
 	"muster/internal/store"
 )
 
-// ledger is the store as the metal driver asks for it.
-type ledger struct{ db *store.Store }
+// boots is the store as substrates of whole machines ask for it.
+type boots struct{ db *store.Store }
 
-func (l ledger) Machine(ctx context.Context, name string) (metal.Machine, error) {
-	var found metal.Machine
+func (l boots) Machine(ctx context.Context, name string) (substrate.Machine, error) {
+	var found substrate.Machine
 	err := l.db.View(ctx, func(tx *store.Tx) error {
 		m, err := tx.Machine(ctx, name)
 		if err != nil {
@@ -46,30 +47,30 @@ func addressOf(ctx context.Context, tx *store.Tx, m store.Machine) (netip.Addr, 
 	return netip.Addr{}, nil
 }
 
-func (l ledger) BootOn(ctx context.Context, machine string) (metal.Boot, error) {
+func (l boots) BootOn(ctx context.Context, machine string) (substrate.Boot, error) {
 	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOn(ctx, machine) })
 }
 
-func (l ledger) BootOf(ctx context.Context, subject string) (metal.Boot, error) {
+func (l boots) BootOf(ctx context.Context, subject string) (substrate.Boot, error) {
 	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOf(ctx, subject) })
 }
 
-func (l ledger) boot(ctx context.Context, find func(*store.Tx) (store.Boot, error)) (metal.Boot, error) {
+func (l boots) boot(ctx context.Context, find func(*store.Tx) (store.Boot, error)) (substrate.Boot, error) {
 	var boot store.Boot
 	err := l.db.View(ctx, func(tx *store.Tx) (err error) {
 		boot, err = find(tx)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = metal.ErrNone
+		err = substrate.ErrNoBoot
 	}
-	return metal.Boot{
+	return substrate.Boot{
 		Machine: boot.MachineID, Subject: boot.Subject, Number: boot.Number, Image: boot.Image, File: boot.File, Disk: boot.Disk, Erase: boot.Erase,
 		Powered: boot.PoweredAt, Joined: boot.Step == protocol.StepAgent, Step: boot.Step, Detail: boot.Detail, Findings: boot.Findings, Key: boot.JoinedKey,
 	}, err
 }
 
-func (l ledger) Begin(ctx context.Context, b metal.Boot) error {
+func (l boots) Begin(ctx context.Context, b substrate.Boot) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error {
 		begun, err := tx.BeginBoot(ctx, store.Boot{
 			MachineID: b.Machine, Subject: b.Subject, Number: b.Number, Image: b.Image, File: b.File, Disk: b.Disk, Erase: b.Erase,
@@ -81,19 +82,19 @@ func (l ledger) Begin(ctx context.Context, b metal.Boot) error {
 	})
 }
 
-func (l ledger) Powered(ctx context.Context, b metal.Boot) error {
+func (l boots) Powered(ctx context.Context, b substrate.Boot) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.PowerBoot(ctx, b.Subject, b.Number) })
 }
 
-func (l ledger) End(ctx context.Context, subject string, number int64) error {
+func (l boots) End(ctx context.Context, subject string, number int64) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.EndBoot(ctx, subject, number) })
 }
 
-func (l ledger) Drop(ctx context.Context, subject string, number int64) error {
+func (l boots) Drop(ctx context.Context, subject string, number int64) error {
 	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.DropBoot(ctx, subject, number) })
 }
 
-func (l ledger) Nodes(ctx context.Context) ([]substrate.Ref, error) {
+func (l boots) Nodes(ctx context.Context) ([]substrate.Ref, error) {
 	var refs []substrate.Ref
 	err := l.db.View(ctx, func(tx *store.Tx) error {
 		boots, err := tx.Boots(ctx)
@@ -113,4 +114,14 @@ func (l ledger) Nodes(ctx context.Context) ([]substrate.Ref, error) {
 		return nil
 	})
 	return refs, err
+}
+
+// newPower makes drivers of power controls.
+func newPower(d dir, all power.Registry) func(substrate.Machine) (power.Driver, error) {
+	site := power.Site{Programs: private.Dir(d.commands()), Secrets: private.Dir(d.secrets())}
+	return func(m substrate.Machine) (power.Driver, error) {
+		return all.Open(site, power.Target{
+			Machine: m.Name, Power: m.Power, MACs: m.MACs, Network: m.On, Address: m.Address, UEFI: m.Facts.System.UEFI,
+		})
+	}
 }

@@ -196,7 +196,7 @@ type bootFiles struct {
 }
 
 func (f bootFiles) Inspector() (string, error) {
-	image, err := f.images.Get(inspectorImage)
+	image, err := f.images.Get(inventory.InspectorImage)
 	return image.Digest, err
 }
 

@@ -123,14 +123,14 @@ func (k *controller) registerMetrics(engine *lifecycle.Engine, y *networks, abou
 	})
 	gauge("muster_networks_unserved", "Networks whose machines this controller cannot serve.", func() float64 { return float64(len(y.alarms())) })
 	gauge("muster_disk_left_bytes", "Bytes that clusters may still write to the data directory's disk before its reserve; below 0: they may not.", func() float64 {
-		if k.local == nil {
+		if k.shared == nil {
 			return 0
 		}
-		disk, err := k.local.Disk()
+		left, _, err := k.shared.Room()
 		if err != nil {
 			return 0
 		}
-		return float64(disk.Left())
+		return float64(left)
 	})
 	gauge("muster_ready", "1 if this controller is of use, as /readyz says.", func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWithin)

@@ -12,7 +12,6 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
-	"muster/internal/drivers/substrate/metal"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 	"muster/internal/kit/clock"
@@ -33,7 +32,7 @@ type segments struct {
 }
 
 // place puts a machine's ports into a segment. On a network whose switch nobody sets it does nothing.
-func (s *segments) place(ctx context.Context, m metal.Machine, to switches.Segment) error {
+func (s *segments) place(ctx context.Context, m substrate.Machine, to switches.Segment) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.put(ctx, m.Machine, m.On, to)

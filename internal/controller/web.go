@@ -74,7 +74,7 @@ func (k *controller) newWebDoor() (*webdoor.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := webdoor.Config{DB: k.db, Dialer: k.local, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2, Meter: k.telemetry}
+	config := webdoor.Config{DB: k.db, Dialer: k.shared, Log: k.Log, NewID: admission.NewID, Requests: k.budget.Web / 2, Meter: k.telemetry}
 	if k.Web.Certificate != "" {
 		config.Certificate, err = webdoor.Files(k.Web.Certificate, k.Web.Key, k.Log)
 	} else {

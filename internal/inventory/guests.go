@@ -21,6 +21,9 @@ type (
 // HypervisorImage is the name of the image that machines boot to hold guests.
 const HypervisorImage = "debian12-hypervisor"
 
+// InspectorImage is the name of the image that looks at machines.
+const InspectorImage = "inspector"
+
 // mostOvercommit is how many guests may share a core at most.
 const mostOvercommit = 16
 

@@ -3,11 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
@@ -16,49 +16,41 @@ import (
 	"muster/internal/telemetry"
 )
 
-// Inspector looks after machines of one substrate, apart from the nodes on them.
-type Inspector interface {
-	// Inspect takes an inspection a step further; it is called again until it is done.
-	Inspect(ctx context.Context, i Inspection) (Inspected, error)
-	// Rest sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
-	// had to do, "" if nothing.
-	Rest(ctx context.Context, m inventory.Machine) (did string, err error)
-}
-
-// Inspection is one attempt to look at a machine.
-type Inspection struct {
-	Machine inventory.Machine
-	Number  int64 // a later attempt has a higher one
-	Erase   bool  // the disks first
-}
-
-// Inspected is how far an inspection is.
-type Inspected struct {
-	Done   bool
-	Doing  string // while it is not done
-	Stuck  string // why it cannot go on by itself; "" if it can
-	Facts  inventory.Facts
-	Checks []protocol.Check  // of its health
-	Erased []protocol.Erased // one a disk
-	Unread string            // why the users of its BMC could not be read; "": they could, or there is nobody to ask
-	Key    string            // fingerprint of the key that the machine got with this boot, and that this was delivered with; "" of a machine of this host
-}
-
 // Provider is what carries nodes on machines of one substrate.
 type Provider struct {
 	Caps      substrate.Capabilities
 	Substrate substrate.Substrate
+	Inspector substrate.Inspector
 	Mover     substrate.Mover   // nil: nodes stay where they are
 	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
-	Inspector Inspector
-	Keeper    Keeper   // makes its machines hypervisors; nil: they are none
-	Endpoints []string // where agents find the controllers; empty: at the controller's address on the machine's network
-	Limits    substrate.Deadlines
-	// Of guests whose hosts are machines of their own: what moves them, nil: they stay there; what puts them to sleep, nil:
-	// they cannot; and their limits where their host can only emulate them.
-	RemoteMover   substrate.Mover
-	RemoteSleeper substrate.Sleeper
-	Emulated      substrate.Deadlines
+	Keeper    substrate.Keeper  // makes its machines hypervisors; nil: they are none
+	Endpoints []string          // where agents find the controllers; empty: at the controller's address on the machine's network
+	// Limits are the deadlines, and Emulated those of guests whose host is a machine of its own and can only emulate them.
+	Limits, Emulated substrate.Deadlines
+}
+
+// NewProvider is a substrate that was opened, with its deadlines as the site has them.
+func NewProvider(f substrate.Factory, opened substrate.Substrate, site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
+	p := Provider{Caps: f.Caps, Substrate: opened, Limits: site(f, f.Deadlines), Emulated: site(f, f.Emulated)}
+	p.Inspector, _ = opened.(substrate.Inspector)
+	p.Mover, _ = opened.(substrate.Mover)
+	p.Sleeper, _ = opened.(substrate.Sleeper)
+	p.Keeper, _ = opened.(substrate.Keeper)
+	if c, calls := opened.(substrate.Caller); calls {
+		p.Endpoints = c.Endpoints()
+	}
+	if e, may := opened.(substrate.Emulator); may && e.Emulates() {
+		p.Limits = p.Emulated
+	}
+	switch {
+	case p.Inspector == nil:
+		return p, fmt.Errorf("substrate %s looks after no machines", f.Name)
+	case f.Caps.Moves && p.Mover == nil:
+		return p, fmt.Errorf("substrate %s says that nodes move, and moves none", f.Name)
+	case f.Caps.Sleeps && p.Sleeper == nil:
+		return p, fmt.Errorf("substrate %s says that nodes sleep, and puts none to sleep", f.Name)
+	}
+	return p, nil
 }
 
 // Deps is what handlers act on.

@@ -30,13 +30,13 @@ func (b bootable) Image(name string) (admission.Image, error) {
 // hypervisor inspects hosts of four cores, of which guests get three.
 type hypervisor struct{ inspector }
 
-func (hypervisor) Inspect(_ context.Context, i lifecycle.Inspection) (lifecycle.Inspected, error) {
+func (hypervisor) Inspect(_ context.Context, i substrate.Inspection) (substrate.Inspected, error) {
 	f := inventory.Facts{Host: i.Machine.Name, Arch: "amd64", CPUs: 4, Cores: 4, MemoryMiB: 16 << 10}
 	for core := range 4 {
 		f.Layout = append(f.Layout, inventory.Core{ID: core, CPUs: []int{core}})
 	}
 	f.NUMA = []inventory.NUMANode{{CPUs: "0-3", MemoryMiB: 16 << 10}}
-	return lifecycle.Inspected{Done: true, Facts: f}, nil
+	return substrate.Inspected{Done: true, Facts: f}, nil
 }
 
 // guestProvider is a substrate of guests that notes what it is asked for, and of which some hosts refuse.

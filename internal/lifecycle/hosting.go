@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/inventory"
 	"muster/internal/kit/words"
 	"muster/internal/store"
 )
@@ -15,15 +14,6 @@ import (
 // boots the hypervisor image, and is in use until its last guest has left and it was idle for a while. Then it is switched off,
 // seen off, inspected and erased as after any node, and is a whole machine again. Nobody asks for either: see
 // docs/decisions/103-a-machine-turns.md.
-
-// Keeper makes machines hypervisors.
-type Keeper interface {
-	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported. stuck
-	// is why it cannot go on by itself, "" if it can.
-	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)
-	// End switches the machine off, and returns when it was seen off.
-	End(ctx context.Context, m inventory.Machine) error
-}
 
 // hostLooks is how often a hypervisor is looked at of which nothing is expected.
 const hostLooks = 10 * time.Second

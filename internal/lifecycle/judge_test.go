@@ -7,6 +7,7 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -43,7 +44,7 @@ func TestAMachineThatErasedNothingIsNotClean(t *testing.T) {
 	} {
 		m := machineView{holder: "m1/n1"}
 		m.Machine = store.Machine{Machine: inventory.Machine{ID: "m", Name: "r1", Network: "boot", Facts: inventory.Facts{Disks: c.had}}, Dirty: !c.notDirty}
-		o := m.judge(Inspected{Done: true, Facts: inventory.Facts{Disks: c.has}, Erased: c.erased}, power.Capabilities{})
+		o := m.judge(substrate.Inspected{Done: true, Facts: inventory.Facts{Disks: c.has}, Erased: c.erased}, power.Capabilities{})
 		want := store.Available
 		if c.apart != "" {
 			want = store.Quarantined

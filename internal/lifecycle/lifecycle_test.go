@@ -46,8 +46,8 @@ func (oneImage) Image(name string) (admission.Image, error) {
 
 type inspector struct{}
 
-func (inspector) Inspect(context.Context, lifecycle.Inspection) (lifecycle.Inspected, error) {
-	return lifecycle.Inspected{Done: true, Facts: inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}}, nil
+func (inspector) Inspect(context.Context, substrate.Inspection) (substrate.Inspected, error) {
+	return substrate.Inspected{Done: true, Facts: inventory.Facts{Arch: "amd64", CPUs: 2, MemoryMiB: 1024}}, nil
 }
 
 func (inspector) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }

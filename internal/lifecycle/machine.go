@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/store"
 )
@@ -123,7 +124,7 @@ func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
 		}
 		return removal(m)
 	}
-	seen, err := inspector.Inspect(ctx, Inspection{m.Machine.Machine, m.Boot, m.Dirty})
+	seen, err := inspector.Inspect(ctx, substrate.Inspection{Machine: m.Machine.Machine, Number: m.Boot, Erase: m.Dirty})
 	switch {
 	case err != nil:
 		return retry(err)
@@ -139,7 +140,7 @@ func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
 }
 
 // judge draws the conclusions of an inspection that is over.
-func (m machineView) judge(seen Inspected, can power.Capabilities) Outcome {
+func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) Outcome {
 	var bad []string
 	for _, disk := range seen.Erased {
 		if !disk.OK {
@@ -194,7 +195,7 @@ func (m machineView) judge(seen Inspected, can power.Capabilities) Outcome {
 // bmc says how the way in to a machine's BMC has changed since the inspection that passed last, "" if it has not. Whoever was
 // root on the machine may have changed it, and keep a way to its power and console. It stays so until somebody has looked: taken
 // says that an operator has the machine out of service and asked for this inspection, so it is as they leave it.
-func (m machineView) bmc(seen Inspected) (changed string, taken bool) {
+func (m machineView) bmc(seen substrate.Inspected) (changed string, taken bool) {
 	if len(m.Facts.BMC) == 0 {
 		return "", false // the first look, or it tells nothing
 	}
@@ -219,7 +220,7 @@ func (m machineView) bmc(seen Inspected) (changed string, taken bool) {
 // unproved are the disks of a machine that is given back of which nobody shows that they were erased: those that it had at
 // its last inspection and has no more, and those that it says it has and gives no receipt of. Disks on a storage network
 // are not its own.
-func (m machineView) unproved(seen Inspected) (bad []string) {
+func (m machineView) unproved(seen substrate.Inspected) (bad []string) {
 	erased := map[string]bool{}
 	for _, e := range seen.Erased {
 		erased[diskKey(e.Serial, e.Disk)] = true

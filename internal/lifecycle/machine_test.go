@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
 	"muster/internal/lifecycle"
 	"muster/internal/store"
 )
@@ -19,7 +20,7 @@ type brittle struct {
 	inspections atomic.Int64
 }
 
-func (b *brittle) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycle.Inspected, error) {
+func (b *brittle) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
 	b.inspections.Add(1)
 	seen, err := b.inspector.Inspect(ctx, i)
 	if b.broken.Load() {
@@ -80,7 +81,7 @@ type doors struct {
 	unread atomic.Bool
 }
 
-func (d *doors) Inspect(ctx context.Context, i lifecycle.Inspection) (lifecycle.Inspected, error) {
+func (d *doors) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
 	seen, err := d.inspector.Inspect(ctx, i)
 	seen.Facts.BMC = *d.users.Load()
 	if d.unread.Load() {

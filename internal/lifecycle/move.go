@@ -24,7 +24,7 @@ const roomLooks = 30 * time.Second
 
 // leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
 func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
-	mover := w.moverAt(n)
+	mover := w.provider(n).Mover
 	reaches := func(to store.Machine) bool { // from one kind of host to the other nothing leads
 		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == store.InUse) && mover.Reaches(to.Name)
 	}
@@ -70,17 +70,9 @@ func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
 	})
 }
 
-// moverAt is what moves guests from where a node is; nil if nothing does.
-func (w Deps) moverAt(n nodeView) substrate.Mover {
-	if n.host.HostsOnDemand() {
-		return w.provider(n).RemoteMover
-	}
-	return w.provider(n).Mover
-}
-
 // mover is what has begun to move a guest. Another controller, on a host that holds guests, may have begun it, and this one have none.
 func (w Deps) mover(n nodeView) (substrate.Mover, error) {
-	mover := w.moverAt(n)
+	mover := w.provider(n).Mover
 	if mover == nil {
 		return nil, fmt.Errorf("it was on its way to %s, and this controller moves no guests", n.machine.Moves.HostName)
 	}

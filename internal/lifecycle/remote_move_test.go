@@ -89,7 +89,7 @@ func newRemoteFixture(t *testing.T, url string) (s *fixture, m *remoteMovers, id
 	r.lives = map[string]string{}
 	m = &remoteMovers{rack: r, asked: map[string]int{}}
 	provider := s.deps.Providers["vm"]
-	provider.RemoteMover = m
+	provider.Mover = m
 	s.deps.Providers["vm"] = provider
 	s.run(2)
 	s.settled(2, "r1", "r2")
@@ -190,7 +190,7 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 	s, r := newRackFixture(t, t.TempDir()+"/db", 1, 2, nil)
 	provider := s.deps.Providers["vm"]
-	provider.RemoteMover = &remoteMovers{rack: r, asked: map[string]int{}}
+	provider.Mover = &remoteMovers{rack: r, asked: map[string]int{}}
 	s.deps.Providers["vm"] = provider
 	s.run(1)
 	s.settled(1, "r1", "r2")

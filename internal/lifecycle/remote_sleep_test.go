@@ -64,7 +64,7 @@ func newRemoteSleepingFixture(t *testing.T, url string, change func(*substrate.D
 	s, r := newRackFixture(t, url, 1, 2, change)
 	a := &remoteSleepers{rack: r, asked: map[string]int{}}
 	provider := s.deps.Providers["vm"]
-	provider.RemoteSleeper = a
+	provider.Sleeper = a
 	s.deps.Providers["vm"] = provider
 	return s, a
 }

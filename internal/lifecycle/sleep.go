@@ -38,11 +38,7 @@ func (w Deps) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (nev
 		if !w.Providers[m.Substrate].Caps.Sleeps {
 			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
 		}
-		host, err := tx.Machine(ctx, m.Host)
-		if err != nil {
-			return "", "", err
-		}
-		sleeper := sleeperAt(w.Providers[m.Substrate], host)
+		sleeper := w.Providers[m.Substrate].Sleeper
 		switch {
 		case sleeper == nil || !sleeper.Rests(m.HostName):
 			return fmt.Sprintf("node %s is on %s, whose guests cannot sleep", n.Name, m.HostName), "", nil
@@ -99,18 +95,10 @@ func (w Deps) orSleeps(handle func(context.Context, nodeView) Outcome) func(cont
 	}
 }
 
-// sleeperAt is what puts the guests of a host to sleep; nil if nothing does.
-func sleeperAt(provider Provider, host store.Machine) substrate.Sleeper {
-	if host.HostsOnDemand() {
-		return provider.RemoteSleeper
-	}
-	return provider.Sleeper
-}
-
 // sleeper is what puts the node to sleep and wakes it. Another controller, on a host that holds guests, may have begun it, and
 // this one have none.
 func (w Deps) sleeper(n nodeView) (substrate.Sleeper, error) {
-	sleeper := sleeperAt(w.provider(n), n.host)
+	sleeper := w.provider(n).Sleeper
 	if sleeper == nil || !sleeper.Rests(n.host.Name) {
 		return nil, fmt.Errorf("this controller does not reach the guests of %s", n.host.Name)
 	}

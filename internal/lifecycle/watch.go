@@ -127,7 +127,7 @@ type (
 		tell *telemetry.Telemetry
 	}
 	watchedInspector struct {
-		Inspector
+		substrate.Inspector
 		name string
 		tell *telemetry.Telemetry
 	}
@@ -166,7 +166,7 @@ func (s watchedSubstrate) Remove(ctx context.Context, r substrate.Ref) error {
 	return err
 }
 
-func (i watchedInspector) Inspect(ctx context.Context, what Inspection) (Inspected, error) {
+func (i watchedInspector) Inspect(ctx context.Context, what substrate.Inspection) (substrate.Inspected, error) {
 	ended := i.tell.Call(ctx, i.name, "inspect")
 	seen, err := i.Inspector.Inspect(ctx, what)
 	ended(err)

@@ -1,6 +1,9 @@
 package substrate
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Factory is one kind of substrate as a site registers it. The drivers' list, package drivers, is the only place that knows
 // all of them; everybody else asks for what it can.
@@ -8,6 +11,11 @@ type Factory struct {
 	Name string // in rows of machines, selectors of classes and metrics: it never changes
 	Doc  string // what its nodes are, in one sentence for people
 	Caps Capabilities
+	// Folder is the name of its own folder on a host; "": its name.
+	Folder string
+	// Open makes the driver. It is called once, when a controller or the agent of a host starts, and may change what is in the
+	// folder, and what an earlier version left on the host. What it returns is described at Caller.
+	Open func(ctx context.Context, e Env) (Substrate, error)
 	// Deadlines are the usual ones, and Emulated those of guests whose host can only emulate them. A site may set some of them.
 	Deadlines, Emulated Deadlines
 }
@@ -67,6 +75,17 @@ func (r Registry) Find(name string) (Factory, bool) {
 func (r Registry) Of(name string) Capabilities {
 	f, _ := r.Find(name)
 	return f.Caps
+}
+
+// Enrolled names those whose machines come into the inventory that way.
+func (r Registry) Enrolled(by Enrolment) []string {
+	var names []string
+	for _, f := range r {
+		if f.Caps.Enrols == by {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // Guests is the name of the substrate that guests are of; "" if there is none.

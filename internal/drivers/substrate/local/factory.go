@@ -10,6 +10,7 @@ import (
 func Factory() substrate.Factory {
 	return substrate.Factory{
 		Name: "local",
+		Open: openDriver,
 		Doc:  "Linux namespaces on the controller's host",
 		Caps: substrate.Capabilities{OnHost: true, KeepsHead: true, Enrols: substrate.ByNumber, Turnaround: 10 * time.Second},
 		Deadlines: substrate.Deadlines{

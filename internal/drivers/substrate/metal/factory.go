@@ -10,6 +10,7 @@ import (
 func Factory() substrate.Factory {
 	return substrate.Factory{
 		Name: "metal",
+		Open: openDriver,
 		Doc:  "whole machines, which boot from their network",
 		Caps: substrate.Capabilities{
 			Kernel: true, OwnCPUs: true, WholeMachine: true, Power: true, Enrols: substrate.ByList,

@@ -8,6 +8,7 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
 )
@@ -38,7 +39,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Inspect
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, switches.Common)
+	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, Erase: i.Erase, File: i.File}, switches.Common)
 	if err != nil {
 		return Progress{}, fmt.Errorf("inspect machine %s: %w", i.Machine.Name, err)
 	}
@@ -58,7 +59,7 @@ func (d *Driver) Inspect(ctx context.Context, i Inspection) (Progress, error) {
 }
 
 // accounts lists who may log in at a machine's BMC, after whoever had the machine could last change that.
-func (d *Driver) accounts(ctx context.Context, m Machine) (accounts []string, unread string) {
+func (d *Driver) accounts(ctx context.Context, m substrate.Machine) (accounts []string, unread string) {
 	control, err := d.config.Power(m)
 	if err != nil {
 		return nil, err.Error()
@@ -85,7 +86,7 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}
 	i.File.Duty = protocol.Host
-	b, err := d.boot(ctx, m, Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, switches.Hosts)
+	b, err := d.boot(ctx, m, substrate.Boot{Machine: m.ID, Subject: m.ID, Number: i.Number, Image: i.Image, File: i.File}, switches.Hosts)
 	if err != nil {
 		return Progress{}, fmt.Errorf("make machine %s a hypervisor: %w", i.Machine.Name, err)
 	}
@@ -99,7 +100,7 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 // EndHost switches off a machine that was a hypervisor; it was seen off when this returns.
 func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
 	b, err := d.config.Ledger.BootOn(ctx, machine.ID)
-	if errors.Is(err, ErrNone) {
+	if errors.Is(err, substrate.ErrNoBoot) {
 		return nil
 	}
 	if err == nil {
@@ -112,7 +113,7 @@ func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
 }
 
 // describe says what a boot is at, for a person.
-func describe(b Boot) string {
+func describe(b substrate.Boot) string {
 	switch {
 	case b.Findings != nil && b.Findings.Doing != "":
 		return b.Findings.Doing
@@ -140,7 +141,7 @@ func (d *Driver) Rest(ctx context.Context, machine inventory.Machine) (found str
 	switch {
 	case err == nil && now.Subject != m.ID:
 		return "", nil // a node has begun in this very moment
-	case err != nil && !errors.Is(err, ErrNone):
+	case err != nil && !errors.Is(err, substrate.ErrNoBoot):
 		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
 	case state == power.On:
 		if err := d.switchOff(ctx, control, nil); err != nil {

@@ -12,72 +12,23 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
-	"muster/internal/inventory"
 	"muster/internal/kit/clock"
 )
 
-// Machine is a machine with what is needed to reach it.
-type Machine struct {
-	inventory.Machine
-	On      inventory.Network // that it boots from
-	Address netip.Addr        // its lease there; zero if it never had one
-}
-
-// Boot is what a machine is to boot.
-type Boot struct {
-	Machine string        // ID
-	Subject string        // ID of the node, or of the machine itself for an inspection
-	Number  int64         // of the subject's boots; they only grow
-	Image   string        // digest
-	File    protocol.Boot // without its token
-	Disk    bool
-	Erase   bool
-
-	Powered  time.Time // when it was switched on; zero: not yet
-	Joined   bool      // its agent has come
-	Step     protocol.BootStep
-	Detail   string
-	Findings *protocol.Findings
-	Key      string // fingerprint of the key that its agent joined with
-}
-
-// Ledger keeps the driver's state. ErrNone is returned for what is not there.
-type Ledger interface {
-	// Machine finds a machine by name or ID.
-	Machine(ctx context.Context, ref string) (Machine, error)
-	// BootOn is what a machine boots now, BootOf the boot of a subject.
-	BootOn(ctx context.Context, machine string) (Boot, error)
-	BootOf(ctx context.Context, subject string) (Boot, error)
-	// Begin makes b what its machine boots. substrate.ErrStale if the subject has begun a later boot.
-	Begin(ctx context.Context, b Boot) error
-	// Powered notes that the machine was switched on for the boot.
-	Powered(ctx context.Context, b Boot) error
-	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
-	End(ctx context.Context, subject string, number int64) error
-	Drop(ctx context.Context, subject string, number int64) error
-	// Nodes lists the boots of nodes.
-	Nodes(ctx context.Context) ([]substrate.Ref, error)
-}
-
-// ErrNone says that the ledger has no such entry.
-var ErrNone = errors.New("no such entry")
-
 // Config is what the driver works with.
 type Config struct {
-	Ledger Ledger
-	Power  func(Machine) (power.Driver, error)
+	Ledger substrate.Boots
+	Power  func(substrate.Machine) (power.Driver, error)
 	Again  time.Duration // a machine that is off this long after it was switched on is switched on again
 	Looks  time.Duration // between two looks at a machine that is to go off; 0: as long as is kind to BMCs
 	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
 	// called while the machine is off, and may be called again. Nil: no switch is set.
-	Place func(context.Context, Machine, switches.Segment) error
+	Place func(context.Context, substrate.Machine, switches.Segment) error
 }
 
 // Driver is the substrate of whole machines. It implements substrate.Substrate.
@@ -102,7 +53,7 @@ func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	if err != nil {
 		return fmt.Errorf("boot %d of node %s: %w", n.Boot, n.Node, err)
 	}
-	b := Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, File: n.File, Disk: n.Disk}
+	b := substrate.Boot{Machine: m.ID, Subject: n.Node, Number: n.Boot, Image: n.Image, File: n.File, Disk: n.Disk}
 	if _, err := d.boot(ctx, m, b, segment(n)); err != nil {
 		return fmt.Errorf("boot %d of node %s: machine %s: %w", n.Boot, n.Node, m.Name, err)
 	}
@@ -120,14 +71,14 @@ func segment(n substrate.Node) switches.Segment {
 // boot takes a machine to a boot, in a segment of its network, and returns what the ledger says of it. The ledger is asked
 // before the machine is touched: it refuses whoever was fenced out. What ran on the machine before is off when it comes into the
 // segment, and it is there before anything else runs.
-func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s switches.Segment) (Boot, error) {
+func (d *Driver) boot(ctx context.Context, m substrate.Machine, b substrate.Boot, s switches.Segment) (substrate.Boot, error) {
 	b.File.Token = "" // it is computed when it is handed out, and stands nowhere
 	control, err := d.config.Power(m)
 	if err != nil {
 		return b, err
 	}
 	now, err := d.config.Ledger.BootOn(ctx, m.ID)
-	if err != nil && !errors.Is(err, ErrNone) {
+	if err != nil && !errors.Is(err, substrate.ErrNoBoot) {
 		return b, err
 	}
 	if err == nil && now.Subject == b.Subject && now.Number == b.Number && !now.Powered.IsZero() {
@@ -145,7 +96,7 @@ func (d *Driver) boot(ctx context.Context, m Machine, b Boot, s switches.Segment
 	return b, d.switchOn(ctx, control, b)
 }
 
-func (d *Driver) place(ctx context.Context, m Machine, s switches.Segment) error {
+func (d *Driver) place(ctx context.Context, m substrate.Machine, s switches.Segment) error {
 	if d.config.Place == nil {
 		return nil
 	}
@@ -153,7 +104,7 @@ func (d *Driver) place(ctx context.Context, m Machine, s switches.Segment) error
 }
 
 // keepOn switches on what should be on: not every machine wakes at the first call.
-func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b Boot, s switches.Segment) error {
+func (d *Driver) keepOn(ctx context.Context, control power.Driver, m substrate.Machine, b substrate.Boot, s switches.Segment) error {
 	if b.Joined || time.Since(b.Powered) < d.config.Again {
 		return nil
 	}
@@ -170,7 +121,7 @@ func (d *Driver) keepOn(ctx context.Context, control power.Driver, m Machine, b 
 	return d.switchOn(ctx, control, b)
 }
 
-func (d *Driver) switchOn(ctx context.Context, control power.Driver, b Boot) error {
+func (d *Driver) switchOn(ctx context.Context, control power.Driver, b substrate.Boot) error {
 	if err := control.BootFromNetwork(ctx); err != nil && !errors.Is(err, power.ErrUnsupported) {
 		return fmt.Errorf("make it boot from the network: %w", err)
 	}
@@ -224,7 +175,7 @@ var errUnseen = errors.New("nobody can tell whether it is off: its power control
 // Observe looks at the machine of a node.
 func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observation, error) {
 	b, err := d.config.Ledger.BootOf(ctx, r.Node)
-	if errors.Is(err, ErrNone) {
+	if errors.Is(err, substrate.ErrNoBoot) {
 		return substrate.Observation{}, nil
 	}
 	if err != nil {
@@ -255,7 +206,7 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 // power cannot be told.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 	b, err := d.config.Ledger.BootOf(ctx, r.Node)
-	if errors.Is(err, ErrNone) || err == nil && r.Boot > 0 && b.Number > r.Boot {
+	if errors.Is(err, substrate.ErrNoBoot) || err == nil && r.Boot > 0 && b.Number > r.Boot {
 		return nil
 	}
 	upTo := r.Boot
@@ -272,7 +223,7 @@ func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
 }
 
 // end switches a boot's machine off and forgets its subject's boots up to a number.
-func (d *Driver) end(ctx context.Context, b Boot, upTo int64) error {
+func (d *Driver) end(ctx context.Context, b substrate.Boot, upTo int64) error {
 	m, err := d.config.Ledger.Machine(ctx, b.Machine)
 	if err != nil {
 		return err

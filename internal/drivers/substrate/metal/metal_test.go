@@ -19,36 +19,36 @@ import (
 // networks is a ledger and the switches of its machines, in memory.
 type networks struct {
 	mu      sync.Mutex
-	boots   map[string]metal.Boot // by machine
-	highest map[string]int64      // by subject
-	on      map[string]bool       // by machine
-	stuck   map[string]bool       // machines that do not let themselves be switched
-	offs    int                   // times that a machine went from on to off
+	boots   map[string]substrate.Boot // by machine
+	highest map[string]int64          // by subject
+	on      map[string]bool           // by machine
+	stuck   map[string]bool           // machines that do not let themselves be switched
+	offs    int                       // times that a machine went from on to off
 }
 
 func newTestbed() *networks {
-	return &networks{boots: map[string]metal.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
+	return &networks{boots: map[string]substrate.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
 }
 
 func (y *networks) driver() *metal.Driver {
-	return metal.New(metal.Config{Ledger: y, Power: func(m metal.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
+	return metal.New(metal.Config{Ledger: y, Power: func(m substrate.Machine) (power.Driver, error) { return control{y, m.ID}, nil }})
 }
 
-func (y *networks) Machine(_ context.Context, ref string) (metal.Machine, error) {
-	return metal.Machine{Machine: inventory.Machine{ID: ref, Name: ref}}, nil
+func (y *networks) Machine(_ context.Context, ref string) (substrate.Machine, error) {
+	return substrate.Machine{Machine: inventory.Machine{ID: ref, Name: ref}}, nil
 }
 
-func (y *networks) BootOn(_ context.Context, machine string) (metal.Boot, error) {
+func (y *networks) BootOn(_ context.Context, machine string) (substrate.Boot, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	b, ok := y.boots[machine]
 	if !ok {
-		return b, metal.ErrNone
+		return b, substrate.ErrNoBoot
 	}
 	return b, nil
 }
 
-func (y *networks) BootOf(_ context.Context, subject string) (metal.Boot, error) {
+func (y *networks) BootOf(_ context.Context, subject string) (substrate.Boot, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for _, b := range y.boots {
@@ -56,10 +56,10 @@ func (y *networks) BootOf(_ context.Context, subject string) (metal.Boot, error)
 			return b, nil
 		}
 	}
-	return metal.Boot{}, metal.ErrNone
+	return substrate.Boot{}, substrate.ErrNoBoot
 }
 
-func (y *networks) Begin(_ context.Context, b metal.Boot) error {
+func (y *networks) Begin(_ context.Context, b substrate.Boot) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if b.Number < y.highest[b.Subject] {
@@ -70,7 +70,7 @@ func (y *networks) Begin(_ context.Context, b metal.Boot) error {
 	return nil
 }
 
-func (y *networks) change(subject string, number int64, f func(machine string, b metal.Boot)) error {
+func (y *networks) change(subject string, number int64, f func(machine string, b substrate.Boot)) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	for machine, b := range y.boots {
@@ -81,14 +81,14 @@ func (y *networks) change(subject string, number int64, f func(machine string, b
 	return nil
 }
 
-func (y *networks) Powered(_ context.Context, b metal.Boot) error {
-	return y.change(b.Subject, b.Number, func(machine string, b metal.Boot) { b.Powered = time.Now(); y.boots[machine] = b })
+func (y *networks) Powered(_ context.Context, b substrate.Boot) error {
+	return y.change(b.Subject, b.Number, func(machine string, b substrate.Boot) { b.Powered = time.Now(); y.boots[machine] = b })
 }
 
 func (y *networks) End(context.Context, string, int64) error { return nil }
 
 func (y *networks) Drop(_ context.Context, subject string, number int64) error {
-	return y.change(subject, number, func(machine string, _ metal.Boot) {
+	return y.change(subject, number, func(machine string, _ substrate.Boot) {
 		delete(y.boots, machine)
 		if number == math.MaxInt64 {
 			delete(y.highest, subject)
@@ -157,7 +157,7 @@ func TestContract(t *testing.T) {
 				_ = control{y, b.Machine}.Off(t.Context())
 			},
 			HalfMake: func(t *testing.T, n substrate.Node) {
-				if err := y.Begin(t.Context(), metal.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {
+				if err := y.Begin(t.Context(), substrate.Boot{Machine: n.Machine, Subject: n.Node, Number: n.Boot}); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -194,7 +194,7 @@ func TestAMachineThatCannotBeSwitchedOffIsKeptOnlyIfTheNodeRanThere(t *testing.T
 	for _, joined := range []bool{false, true} {
 		y := newTestbed()
 		y.on["m1"], y.stuck["m1"] = true, true
-		y.boots["m1"] = metal.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
+		y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
 		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
 		if _, kept := y.boots["m1"]; kept != joined || (err != nil) != joined {
 			t.Errorf("joined %v: kept %v, %v", joined, kept, err)
@@ -211,7 +211,7 @@ func TestAFreeMachineIsOff(t *testing.T) {
 			t.Errorf("%q, %v, on: %v", found, err, y.on["m1"])
 		}
 	}
-	y.on["m1"], y.boots["m1"] = true, metal.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
+	y.on["m1"], y.boots["m1"] = true, substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
 	if found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
 		t.Errorf("a node's machine was touched: %q, %v", found, err)
 	}

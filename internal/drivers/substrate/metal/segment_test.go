@@ -55,7 +55,7 @@ func (h *switchedTestbed) see(format string, args ...any) {
 }
 
 // of is the segment that a boot belongs in: clusters "c1", "c2" … have their numbers.
-func of(b metal.Boot) switches.Segment {
+func of(b substrate.Boot) switches.Segment {
 	var cluster int
 	if n, _ := fmt.Sscanf(b.Subject, "c%d-", &cluster); n == 0 {
 		return switches.Common
@@ -104,8 +104,8 @@ func (c hand) BootFromNetwork(context.Context) error { return power.ErrUnsupport
 
 func (h *switchedTestbed) driver() *metal.Driver {
 	return metal.New(metal.Config{
-		Ledger: h, Looks: time.Microsecond, Power: func(m metal.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
-		Place: func(ctx context.Context, m metal.Machine, s switches.Segment) error {
+		Ledger: h, Looks: time.Microsecond, Power: func(m substrate.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
+		Place: func(ctx context.Context, m substrate.Machine, s switches.Segment) error {
 			if on, _ := (control{h.networks, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
 				h.see("%s is on while it is put into %s", m.ID, s)
 			}
@@ -114,7 +114,7 @@ func (h *switchedTestbed) driver() *metal.Driver {
 	})
 }
 
-func (h *switchedTestbed) Begin(ctx context.Context, b metal.Boot) error {
+func (h *switchedTestbed) Begin(ctx context.Context, b substrate.Boot) error {
 	if err := h.fault("before begin"); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (h *switchedTestbed) Begin(ctx context.Context, b metal.Boot) error {
 	return h.fault("after begin")
 }
 
-func (h *switchedTestbed) Powered(ctx context.Context, b metal.Boot) error {
+func (h *switchedTestbed) Powered(ctx context.Context, b substrate.Boot) error {
 	if err := h.fault("before powered"); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 		h.fault = faulty
 		switch rapid.SampledFrom([]string{"take", "boot", "boot", "again", "release", "release", "inspect", "press"}).Draw(t, "what") {
 		case "take":
-			if _, err := h.networks.BootOn(t.Context(), m); held[m] == "" && errors.Is(err, metal.ErrNone) {
+			if _, err := h.networks.BootOn(t.Context(), m); held[m] == "" && errors.Is(err, substrate.ErrNoBoot) {
 				held[m] = fmt.Sprintf("c%d-on-%s", rapid.IntRange(1, 3).Draw(t, "cluster"), m)
 				boots[held[m]]++
 			}
@@ -187,7 +187,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 				continue
 			}
 			if driver.Remove(t.Context(), node(m).Ref) == nil {
-				if _, err := h.networks.BootOn(t.Context(), m); errors.Is(err, metal.ErrNone) {
+				if _, err := h.networks.BootOn(t.Context(), m); errors.Is(err, substrate.ErrNoBoot) {
 					held[m] = ""
 				}
 			}
@@ -205,7 +205,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 		h.fault = calm
 		for _, m := range machines {
 			b, err := h.networks.BootOn(t.Context(), m)
-			if at := h.at(m); errors.Is(err, metal.ErrNone) && at != switches.Common {
+			if at := h.at(m); errors.Is(err, substrate.ErrNoBoot) && at != switches.Common {
 				h.see("%s boots nothing and is in %s", m, at)
 			} else if err == nil && at != switches.Common && at != of(b) {
 				on, _ := (control{h.networks, m}).State(t.Context())

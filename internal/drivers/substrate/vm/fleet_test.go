@@ -3,150 +3,121 @@ package vm
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"net"
-	"testing"
+	"fmt"
+	"time"
 
 	"muster/internal/drivers/substrate"
 )
 
-// What a guest is at a host on paper.
-type standing string
+// recallWithin is how long it may take to find out where a guest is whose move has failed.
+const recallWithin = time.Minute
 
-const (
-	nowhere standing = ""
-	place   standing = "a place for it"
-	halted  standing = "whole, and stands still"
-	alive   standing = "runs"
-	dead    standing = "has ended"
+// Fleet finds hypervisors by their machines' names, and does for them, call by call, what their agents do by rows.
+type Fleet func(host string) (Host, error)
+
+var (
+	_ substrate.Mover   = Fleet(nil)
+	_ substrate.Sleeper = Fleet(nil)
 )
 
-// paper is a host on paper. Every call may fail before or after it has done what it does, and a copy may break off when it
-// has come whole and the old QEMU has not been ended.
-type paper struct {
-	t     *testing.T
-	dice  *rand.Rand
-	guest standing
-	other *paper
-	calm  bool // nothing fails any more
+// Reaches says whether a hypervisor is found.
+func (f Fleet) Reaches(host string) bool {
+	_, err := f(host)
+	return err == nil
 }
 
-var errAccident = errors.New("an accident")
-
-func (p *paper) fails() error {
-	if !p.calm && p.dice.IntN(5) == 0 {
-		return errAccident
+// Move takes a guest from one hypervisor to another.
+//
+// There is never a second guest that runs, whoever dies when: only Arrive lets the guest's CPUs run at the new host, and it is
+// called only when the guest's QEMU at the old one has ended, which only a whole copy makes it do. As long as that QEMU is
+// there, the guest is there, and what is at the new host is thrown away.
+func (f Fleet) Move(ctx context.Context, n substrate.Node, from, to string) error {
+	source, err := f(from)
+	if err != nil {
+		return err
+	}
+	target, err := f(to)
+	if err != nil { // then nothing can have gone there
+		return fmt.Errorf("%w: %w", substrate.ErrStays, err)
+	}
+	if err := move(ctx, n, source, target); err != nil {
+		return fmt.Errorf("move node %s: %w", n.Node, err)
 	}
 	return nil
 }
 
-// Nobody sleeps here.
-func (p *paper) Sleep(context.Context, substrate.Ref) (int64, error) { return 0, errAccident }
-func (p *paper) Wake(context.Context, substrate.Node) error          { return errAccident }
-
-func (p *paper) Leave(context.Context, substrate.Ref) (string, error) {
-	if err := p.fails(); err != nil {
-		return "", err
+// Forget takes away what there is of a guest at a host. Nothing can have gone to one that is not found.
+func (f Fleet) Forget(ctx context.Context, r substrate.Ref, host string) error {
+	if at, err := f(host); err == nil {
+		return at.Remove(ctx, allOf(r))
 	}
-	if p.guest != alive {
-		return "", ErrNotHere
-	}
-	return "it", p.fails()
+	return nil
 }
 
-func (p *paper) Receive(context.Context, substrate.Node, string) (string, error) {
-	if err := p.fails(); err != nil {
-		return "", err
+func move(ctx context.Context, n substrate.Node, from, to Host) error {
+	description, err := from.Leave(ctx, n.Ref)
+	if err == nil {
+		err = copyTo(ctx, n, description, from, to)
 	}
-	if p.guest == alive {
-		p.t.Error("a place is made where the guest runs")
-	}
-	p.guest = place
-	return "it", p.fails()
-}
-
-func (p *paper) Send(context.Context, substrate.Ref, string, Dial) error {
-	if err := p.fails(); err != nil {
+	if err != nil && !errors.Is(err, ErrNotHere) {
 		return err
 	}
-	if p.other.guest != place {
-		p.t.Errorf("it is sent where %q", p.other.guest)
-	}
-	p.other.guest = halted
-	if err := p.fails(); err != nil {
+	// It is not at its old host, whether it was just sent, or long ago, or has gone although that was told to have failed.
+	if err := to.Arrive(ctx, n); errors.Is(err, ErrNotHere) {
+		return fmt.Errorf("%w: %w", substrate.ErrEnded, err)
+	} else if err != nil {
 		return err
 	}
-	p.guest = dead
-	return p.fails()
+	return from.Remove(ctx, allOf(n.Ref))
 }
 
-func (p *paper) Dial(context.Context) (net.Conn, error) { return nil, errAccident }
+// copyTo copies a guest that runs. If that fails the guest is found out about: ErrStays says that it runs on.
+func copyTo(ctx context.Context, n substrate.Node, description string, from, to Host) error {
+	there, err := to.Receive(ctx, n, description)
+	if err == nil {
+		err = from.Send(ctx, n.Ref, there, to.Dial)
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err // this controller ends; the next one finds out
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallWithin)
+	defer cancel()
+	if _, lost := from.Leave(ctx, n.Ref); lost != nil {
+		return errors.Join(err, lost)
+	}
+	if left := to.Remove(ctx, allOf(n.Ref)); left != nil {
+		return errors.Join(err, left)
+	}
+	return fmt.Errorf("%w: %w", substrate.ErrStays, err)
+}
 
-func (p *paper) Arrive(context.Context, substrate.Node) error {
-	if err := p.fails(); err != nil {
+// allOf names all boots of a node: what it leaves at a host is nothing, not even the number of its last boot.
+func allOf(r substrate.Ref) substrate.Ref {
+	r.Boot = 0
+	return r
+}
+
+// Rests says whether a hypervisor is found.
+func (f Fleet) Rests(host string) bool { return f.Reaches(host) }
+
+// Sleep writes a guest's memory to the disk of its host.
+func (f Fleet) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
+	at, err := f(host)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := at.Sleep(ctx, r)
+	return bytes, ended(err)
+}
+
+// Wake lets it run on.
+func (f Fleet) Wake(ctx context.Context, n substrate.Node, host string) error {
+	at, err := f(host)
+	if err != nil {
 		return err
 	}
-	switch {
-	case p.other.guest == alive:
-		p.t.Error("it is to run at its new host and runs at the old one")
-	case p.guest == halted:
-		p.guest = alive
-	case p.guest != alive:
-		return ErrNotHere
-	}
-	return p.fails()
-}
-
-func (p *paper) Remove(context.Context, substrate.Ref) error {
-	if err := p.fails(); err != nil {
-		return err
-	}
-	if p.guest == alive {
-		p.t.Error("a guest that runs is removed")
-	}
-	if p.guest == halted && p.other.guest != alive {
-		p.t.Error("the only whole copy is removed")
-	}
-	p.guest = nowhere
-	return p.fails()
-}
-
-func TestWhateverFailsThereIsOneGuest(t *testing.T) {
-	stayed, moved := 0, 0
-	for seed := range uint64(5000) {
-		dice := rand.New(rand.NewPCG(seed, 1))
-		a, b := &paper{t: t, dice: dice, guest: alive}, &paper{t: t, dice: dice}
-		a.other, b.other = b, a
-		hosts := Fleet(func(name string) (Host, error) {
-			if name == source {
-				return a, nil
-			}
-			return b, nil
-		})
-		err := errAccident
-		for tries := 0; errors.Is(err, errAccident) && !errors.Is(err, substrate.ErrStays); tries++ {
-			a.calm, b.calm = tries > 20, tries > 20
-			err = hosts.Move(t.Context(), substrate.Node{}, source, target)
-		}
-		switch {
-		case err == nil && a.guest == nowhere && b.guest == alive:
-			moved++
-		case errors.Is(err, substrate.ErrStays) && a.guest == alive && b.guest == nowhere:
-			stayed++
-		default:
-			t.Fatalf("seed %d: the move says %v; at the source %q, at the target %q", seed, err, a.guest, b.guest)
-		}
-	}
-	if stayed == 0 || moved == 0 {
-		t.Errorf("%d stayed, %d moved: not all was tried", stayed, moved)
-	}
-}
-
-func TestAGuestThatDiedHasEnded(t *testing.T) {
-	a, b := &paper{t: t, guest: dead, calm: true}, &paper{t: t, guest: place, calm: true}
-	a.other, b.other = b, a
-	err := Fleet(func(name string) (Host, error) { return map[string]Host{source: a, target: b}[name], nil }).Move(t.Context(), substrate.Node{}, source, target)
-	if !errors.Is(err, substrate.ErrEnded) {
-		t.Errorf("the move says %v", err)
-	}
+	return ended(at.Wake(ctx, n))
 }

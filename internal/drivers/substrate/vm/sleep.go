@@ -45,28 +45,6 @@ func (b boot) memoryPathInside() string {
 	return filepath.Join(insideMemory, b.name+"."+memoryFile)
 }
 
-// Rests says whether a hypervisor is found.
-func (f Fleet) Rests(host string) bool { return f.Reaches(host) }
-
-// Sleep writes a guest's memory to the disk of its host.
-func (f Fleet) Sleep(ctx context.Context, r substrate.Ref, host string) (int64, error) {
-	at, err := f(host)
-	if err != nil {
-		return 0, err
-	}
-	bytes, err := at.Sleep(ctx, r)
-	return bytes, ended(err)
-}
-
-// Wake lets it run on.
-func (f Fleet) Wake(ctx context.Context, n substrate.Node, host string) error {
-	at, err := f(host)
-	if err != nil {
-		return err
-	}
-	return ended(at.Wake(ctx, n))
-}
-
 // ended says ErrNotHere in the words of whoever knows one host only.
 func ended(err error) error {
 	if errors.Is(err, ErrNotHere) {

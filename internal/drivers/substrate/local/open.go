@@ -1,0 +1,123 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/drivers/substrate"
+	"muster/internal/hardware"
+	"muster/internal/inventory"
+)
+
+// host is the driver as a site opens it, with what it says of this host.
+type host struct {
+	*Driver
+	notices substrate.Notices
+}
+
+var (
+	_ substrate.Inspector = host{}
+	_ substrate.Networks  = host{}
+	_ substrate.Caller    = host{}
+	_ substrate.Worker    = host{}
+)
+
+func openDriver(ctx context.Context, e substrate.Env) (substrate.Substrate, error) {
+	// First processes of nodes are orphans of the runc that started them; as a subreaper this process learns how they end.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become a subreaper: %w", err)
+	}
+	driver, err := New(Config{
+		Dir: e.Dir, Binary: e.Binary, Sockets: e.Sockets, Grace: time.Second, Log: e.Log,
+		Home: e.Site.HomeBytes, Layers: e.Site.Layers, Reserve: e.Site.Reserve, Opened: Opened(e.Site.Nodes),
+		Images: func(digest string) (string, error) {
+			image, err := e.Images.Files(digest)
+			return image.Root, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := host{driver, e.Notices}
+	return h, h.closeHomes(ctx)
+}
+
+// closeHomes ends what an earlier version let serve /home from the host's own file system, before anything else is done.
+// The engine sees that those heads ended and starts them anew.
+func (h host) closeHomes(ctx context.Context) error {
+	ended, err := h.EndServing(ctx)
+	var clusters []string
+	for _, r := range ended {
+		clusters = append(clusters, r.Cluster)
+	}
+	h.notices.Homes(ctx, clusters, "its head was ended: it served /home from a folder of the controller's own disk, of which any node could have had any other "+
+		"file; it starts again, and serves /home once that has moved to a file system of its own")
+	return err
+}
+
+// Work keeps volumes from the reserve of the disk, and gives each /home that an earlier version kept in a folder a file system of
+// its own, where no node holds the folder.
+func (h host) Work(ctx context.Context) {
+	moved := make(chan struct{})
+	go func() {
+		defer close(moved)
+		left, err := h.MoveHomes(ctx)
+		h.notices.Homes(ctx, left, "/home is still a folder of the controller's disk, since its nodes run: nothing limits what it holds, and it is served to no machine "+
+			"and no guest; it moves to a file system of its own when the cluster is paused and resumed")
+		if err != nil && ctx.Err() == nil {
+			h.config.Log.Error("cannot move a /home to a file system of its own; tried again when its nodes start", "error", err)
+		}
+	}()
+	h.GuardDisk(ctx)
+	<-moved
+}
+
+// Room is how many bytes volumes may still take, below 0 if they have taken from the reserve, and why no more files fit; "": they do.
+func (h host) Room() (left int64, full string, err error) {
+	disk, err := h.Disk()
+	if err == nil && disk.Short() {
+		full = fmt.Sprintf("the controller's disk is full: %d MiB are free, of which %d are promised to what is being written, and %d stay free",
+			disk.Free>>20, disk.Promised>>20, disk.Reserve>>20)
+	}
+	return disk.Left(), full, err
+}
+
+// PortName is what the interface of a guest's port has to be called.
+func (host) PortName(node string) string { return PortName(node) }
+
+// Endpoints are the sockets, which nodes see.
+func (host) Endpoints() []string { return []string{"unix://" + protocol.SocketDir} }
+
+// Inspect finds what a part of this host is.
+func (host) Inspect(_ context.Context, in substrate.Inspection) (substrate.Inspected, error) {
+	facts, err := hardware.Host()
+	if err != nil {
+		return substrate.Inspected{Stuck: "inspection: " + err.Error()}, nil
+	}
+	return substrate.Inspected{Done: true, Facts: part(facts, in.Machine.Facts)}, nil
+}
+
+// defaultMemory is what a local machine has if its enrolment did not say: enough for a small MPI job, little enough for
+// several machines on one host.
+const defaultMemory = 4096 // MiB
+
+// part is a part of a host as its enrolment asked for it, within what there is. No core and no device is its own.
+func part(host, asked inventory.Facts) inventory.Facts {
+	facts := host
+	facts.Layout, facts.Devices = nil, nil
+	facts.MemoryMiB = min(defaultMemory, host.MemoryMiB)
+	if asked.CPUs > 0 {
+		facts.CPUs = min(asked.CPUs, host.CPUs)
+	}
+	if asked.MemoryMiB > 0 {
+		facts.MemoryMiB = min(asked.MemoryMiB, host.MemoryMiB)
+	}
+	return facts
+}
+
+// Rest has nothing to do: a part of this host without a node is nothing.
+func (host) Rest(context.Context, inventory.Machine) (string, error) { return "", nil }
