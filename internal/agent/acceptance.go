@@ -28,7 +28,7 @@ type effort struct {
 func effortFor(brief bool) effort {
 	if brief {
 		return effort{
-			cpus: 1, arrays: 2 << 20, compute: time.Millisecond, bandwidth: time.Millisecond,
+			cpus: 1, arrays: 1 << 20, compute: time.Millisecond, bandwidth: time.Millisecond,
 			roundTrips: 10, waitForPeer: 100 * time.Millisecond,
 		}
 	}
@@ -65,6 +65,8 @@ func (t *tester) want(config *protocol.Config) {
 	t.set(func() { t.config = config })
 	if config.Test == nil {
 		t.reporter.setTest(nil)
+	} else {
+		t.reporter.expectTest(config.Test.Number)
 	}
 }
 
@@ -196,7 +198,8 @@ func processors(ctx context.Context, e effort, limit int64) []protocol.Measure {
 // takes for one that is not there: nothing works without it. A busy one is waited for only so long.
 func (t *tester) network(ctx context.Context, result *protocol.TestResult, e effort, peers []protocol.Peer, patient bool) (trip, rate protocol.Measure) {
 	var why error = errors.New("there is none")
-	for deadline := time.Now().Add(e.waitForPeer); ctx.Err() == nil; {
+	since := time.Now()
+	for deadline := since.Add(e.waitForPeer); ctx.Err() == nil; {
 		for _, p := range peers {
 			began := time.Now()
 			x, err := openExchange(ctx, p.Address)
@@ -214,7 +217,7 @@ func (t *tester) network(ctx context.Context, result *protocol.TestResult, e eff
 				deadline = time.Now().Add(e.waitForPeer)
 			}
 		}
-		if time.Now().After(deadline) || scheduler.Pause(ctx) != nil {
+		if time.Now().After(deadline) || scheduler.Pause(ctx, since) != nil {
 			break
 		}
 	}

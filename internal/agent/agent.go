@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -84,8 +86,18 @@ func Run(ctx context.Context, o Options) error {
 		program:     protocol.AgentPath,
 		end:         end,
 		cut:         func() { _ = cutPower() },
+		lean:        lean,
 	})
 	return err
+}
+
+// lean has this process cost little while its node starts, as many may start on the same CPUs: it works on one CPU, and the few
+// megabytes that a start takes are not collected. After that they are.
+func lean() {
+	const start, relaxed, usual = time.Minute, 400, 100 // percent, as in GOGC
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(relaxed)
+	time.AfterFunc(start, func() { debug.SetGCPercent(usual) })
 }
 
 // end ends the other processes of the node, and its machine. That it could not is all it returns.
@@ -137,6 +149,7 @@ type deps struct {
 	program   string // this one, as the machine starts it
 	end       func(machine bool) error
 	cut       func() // takes a machine's power at once, whatever hangs; nil: there is none
+	lean      func() // nil: this process is not the agent alone
 }
 
 // endLimit is how long a machine may take to end in order. Whoever waits for it may have no other way to switch it off.
@@ -284,6 +297,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 		return err
 	}
 	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
+	n.reporter.late = n.scheduler.Caps.Late
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.reporter, n.console)
 	if control, ok := n.driver.(scheduler.Control); ok && config.Self.Role == protocol.Head {

@@ -271,27 +271,37 @@ func (d *deafController) Report(_ context.Context, r protocol.Report) (protocol.
 
 func (d *deafController) Close() {}
 
-func TestReportsGoOutAtOnceWhenSomethingChangedAndElseNowAndThen(t *testing.T) {
+func TestReportsGoOutWhenTheyMayChangeSomethingAndElseNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deafController{}
-		r := newReporter(1, []string{"munge", "sshd"})
+		r := newReporter(1, []string{"munge", "sshd", "slurmd"})
+		r.late = []string{"slurmd"}
+		r.expectTest(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		heard := int64(0)
 		var task sync.WaitGroup
 		task.Go(func() { r.run(ctx, d, &console{out: &safeBuffer{}}, func(n int64) { heard = n }) })
 		began := time.Now()
-		time.Sleep(10 * time.Second)
-		r.setCheck("munge", nil)
-		r.setCheck("munge", nil)
-		r.setCheck("sshd", errors.New("still not")) // no flip: can wait
-		time.Sleep(70 * time.Second)
-		cancel()
-		task.Wait()
-		var at []string
-		for _, when := range d.times {
-			at = append(at, fmt.Sprint(when.Sub(began)))
+		at := func(after time.Duration, do func()) {
+			time.Sleep(after - time.Since(began))
+			do()
 		}
-		if got := strings.Join(at, " "); got != "0s 10s 1m10s" {
+		at(10*time.Second, func() {
+			r.setCheck("munge", nil)
+			r.setCheck("munge", nil)
+			r.setCheck("sshd", errors.New("still not")) // no flip: can wait
+		})
+		at(10*time.Second+10*time.Millisecond, func() { r.setCheck("sshd", nil) }) // one more of many: with the one before, or soon
+		at(20*time.Second, func() { r.setTest(&protocol.TestResult{Number: 1}) })  // the last but what is late
+		at(20*time.Second+10*time.Millisecond, func() { r.setCheck("slurmd", nil) })
+		at(30*time.Second, func() { r.setCheck("munge", errors.New("ended")) })
+		at(100*time.Second, cancel)
+		task.Wait()
+		var times []string
+		for _, when := range d.times {
+			times = append(times, fmt.Sprint(when.Sub(began)))
+		}
+		if got := strings.Join(times, " "); got != "250ms 10s 10.25s 20s 20.01s 30s 1m30s" {
 			t.Errorf("reports at %s", got)
 		}
 		if heard != 3 {

@@ -20,7 +20,8 @@ const (
 	lookFast  = 100 * time.Millisecond // something is to come, and soon
 	lookSlow  = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
 	lookIdle  = 2 * time.Second        // all is as wanted
-	lookLeast = 50 * time.Millisecond  // between two looks, whatever happens
+	lookLeast = 50 * time.Millisecond  // from one look to the next, whatever happens
+	lookShare = 4                      // times what a look took pass before the next: with its programs it may be slow
 	fastSpell = 30 * time.Second       // how long after a change lookFast lasts
 )
 
@@ -70,11 +71,13 @@ func (h *headDuty) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		pause := h.once(ctx)
-		timer := time.NewTimer(pause)
+		took := time.Since(began)
+		rest := max(lookLeast-took, lookShare*took)
+		timer := time.NewTimer(max(pause, lookShare*took))
 		select {
 		case <-timer.C:
 		case <-h.wake:
-			_ = clock.Sleep(ctx, max(0, lookLeast-time.Since(began)))
+			_ = clock.Sleep(ctx, rest-(time.Since(began)-took))
 		case <-ctx.Done():
 		}
 		timer.Stop()

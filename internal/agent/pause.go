@@ -94,18 +94,21 @@ func (n *node) doze(ctx context.Context) protocol.Check {
 
 // conclude reports a check that comes up once.
 func (r *reporter) conclude(c protocol.Check) {
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		p.Checks = append(p.Checks, c)
-		return true
+		return atOnce
 	})
 }
 
 // withdraw takes such checks out of the report again.
 func (r *reporter) withdraw(steps ...protocol.PauseStep) {
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		before := len(p.Checks)
 		p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(c protocol.Check) bool { return slices.Contains(steps, protocol.PauseStep(c.Name)) })
-		return len(p.Checks) != before
+		if len(p.Checks) == before {
+			return nothing
+		}
+		return atOnce
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 // Command is a program to start.
 type Command struct {
 	Argv    []string // the program is looked up in PATH
+	Env     []string // NAME=VALUE, beside the agent's own
 	Account *Account // nil: the agent's own
 	Output  func(line string)
 	Input   *os.File // nil: nothing

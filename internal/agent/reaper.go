@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -152,9 +153,13 @@ func (r *Reaper) Adopt(pid int, from *os.File, output func(line string)) Process
 }
 
 // Run runs a program to its end and returns its standard output, also of one that failed; standard error becomes the
-// error's text. When ctx ends, the program and what it has started are killed, and whatever else holds its output is not
+// error's text. Words before the program that have a "=" are added to its environment, as a shell does. When ctx ends, the program and what it has started are killed, and whatever else holds its output is not
 // waited for.
 func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
+	var environment []string
+	for len(argv) > 1 && strings.Contains(argv[0], "=") {
+		environment, argv = append(environment, argv[0]), argv[1:]
+	}
 	var pipes [2]struct{ read, write *os.File }
 	var text [2]bytes.Buffer
 	for i := range pipes {
@@ -166,7 +171,7 @@ func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		defer write.Close()
 		pipes[i].read, pipes[i].write = read, write
 	}
-	p, err := r.start(Command{Argv: argv}, pipes[0].write, pipes[1].write)
+	p, err := r.start(Command{Argv: argv, Env: environment}, pipes[0].write, pipes[1].write)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +209,7 @@ func (r *Reaper) start(c Command, stdout, stderr *os.File) (*child, error) {
 	defer null.Close()
 	attributes := &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   os.Environ(),
+		Env:   slices.Concat(c.Env, os.Environ()), // the first of a name counts
 		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}

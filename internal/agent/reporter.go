@@ -13,19 +13,35 @@ import (
 
 const (
 	reportEvery = 5 * time.Second        // until the controller says otherwise
+	reportSoon  = 250 * time.Millisecond // after the last report, what is news but changes nothing yet
 	reportRetry = 250 * time.Millisecond // after a failed report; doubles up to reportEvery
 )
 
-// reporter holds what the node knows of itself and tells the controller: at once when it changes, else now and then.
+// reporter holds what the node knows of itself and tells the controller: at once when that may change what the node is, canWait
+// when it is news all the same, else now and then. Each report is a transaction and a step of the node, and a node that starts
+// has ten changes within half a second, of which its last ones count.
 type reporter struct {
+	late []string // checks that pass only after the node's test, or when others are there
+
 	mu     sync.Mutex
 	report protocol.Report
-	change chan struct{} // holds one token while something is unsaid
+	asked  int64         // number of the test that is waited for; 0: none
+	change chan struct{} // holds one token while something is unsaid that cannot wait
+	news   chan struct{} // and while something is unsaid that can wait a little
 }
+
+// worth says when a change is to be told.
+type worth int
+
+const (
+	nothing worth = iota // with the next report
+	canWait
+	atOnce
+)
 
 // newReporter starts with all checks not passed.
 func newReporter(boot int64, checks []string) *reporter {
-	r := &reporter{report: protocol.Report{Boot: boot}, change: make(chan struct{}, 1)}
+	r := &reporter{report: protocol.Report{Boot: boot}, change: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	for _, name := range checks {
 		r.report.Checks = append(r.report.Checks, protocol.Check{Name: name, Text: "not checked yet"})
 	}
@@ -33,25 +49,27 @@ func newReporter(boot int64, checks []string) *reporter {
 }
 
 func (r *reporter) setFacts(f protocol.NodeFacts) {
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		p.Facts = f
-		return false // they go with the first report
+		return nothing // they go with the first report
 	})
 }
 
 func (r *reporter) setRevision(revision int64) {
-	r.edit(func(p *protocol.Report) bool {
-		changed := p.Revision != revision
+	r.edit(func(p *protocol.Report) worth {
+		if p.Revision == revision {
+			return nothing
+		}
 		p.Revision = revision
-		return changed
+		return r.whenComplete()
 	})
 }
 
 // expect adds a check that came to be needed, not passed yet.
 func (r *reporter) expect(name string) {
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		p.Checks = append(p.Checks, protocol.Check{Name: name, Text: "not checked yet"})
-		return true
+		return atOnce
 	})
 }
 
@@ -61,44 +79,79 @@ func (r *reporter) setCheck(name string, err error) {
 	if err != nil {
 		check.Text = err.Error()
 	}
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		i := slices.IndexFunc(p.Checks, func(c protocol.Check) bool { return c.Name == name })
 		if i < 0 || p.Checks[i] == check {
-			return false
+			return nothing
 		}
 		flipped := p.Checks[i].OK != check.OK
 		p.Checks[i] = check
-		return flipped // another reason for the same failure can wait
+		switch {
+		case !flipped:
+			return nothing // another reason for the same failure can wait
+		case !check.OK:
+			return atOnce
+		}
+		return r.whenComplete()
 	})
+}
+
+// expectTest has what completes the report wait for the test of this number.
+func (r *reporter) expectTest(number int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = number
 }
 
 // setTest records what the node measured; nil when nothing is asked for.
 func (r *reporter) setTest(t *protocol.TestResult) {
-	r.edit(func(p *protocol.Report) bool {
-		p.Test = t
-		return t != nil
+	r.edit(func(p *protocol.Report) worth {
+		if p.Test = t; t == nil {
+			r.asked = 0
+			return nothing
+		}
+		return r.whenComplete()
 	})
 }
 
 // setScheduler records what the scheduler says; nil while it does not answer.
 func (r *reporter) setScheduler(s *protocol.Scheduler) {
-	r.edit(func(p *protocol.Report) bool {
+	r.edit(func(p *protocol.Report) worth {
 		if reflect.DeepEqual(p.Scheduler, s) {
-			return false
+			return nothing
 		}
 		p.Scheduler = s
-		return true
+		return atOnce
 	})
 }
 
-func (r *reporter) edit(do func(*protocol.Report) (changed bool)) {
+// whenComplete is the worth of good news: until the last of what the controller waits for is there, it can wait. The caller
+// holds the lock.
+func (r *reporter) whenComplete() worth {
+	if r.asked > 0 && (r.report.Test == nil || r.report.Test.Number < r.asked) {
+		return canWait
+	}
+	for _, c := range r.report.Checks {
+		if !c.OK && !slices.Contains(r.late, c.Name) {
+			return canWait
+		}
+	}
+	return atOnce
+}
+
+func (r *reporter) edit(do func(*protocol.Report) worth) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if do(&r.report) {
-		select {
-		case r.change <- struct{}{}:
-		default:
-		}
+	tell := r.change
+	switch do(&r.report) {
+	case nothing:
+		return
+	case canWait:
+		tell = r.news
+	}
+	select {
+	case tell <- struct{}{}:
+	default:
 	}
 }
 
@@ -115,6 +168,9 @@ func (r *reporter) snapshot() protocol.Report {
 // the controller has with each answer.
 func (r *reporter) run(ctx context.Context, to controller, console *console, newest func(revision int64)) error {
 	every, retry, failing := reportEvery, reportRetry, false
+	if !r.wait(ctx, reportSoon, false) { // that it lives, its join has said
+		return nil
+	}
 	for ctx.Err() == nil {
 		wait := every
 		reply, err := to.Report(ctx, r.snapshot())
@@ -146,17 +202,23 @@ func (r *reporter) run(ctx context.Context, to controller, console *console, new
 
 // wait returns when it is time for the next report; a change does not shorten the pause after a failure.
 func (r *reporter) wait(ctx context.Context, d time.Duration, failing bool) bool {
-	timer := time.NewTimer(d)
+	timer, began := time.NewTimer(d), time.Now()
 	defer timer.Stop()
-	change := r.change
+	change, news := r.change, r.news
 	if failing {
-		change = nil
+		change, news = nil, nil
 	}
-	select {
-	case <-timer.C:
-	case <-change:
-	case <-ctx.Done():
-		return false
+	for {
+		select {
+		case <-timer.C:
+		case <-change:
+		case <-news:
+			news = nil
+			timer.Reset(min(d, reportSoon) - time.Since(began))
+			continue
+		case <-ctx.Done():
+			return false
+		}
+		return true
 	}
-	return true
 }

@@ -15,6 +15,7 @@ type progress interface {
 	cluster(apiv1.Cluster) // as it is now
 	note(string)           // something to say while nothing happens
 	draw()                 // called several times a second
+	nodes() bool           // whether it shows the cluster's nodes
 	end()
 }
 
@@ -39,6 +40,7 @@ func (p *plainLines) event(e apiv1.Event)   { p.tell(who(e) + " " + what(e)) }
 func (p *plainLines) note(text string)      { p.tell(text) }
 func (p *plainLines) cluster(apiv1.Cluster) {}
 func (p *plainLines) draw()                 {}
+func (p *plainLines) nodes() bool           { return false }
 func (p *plainLines) end()                  {}
 
 // livePicture is a line for the cluster and one for each node, drawn again in place.
@@ -63,6 +65,7 @@ type sighting struct {
 }
 
 func (p *livePicture) event(apiv1.Event) { p.extra = "" }
+func (p *livePicture) nodes() bool       { return true }
 
 func (p *livePicture) note(text string) {
 	p.extra = text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ type timing struct {
 	repeats []time.Duration // before each repetition of a request
 	back    time.Duration   // before coming back to a lost stream
 	look    time.Duration   // between looks while there are no events
-	gap     time.Duration   // between looks at least: events of many nodes come in bursts
+	gap     time.Duration   // between looks for nodes that are shown: their events come in bursts
 	draw    time.Duration
 	quiet   time.Duration // without news, after which the user is told what is waited for
 }
@@ -26,7 +27,7 @@ type timing struct {
 func usualTiming() timing {
 	return timing{
 		repeats: []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond},
-		back:    250 * time.Millisecond, look: time.Second, gap: 30 * time.Millisecond, draw: 100 * time.Millisecond, quiet: 10 * time.Second,
+		back:    250 * time.Millisecond, look: time.Second, gap: 100 * time.Millisecond, draw: 100 * time.Millisecond, quiet: 10 * time.Second,
 	}
 }
 
@@ -139,6 +140,7 @@ func (j *tracking) run(ctx context.Context) error {
 
 // next returns when it is time to look again.
 func (j *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-chan error, look, draw <-chan time.Time) error {
+	var soon <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -147,7 +149,14 @@ func (j *tracking) next(ctx context.Context, events <-chan apiv1.Event, ended <-
 			return err
 		case e := <-events:
 			j.tell(e)
-			time.Sleep(j.app.timing.gap - time.Since(j.looked))
+			switch {
+			case strings.HasPrefix(e.Type, "cluster."): // which all operations end with
+				j.drain(events)
+				return nil
+			case j.show.nodes() && soon == nil:
+				soon = time.After(j.app.timing.gap - time.Since(j.looked))
+			}
+		case <-soon:
 			j.drain(events)
 			return nil
 		case <-look:

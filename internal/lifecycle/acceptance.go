@@ -43,13 +43,18 @@ func (w Deps) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
 		return n.inform(store.Releasing, "no longer wanted")
 	}
-	if n.Test > 0 {
-		result := n.Seen.Tested(n.Boot, n.Test)
-		if result == nil {
-			return waitFor(nodeLooks, "measures itself")
-		}
-		return w.acceptNode(ctx, n, *result)
+	if n.Test == 0 {
+		return w.nodeTaken(n)
 	}
+	result := n.Seen.Tested(n.Boot, n.Test)
+	if result == nil {
+		return waitFor(nodeLooks, "measures itself")
+	}
+	return w.acceptNode(ctx, n, *result)
+}
+
+// nodeTaken has the node ready when its scheduler can use it.
+func (w Deps) nodeTaken(n nodeView) Outcome {
 	switch {
 	case !n.Seen.Healthy(n.Boot):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
@@ -98,7 +103,7 @@ func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestRe
 			return tx.AskTest(ctx, n.ID, result.Number+1, n.Held)
 		})
 	}
-	return waitFor(time.Millisecond, "has passed its test").with(save).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTest(ctx, n.ID) })
+	return w.nodeTaken(n).with(save).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTest(ctx, n.ID) })
 }
 
 // compare puts all tests of this boot beside those of its like.

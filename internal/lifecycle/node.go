@@ -155,11 +155,15 @@ func (w Deps) loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, 
 	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err
 }
 
-// next advances and lets the cluster and the machine look.
+// next advances and lets the cluster and the machine look if it is for them to know. Of a node's way to be ready its machine
+// waits for the boot alone, and its cluster for the end.
 func (n nodeView) next(to store.Phase, format string, args ...any) Outcome {
+	comes := n.Phase == store.Pending || to == store.Booting || to == store.Joining || to == store.Testing
 	return advance(to, format, args...).with(func(_ context.Context, tx *store.Tx) error {
-		tx.Wake(store.ClusterKind, n.Cluster)
-		if n.MachineID != "" {
+		if !comes {
+			tx.Wake(store.ClusterKind, n.Cluster)
+		}
+		if n.MachineID != "" && to != store.Ready && (!comes || to == store.Booting) {
 			tx.Wake(store.MachineKind, n.MachineID)
 		}
 		return nil

@@ -13,7 +13,7 @@ import (
 // How often the board looks: for what other replicas have changed, and at most.
 const (
 	look      = 300 * time.Millisecond
-	lookLeast = 5 * time.Millisecond
+	lookLeast = 20 * time.Millisecond
 )
 
 // board shows the newest revision of every cluster, so that a thousand waiting agents cost one query and not a thousand.

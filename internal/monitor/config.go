@@ -80,6 +80,13 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 				return err
 			}
 		}
+		if self.Boot == 1 && cluster.Snapshot == "" { // a snapshot may hold a scheduler's state
+			earlier, err := tx.HadNode(ctx, self)
+			if err != nil {
+				return err
+			}
+			c.First = !earlier
+		}
 		c.ForEarlier = protocol.ForEarlier{Key: c.Credential, Plain: !known.Caps.Jobs}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])

@@ -79,6 +79,9 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := New(db, authority, "test", slog.New(slog.DiscardHandler))
+	if c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}); err != nil || !c.First {
+		t.Errorf("its scheduler is believed to know it: %v", err)
+	}
 	since := storetest.Costs(t, db)
 	rows := func() int {
 		t.Helper()

@@ -199,6 +199,16 @@ func (tx *Tx) Node(ctx context.Context, id string) (Node, error) {
 	return n, nil
 }
 
+// HadNode says whether the cluster of a node ever had another one of its name.
+func (tx *Tx) HadNode(ctx context.Context, n Node) (bool, error) {
+	scan := func(r scanner) (count int, err error) { return count, r.Scan(&count) }
+	others, err := one(ctx, tx, scan, `SELECT count(*) FROM node WHERE cluster_id = $1 AND name = $2 AND id <> $3`, n.Cluster, n.Name, n.ID)
+	if err != nil {
+		return false, fmt.Errorf("earlier nodes called %s: %w", n.Name, err)
+	}
+	return others > 0, nil
+}
+
 // MachinesOf names every machine that a cluster ever had.
 func (tx *Tx) MachinesOf(ctx context.Context, cluster string) ([]string, error) {
 	scan := func(r scanner) (name string, err error) { return name, r.Scan(&name) }

@@ -556,3 +556,37 @@ func TestAClockThatIsPutForwardIsEverybodysNow(t *testing.T) {
 		})
 	})
 }
+
+func TestAClusterRemembersTheNodesThatItHad(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := storetest.Open(t, url)
+		addMachines(t, s, 3)
+		addCluster(t, s, "c1", "hello")
+		addCluster(t, s, "c2", "other")
+		had := func(id string) (before bool) {
+			t.Helper()
+			view(t, s, func(ctx context.Context, tx *store.Tx) error {
+				n, err := tx.Node(ctx, id)
+				if err == nil {
+					before, err = tx.HadNode(ctx, n)
+				}
+				return err
+			})
+			return before
+		}
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return errors.Join(addNode(ctx, tx, "a", "c1", "n1", 3, "m1"), addNode(ctx, tx, "b", "c2", "n1", 3, "m2"))
+		})
+		if had("a") {
+			t.Error("the first node of a name had one before it")
+		}
+		update(t, s, func(ctx context.Context, tx *store.Tx) error {
+			n, err := tx.Node(ctx, "a")
+			return errors.Join(err, tx.LeaveMachine(ctx, n), tx.AddNode(ctx, store.Node{
+				ID: "c", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m3", Machine: "m3"}))
+		})
+		if !had("c") || had("b") {
+			t.Error("a node that took the place of another had none before it, or that of another cluster had")
+		}
+	})
+}

@@ -128,6 +128,8 @@ type Config struct {
 	// SharedCPUs says that other nodes run on the same CPUs: then MPI must neither bind its ranks to cores, which every
 	// node would count from 0, nor spin while it waits.
 	SharedCPUs bool `json:"shared_cpus,omitempty"`
+	// First says that no node of this name has run in the cluster before this boot, so that its scheduler cannot know it.
+	First bool `json:"first,omitempty"`
 	// ExportHome tells the head to serve /home by NFS, to nodes that are not on its host.
 	ExportHome bool `json:"export_home,omitempty"`
 	// Pause is what the head has to do for its cluster's pause.

@@ -81,7 +81,7 @@ func JobWords(title string) Words {
 type Host struct {
 	Files Files
 	// Run runs a program to its end and returns what it wrote to standard output. Of one that fails, the error's text holds what
-	// it wrote to standard error.
+	// it wrote to standard error. Words before the program that have a "=" are added to its environment, as a shell does.
 	Run       func(ctx context.Context, argv ...string) ([]byte, error)
 	Dial      func(ctx context.Context, network, address string) error // opens a connection and closes it again
 	Listening func(port int) bool                                      // some process of the node listens on the TCP port
@@ -206,18 +206,22 @@ func Head(config *protocol.Config) protocol.Peer {
 
 // Until waits until a connection is accepted there. An error means that ctx has ended.
 func (h Host) Until(ctx context.Context, network, address string) error {
-	for {
+	for began := time.Now(); ; {
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		err := h.Dial(limited, network, address)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		if err := Pause(ctx); err != nil {
+		if err := Pause(ctx, began); err != nil {
 			return err
 		}
 	}
 }
 
-// Pause is how long who has to wait pauses between two looks. An error means that ctx has ended.
-func Pause(ctx context.Context) error { return clock.Sleep(ctx, 20*time.Millisecond) }
+// Pause is how long who has waited since then pauses between two looks: an eighth of that, so that nobody waits much longer than
+// he must, and looks often only where it is soon over. An error means that ctx has ended.
+func Pause(ctx context.Context, began time.Time) error {
+	const least, most = 20 * time.Millisecond, time.Second
+	return clock.Sleep(ctx, min(max(least, time.Since(began)/8), most))
+}

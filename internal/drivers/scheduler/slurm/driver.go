@@ -68,7 +68,7 @@ type driver struct {
 	limits limits
 	shares map[string]int  // what the last configuration gave for memory by queue
 	usable map[string]bool // nodes that could take jobs at the last look
-	buried bool            // Slurm was told that this node's earlier boot is dead
+	buried bool            // no earlier boot of this node lives in Slurm
 }
 
 func open(h scheduler.Host) *driver {
@@ -172,6 +172,7 @@ func (d *driver) Daemons(config *protocol.Config) []scheduler.Daemon {
 	if found := d.GPUs(config.Self); len(found) > 0 {
 		gpus = gpusOf(found, hardware.Read(hardware.Tree(d.Files.Path("/"))).Layout)
 	}
+	d.buried = d.buried || config.First // there is none to bury
 	head := net.JoinHostPort(scheduler.Head(config).Address, strconv.Itoa(Port))
 	return append(daemons, scheduler.Daemon{
 		Name: slurmd, Argv: []string{"/usr/sbin/slurmd", "-D", "-Z", "--conf", NodeConf(self, gpus), "--conf-server", head},
@@ -203,8 +204,8 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 		return err
 	}
 	d.Go(func() {
-		for !d.Listening(NodePort) {
-			if scheduler.Pause(ctx) != nil {
+		for began := time.Now(); !d.Running(slurmd) || !d.Listening(NodePort); {
+			if scheduler.Pause(ctx, began) != nil {
 				return
 			}
 		}
@@ -217,7 +218,7 @@ func (d *driver) beforeSlurmd(ctx context.Context, self, head string, gpus []GPU
 	}
 	// slurmd has not fetched the cluster's configuration yet.
 	control := Control{func(ctx context.Context, argv ...string) ([]byte, error) {
-		return d.Run(ctx, append([]string{"env", "SLURM_CONF=" + d.Files.Path(clientFile)}, argv...)...)
+		return d.Run(ctx, append([]string{"SLURM_CONF=" + d.Files.Path(clientFile)}, argv...)...)
 	}}
 	err := control.Down(ctx, self, scheduler.Ours+" has a new boot")
 	switch {
