@@ -6,7 +6,8 @@
 #   WORK   a folder for scratch files; a new folder is made in it and removed
 #
 # The clock starts before anything is made (the mount of the image, networks, keys, configuration) and stops when sinfo
-# on the head shows N idle nodes. CHECK=1 runs an MPI job afterwards, outside the clock.
+# on the head shows N idle nodes. CHECK=1 runs an MPI job afterwards, outside the clock. HOLD=1 leaves the nodes there until
+# standard input ends.
 set -euo pipefail
 
 nodes=${1:?usage: IMAGE=FILE WORK=DIR by-hand.sh N}
@@ -157,6 +158,8 @@ until (($(idle) == nodes)); do
 done
 ended=$EPOCHREALTIME
 echo "cluster_start_seconds $nodes $(awk -v a="$began" -v b="$ended" 'BEGIN {printf "%.3f", b - a}')"
+
+if [ "${HOLD:-0}" = 1 ]; then cat > /dev/null; fi
 
 if [ "${CHECK:-0}" = 1 ]; then
     on head srun -N"$nodes" hostname | sort -V | tr '\n' ' '; echo

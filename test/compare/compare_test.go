@@ -3,6 +3,8 @@
 package compare_test
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -89,10 +91,11 @@ func TestCompare(t *testing.T) {
 	}
 	image, results := rig.Image(t), &table{}
 	r := rig.New(t, "")
-	r.Start()
+	watch := rig.WatchPrograms(t)
+	controller := r.Start()
 	r.Run("machines", "add", "--local", "51", "--wait")
 	for _, c := range []struct{ nodes, runs int }{{3, 7}, {50, 3}} {
-		start(t, r, results, image, c.nodes, c.runs)
+		start(t, r, controller, watch, results, image, c.nodes, c.runs)
 	}
 	overhead(t, r, results, image)
 
@@ -103,22 +106,77 @@ func TestCompare(t *testing.T) {
 	fmt.Printf("the table is in %s\n", path)
 }
 
-// start measures from the command to all nodes idle in Slurm, ours and by hand in turn.
-func start(t *testing.T, r *rig.Rig, results *table, image string, nodes, runs int) {
+// start measures from the command to all nodes idle in Slurm, ours and by hand in turn: how long it takes, the time of
+// processors, and programs started.
+func start(t *testing.T, r *rig.Rig, c *rig.Controller, watch *rig.Programs, results *table, image string, nodes, runs int) {
 	file := r.File("start.yaml", fmt.Sprintf("name: start\nnodes: %d\n", nodes))
-	var ours, theirs samples
+	var ours, theirs cost
 	for range runs {
-		theirs = append(theirs, number(t, "cluster_start_seconds", script(t, image, t.TempDir(), "by-hand.sh", strconv.Itoa(nodes))))
-		begin := time.Now()
+		theirs.add(startByHand(t, watch, image, nodes))
+		watch.Forget()
+		before, begin := c.CPU(), time.Now()
 		r.Run("create", "-f", file, "--wait")
-		ours = append(ours, time.Since(begin).Seconds())
+		took, spent := time.Since(begin), c.CPU()-before
+		started := watch.Started(t)
 		idle := strings.TrimSpace(r.Run("ssh", "start", "--", "sinfo -h -t idle -o %D"))
 		if idle != strconv.Itoa(nodes) {
 			t.Fatalf("%s of %d nodes are idle", idle, nodes)
 		}
+		ours.add(took.Seconds(), spent.Seconds(), started)
 		r.Run("delete", "start", "--wait")
 	}
-	results.add(row{what: fmt.Sprintf("cluster start, 1 + %d", nodes), unit: "s", peer: "by hand", ours: ours, theirs: theirs, bound: "at most 2"})
+	what := fmt.Sprintf("cluster start, 1 + %d", nodes)
+	results.add(row{what: what, unit: "s", peer: "by hand", ours: ours.seconds, theirs: theirs.seconds, bound: "at most 1.3"})
+	results.add(row{what: what + ", CPU", unit: "s", peer: "by hand", ours: ours.cpu, theirs: theirs.cpu, bound: "at most 1.3"})
+	results.add(row{what: what + ", programs", unit: "", peer: "by hand", ours: ours.programs, theirs: theirs.programs})
+	fmt.Printf("programs of the last start: muster %v\n                            by hand %v\n", ours.last, theirs.last)
+}
+
+// cost is what starts took.
+type cost struct {
+	seconds, cpu, programs samples
+	last                   map[string]int
+}
+
+func (c *cost) add(seconds, cpu float64, programs map[string]int) {
+	count := 0
+	for _, n := range programs {
+		count += n
+	}
+	c.seconds, c.cpu, c.programs, c.last = append(c.seconds, seconds), append(c.cpu, cpu), append(c.programs, float64(count)), programs
+}
+
+// startByHand is one start by hand, measured when its nodes are idle.
+func startByHand(t *testing.T, watch *rig.Programs, image string, nodes int) (seconds, cpu float64, programs map[string]int) {
+	t.Helper()
+	c := exec.Command(filepath.Join(rig.Root(t), "test/baseline/by-hand.sh"), strconv.Itoa(nodes))
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "HOLD=1", "IMAGE=" + filepath.Join(image, "root.squashfs"), "WORK=" + t.TempDir()}
+	c.Stderr = os.Stderr
+	hold, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.Forget()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err == nil {
+		var spent time.Duration
+		spent, err = rig.CPUOfProcess(c.Process.Pid)
+		cpu = (spent + rig.CPUOfGroups(fmt.Sprintf("byhand%d", c.Process.Pid))).Seconds()
+	}
+	programs = watch.Started(t)
+	delete(programs, "cat") // those that hold it, and of which there may be one less
+	_ = hold.Close()
+	if err := errors.Join(err, c.Wait()); err != nil {
+		t.Fatalf("by hand: %v: %s", err, line)
+	}
+	return number(t, "cluster_start_seconds", line), cpu, programs
 }
 
 // overhead measures a program on a node and on the bare host in turn: the same file of the same image.
