@@ -21,7 +21,8 @@ const (
 	lookSlow  = time.Second            // something is to come, for long now: a drain that waits for a job, a dead node
 	lookIdle  = 2 * time.Second        // all is as wanted
 	lookLeast = 50 * time.Millisecond  // from one look to the next, whatever happens
-	lookShare = 4                      // times what a look took pass before the next: with its programs it may be slow
+	lookShare = 4                      // times what a look took pass before the next, as its programs take time from others,
+	lookRest  = 300 * time.Millisecond // but not more than this
 	fastSpell = 30 * time.Second       // how long after a change lookFast lasts
 )
 
@@ -72,8 +73,9 @@ func (h *headDuty) run(ctx context.Context) {
 		began := time.Now()
 		pause := h.once(ctx)
 		took := time.Since(began)
-		rest := max(lookLeast-took, lookShare*took)
-		timer := time.NewTimer(max(pause, lookShare*took))
+		slow := min(lookShare*took, lookRest)
+		rest := max(lookLeast-took, slow)
+		timer := time.NewTimer(max(pause, slow))
 		select {
 		case <-timer.C:
 		case <-h.wake:
