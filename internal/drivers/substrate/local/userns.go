@@ -1,9 +1,11 @@
 package local
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,33 +29,54 @@ const (
 	ids     = 0x0f000000
 )
 
-// mapping is how a node's numbers become the host's.
-func mapping() []syscall.SysProcIDMap {
-	return []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: ids}}
-}
-
 // inUserNamespace starts a program that waits, in new namespaces of these kinds beside that of users, and hands its process
-// number to do. It has ended when inUserNamespace returns.
-func inUserNamespace(kinds uintptr, do func(pid int) error) error {
-	wait := exec.Command("cat")
+// number to do. It has ended when inUserNamespace returns. The program makes its namespaces itself: to be born in them it would
+// have to be a copy of this process, with all its memory.
+func inUserNamespace(kinds []string, do func(pid int) error) error {
+	wait := exec.Command("unshare", append(append([]string{"--user"}, kinds...), "cat")...)
 	hold, err := wait.StdinPipe()
 	if err != nil {
 		return err
 	}
-	wait.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER | kinds, UidMappings: mapping(), GidMappings: mapping(),
-		GidMappingsEnableSetgroups: true, Pdeathsig: syscall.SIGKILL,
+	answer, err := wait.StdoutPipe()
+	if err != nil {
+		return err
 	}
+	var said bytes.Buffer
+	wait.Stderr = &said
+	wait.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	// The signal comes when the thread ends that started the program.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := wait.Start(); err != nil {
 		return fmt.Errorf("user namespace: %w", err)
 	}
-	err = do(wait.Process.Pid)
+	// What comes back from cat says that the namespaces are there.
+	if _, err = hold.Write([]byte{0}); err == nil {
+		_, err = io.ReadFull(answer, make([]byte, 1))
+	}
+	if err == nil {
+		err = mapUsersOf(wait.Process.Pid)
+	}
+	if err == nil {
+		err = do(wait.Process.Pid)
+	}
 	_ = hold.Close()
-	_ = wait.Wait()
+	if ended := wait.Wait(); ended != nil {
+		err = fmt.Errorf("user namespace: %w: %s", errors.Join(err, ended), strings.TrimSpace(said.String()))
+	}
 	return err
+}
+
+// mapUsersOf gives the user namespace of a process the numbers of nodes.
+func mapUsersOf(pid int) error {
+	line := fmt.Appendf(nil, "0 %d %d\n", firstID, ids)
+	for _, file := range []string{"uid_map", "gid_map"} {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), line, 0); err != nil {
+			return fmt.Errorf("users' numbers: %w", err)
+		}
+	}
+	return nil
 }
 
 // translate makes a mount of what lies at from, with the numbers of nodes, at the path at, which must exist.
@@ -101,7 +124,7 @@ var emptyImage []byte
 // an image's.
 func newMapper(dir string) (_ *mapper, err error) {
 	m := &mapper{}
-	err = inUserNamespace(0, func(pid int) (err error) {
+	err = inUserNamespace(nil, func(pid int) (err error) {
 		m.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 		return err
 	})
@@ -190,7 +213,7 @@ func namespaces(network, users string) error {
 			return err
 		}
 	}
-	return inUserNamespace(unix.CLONE_NEWNET, func(pid int) error {
+	return inUserNamespace([]string{"--net"}, func(pid int) error {
 		own := func(kind string) string { return fmt.Sprintf("/proc/%d/ns/%s", pid, kind) }
 		return errors.Join(unix.Mount(own("user"), users, "", unix.MS_BIND, ""), unix.Mount(own("net"), network, "", unix.MS_BIND, ""))
 	})
