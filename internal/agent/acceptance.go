@@ -28,7 +28,7 @@ type effort struct {
 func effortFor(brief bool) effort {
 	if brief {
 		return effort{
-			cpus: 1, arrays: 1 << 20, compute: time.Millisecond, bandwidth: time.Millisecond,
+			cpus: 1, arrays: 256 << 10, compute: time.Millisecond, bandwidth: time.Millisecond,
 			roundTrips: 10, waitForPeer: 100 * time.Millisecond,
 		}
 	}
