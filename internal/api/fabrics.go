@@ -234,7 +234,7 @@ func (a *API) removePartition(ctx context.Context, in *apiv1.FabricPartitionRef)
 }
 
 func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (*output[apiv1.Fabric], error) {
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is that of machine %s", in.Port, in.Body.Machine), func(tx *store.Tx, f store.Fabric) error {
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine), func(tx *store.Tx, f store.Fabric) error {
 		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (
 }
 
 func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is forgotten", in.Port), func(tx *store.Tx, f store.Fabric) error {
+	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is removed", in.Port), func(tx *store.Tx, f store.Fabric) error {
 		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}

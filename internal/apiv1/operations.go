@@ -370,7 +370,7 @@ var (
 		Tag:     "fabrics", Action: access.Survey,
 		Commands: []string{"fabric list"}}}
 	AddFabric = Op[AddFabricInput, Fabric]{Endpoint{ID: "add-fabric", Method: http.MethodPost, Path: "/v1/fabrics",
-		Summary: "Keep the partitions of a fabric",
+		Summary: "Manage the partitions of a fabric",
 		Tag:     "fabrics", Action: access.Run, Status: http.StatusCreated, Errors: []int{409, 422},
 		Commands: []string{"fabric add"}}}
 	GetFabric = Op[FabricRef, Fabric]{Endpoint{ID: "get-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}",
@@ -378,11 +378,11 @@ var (
 		Tag:     "fabrics", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"fabric get"}}}
 	RemoveFabric = Op[FabricRef, Nothing]{Endpoint{ID: "remove-fabric", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}",
-		Summary: "Stop keeping a fabric that no cluster is on",
+		Summary: "Stop managing a fabric that no cluster uses",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"fabric remove"}}}
 	DiffFabric = Op[FabricRef, FabricDiff]{Endpoint{ID: "diff-fabric", Method: http.MethodGet, Path: "/v1/fabrics/{fabric}/diff",
-		Summary: "Show how ports differ from what is wanted",
+		Summary: "Show which ports differ from the intended partitions",
 		Tag:     "fabrics", Action: access.Survey, Errors: []int{404},
 		Commands: []string{"fabric diff"}}}
 	ImportFabric = Op[ImportFabricInput, Fabric]{Endpoint{ID: "import-fabric", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/snapshot",
@@ -390,15 +390,15 @@ var (
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422}, MaxBody: longestSnapshot,
 		Commands: []string{"fabric import"}}}
 	PutFabricPartition = Op[PutFabricPartitionInput, Fabric]{Endpoint{ID: "put-fabric-partition", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
-		Summary: "Make a partition of the site's own, or change who is in it",
+		Summary: "Create a partition for the site itself, or change its members",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 422},
 		Commands: []string{"fabric infra set"}}}
 	RemoveFabricPartition = Op[FabricPartitionRef, Nothing]{Endpoint{ID: "remove-fabric-partition", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/partitions/{partition}",
-		Summary: "End a partition of the site's own",
+		Summary: "Remove one of the site's partitions",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404},
 		Commands: []string{"fabric infra remove"}}}
 	AssignFabricPort = Op[AssignFabricPortInput, Fabric]{Endpoint{ID: "assign-fabric-port", Method: http.MethodPut, Path: "/v1/fabrics/{fabric}/ports/{port}",
-		Summary: "Say whose machine's a port is",
+		Summary: "Assign a port to a machine",
 		Tag:     "fabrics", Action: access.Run, Errors: []int{404, 409, 422},
 		Commands: []string{"fabric assign"}}}
 	ForgetFabricPort = Op[FabricPortRef, Nothing]{Endpoint{ID: "forget-fabric-port", Method: http.MethodDelete, Path: "/v1/fabrics/{fabric}/ports/{port}",

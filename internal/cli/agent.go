@@ -15,7 +15,7 @@ func (a *app) agent() *cobra.Command {
 		Hidden: true, // nobody types it
 		Short:  "Run as the first process of a node",
 		Long: `Run as the first process of a node: join the cluster with the one-time token of this boot, make the node what its
-configuration says, keep its services running, and report what is true. Substrates start it; nobody types it. The exit code
+configuration says, keep its services running, and report what is true. Substrates start it; do not run it yourself. The exit code
 is 3 when the controller has refused this boot for good.`,
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,

@@ -25,11 +25,11 @@ func (a *app) cost() *cobra.Command {
 		Use:   "cost [NAME]",
 		Short: "Show what a cluster or a project has used, and what it costs",
 		Long: `Show what a cluster has used since its creation, node by node, to the second: how long each node was prepared, was ready, drained;
-how much of that is charged, and what it costs. A deleted cluster is found by its ID. Without NAME, show the statement of this
-month, for all clusters of all projects, those deleted included, with one line a queue.
+how much of that is charged, and what it costs. Name a deleted cluster by its ID. Without NAME, show this month's statement
+for all clusters of all projects, deleted ones included, with one line per queue.
 
-Every line is the charged time at one price, rounded once, to a millionth; the total is the sum of the lines. -o csv writes the
-lines for a spreadsheet, with times in seconds and money in full. Times are in UTC.`,
+Each line is charged time at one price, rounded once, to a millionth; the total is the sum of the lines. -o csv writes the lines
+for a spreadsheet, with times in seconds and unrounded amounts. Times are in UTC.`,
 		Example: `  muster cost cfd
   muster cost
   muster cost --project aero --month 2026-11 -o csv > november.csv
@@ -73,10 +73,10 @@ lines for a spreadsheet, with times in seconds and money in full. Times are in U
 // span is the window as the API asks for it.
 func (w window) span(one bool) (span apiv1.Window, err error) {
 	if w.month != "" && (w.from != "" || w.to != "") {
-		return span, usage("--month goes without --from and --to")
+		return span, usage("give either --month, or --from and --to")
 	}
 	if one && w.project != "" {
-		return span, usage("--project goes without a cluster's name")
+		return span, usage("give either --project or a cluster's name")
 	}
 	span.By = apiv1.By(w.by)
 	if w.by == "" {
@@ -85,7 +85,7 @@ func (w window) span(one bool) (span apiv1.Window, err error) {
 	if w.month != "" {
 		first, err := time.Parse("2006-01", w.month)
 		if err != nil {
-			return span, usage("--month %q is no month; write for example 2026-11", w.month)
+			return span, usage("--month %q is not a month; write for example 2026-11", w.month)
 		}
 		span.From, span.To = first, first.AddDate(0, 1, 0)
 	}
@@ -97,7 +97,7 @@ func (w window) span(one bool) (span apiv1.Window, err error) {
 			continue
 		}
 		if *end.at, err = readTime(end.text); err != nil {
-			return span, usage("--%s %q is no time; write for example 2026-11-02, or 2026-11-02T08:00:00Z", end.name, end.text)
+			return span, usage("--%s %q is not a time; write for example 2026-11-02, or 2026-11-02T08:00:00Z", end.name, end.text)
 		}
 	}
 	return span, nil

@@ -18,10 +18,10 @@ import (
 func (a *app) fabric() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "fabric",
-		Short: "Keep InfiniBand fabrics: partitions, ports, what differs",
-		Long: `Every cluster has a partition of its own on each InfiniBand fabric that its machines are on. Muster tells the fabric's subnet
-manager who is in which, and reads all ports to see that it is so: a node boots when its ports were seen with its cluster's
-key, and a machine is given on when they were seen without it.`,
+		Short: "Manage InfiniBand fabrics: partitions, ports, deviations",
+		Long: `Every cluster has its own partition on each InfiniBand fabric that its machines are on. Muster gives the partitions and their
+members to the fabric's subnet manager and reads all ports back: a node boots once its ports hold its cluster's key, and a
+machine is released once they no longer do.`,
 		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf
   ibnetdiscover > snapshot.txt && muster fabric import ib0 snapshot.txt
   muster fabric diff ib0`,
@@ -40,24 +40,24 @@ func portOf(args []string) (apiv1.FabricPortRef, error) {
 func (a *app) fabricAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Keep the partitions of a fabric",
-		Long: `Have Muster keep the partitions of an InfiniBand fabric. From then on what its subnet manager is told comes from Muster alone: ports
-that are in no cluster are limited members of the default partition. The ports of all subnet managers must be named, those on
-standby included.
+		Short: "Manage the partitions of a fabric",
+		Long: `Let Muster manage the partitions of an InfiniBand fabric. From then on Muster alone writes the subnet manager's partitions: ports
+that are in no cluster become limited members of the default partition. Name the ports of all subnet managers, those on standby
+included.
 
-What --config says depends on the driver; the page on fabrics lists it.`,
+The --config settings depend on the driver; docs/fabrics.md lists them.`,
 		Example: `  muster fabric add ib0 --driver opensm --manager 0x0002c903000a0b0c --config partitions=/etc/opensm/partitions.conf`,
 		Args:    cobra.ExactArgs(1),
 	}
 	known := drivers.Fabrics().Names()
-	driver := c.Flags().String("driver", known[0], "what tells its subnet manager, the `DRIVER`: "+strings.Join(known, " or "))
-	managers := c.Flags().StringArray("manager", nil, "the `GUID` of a port of a subnet manager; may be given several times")
-	settings := c.Flags().StringArray("config", nil, "what the driver is told, `NAME=VALUE`; may be given several times")
+	driver := c.Flags().String("driver", known[0], "the `DRIVER` of its subnet manager: "+strings.Join(known, " or "))
+	managers := c.Flags().StringArray("manager", nil, "the `GUID` of a subnet manager's port; may be repeated")
+	settings := c.Flags().StringArray("config", nil, "a setting of the driver, `NAME=VALUE`; may be repeated")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		body := apiv1.FabricSpec{Name: args[0], Driver: *driver, Config: map[string]string{}}
 		if len(*managers) == 0 {
-			return usage("--manager is needed: without one in the default partition nothing can be managed")
+			return usage("--manager is missing: name the port of each subnet manager, which must stay in the default partition to reach the others")
 		}
 		for _, text := range *managers {
 			guid, err := fabric.ParseGUID(text)
@@ -74,7 +74,7 @@ What --config says depends on the driver; the page on fabrics lists it.`,
 			body.Config[name] = value
 		}
 		return show(ctx, a, apiv1.AddFabric, apiv1.AddFabricInput{Body: body}, *output, func(f apiv1.Fabric) {
-			a.say("fabric %s is kept; `muster fabric import %s` tells its ports", f.Name, f.Name)
+			a.say("fabric %s is managed; `muster fabric import %s FILE` adds its ports", f.Name, f.Name)
 		})
 	})
 	return c
@@ -85,13 +85,13 @@ func (a *app) fabricList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List fabrics",
-		Long:    `List the fabrics whose partitions are kept, and whether their ports are as they are to be.`,
+		Long:    `List the fabrics whose partitions Muster manages, and whether their ports match.`,
 		Example: `  muster fabric list`,
 		Args:    cobra.NoArgs,
 	}
 	return listing(a, c, apiv1.ListFabrics, func(fabrics []apiv1.Fabric) {
 		if len(fabrics) == 0 {
-			a.say("there are no fabrics; `muster fabric add` has one kept")
+			a.say("no fabric is managed; `muster fabric add` adds one")
 			return
 		}
 		t := newTable("NAME", "DRIVER", "PHASE", "FOR", "READ", "REASON")
@@ -117,7 +117,7 @@ func (a *app) fabricGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "get NAME",
 		Short:   "Show a fabric with its partitions and ports",
-		Long:    `Show a fabric: its partitions with their members, and its ports with the machines that they belong to and what was read from them.`,
+		Long:    `Show a fabric: its partitions with their members, and its ports with their machines and what was last read from them.`,
 		Example: `  muster fabric get ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -199,9 +199,9 @@ func spell[T fmt.Stringer](all []T) string {
 func (a *app) fabricRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Stop keeping a fabric that no cluster is on",
-		Long: `Stop keeping a fabric. Its subnet manager stays as it was told last; nothing of it is changed any more. No cluster may have a
-partition there, nor a key that was not yet seen gone from all ports.`,
+		Short: "Stop managing a fabric that no cluster uses",
+		Long: `Stop managing a fabric. Its subnet manager keeps its last configuration. This is refused while a cluster has a partition there,
+or while a removed partition's key may still be on a port.`,
 		Example: `  muster fabric remove ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -214,9 +214,9 @@ partition there, nor a key that was not yet seen gone from all ports.`,
 func (a *app) fabricDiff() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff NAME",
-		Short: "Show how ports differ from what is wanted",
-		Long: `Show what is wanted of a fabric's ports beside what was read from them last: keys that a port holds and must not, keys that it lacks, and
-members that do not answer.`,
+		Short: "Show which ports differ from the intended partitions",
+		Long: `Compare the intended partitions of a fabric's ports with what was last read from them: keys that a port must not hold, keys that
+it lacks, and members that do not answer.`,
 		Example: `  muster fabric diff ib0`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -233,11 +233,11 @@ func (a *app) printDiff(name string, d apiv1.FabricDiff) {
 	}
 	switch {
 	case d.SeenAt.IsZero():
-		a.say("no port of fabric %s was read yet", name)
+		a.say("no port of fabric %s has been read yet", name)
 	case d.Applied < d.Revision:
-		a.say("the manager of fabric %s has revision %d of %d; its ports were read %s ago", name, d.Applied, d.Revision, age(d.SeenAt))
+		a.say("the subnet manager of fabric %s has revision %d of %d; its ports were read %s ago", name, d.Applied, d.Revision, age(d.SeenAt))
 	default:
-		a.say("the manager of fabric %s has all that is wanted; its ports were read %s ago", name, age(d.SeenAt))
+		a.say("the subnet manager of fabric %s is up to date; its ports were read %s ago", name, age(d.SeenAt))
 	}
 	if len(d.Ports) == 0 {
 		a.say("no port differs")
@@ -254,8 +254,8 @@ func (a *app) fabricImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import NAME FILE",
 		Short: "Import a fabric's ports and cables",
-		Long: `Import what ibnetdiscover prints: the fabric's ports and how they are cabled. Ports belong to the machines in which an inspection
-has found their adapters, by GUID. Ports that are not in the file stay known, since a machine that is off is in none.`,
+		Long: `Import the output of ibnetdiscover: the fabric's ports and cables. A port belongs to the machine in which an inspection found its
+adapter, by GUID. Ports that are not in the file are kept, since ibnetdiscover does not see machines that are off.`,
 		Example: `  ibnetdiscover > snapshot.txt && muster fabric import ib0 snapshot.txt`,
 		Args:    cobra.ExactArgs(2),
 	}
@@ -273,7 +273,7 @@ has found their adapters, by GUID. Ports that are not in the file stay known, si
 					known++
 				}
 			}
-			a.say("fabric %s has %d ports, %d of them of known machines", f.Name, len(f.Ports), known)
+			a.say("fabric %s has %d ports; %d belong to known machines", f.Name, len(f.Ports), known)
 		})
 	})
 	return c
@@ -282,14 +282,14 @@ has found their adapters, by GUID. Ports that are not in the file stay known, si
 func (a *app) fabricInfra() *cobra.Command {
 	set := &cobra.Command{
 		Use:   "set NAME PARTITION",
-		Short: "Make a partition of the site's own, or change who is in it",
-		Long: `Make a partition of the site's own, for storage or for what manages the site. Its members are the ports named, and no others. With
---open all clusters' ports are limited members besides: they reach its full members, and not each other.`,
+		Short: "Create a partition for the site itself, or change its members",
+		Long: `Create or change a partition for the site itself, such as storage or management. Its members are exactly the ports named. With
+--open the ports of all clusters are limited members too: they reach its full members, but not each other.`,
 		Example: `  muster fabric infra set ib0 storage --member 0x0002c903000a0b0c --member 0x0002c903000a0b10 --open`,
 		Args:    cobra.ExactArgs(2),
 	}
-	members := set.Flags().StringArray("member", nil, "the `GUID[=limited]` of a port that the fabric was imported with, a full member unless said otherwise; may be given several times")
-	open := set.Flags().Bool("open", false, "let all clusters' ports be limited members")
+	members := set.Flags().StringArray("member", nil, "the `GUID[=limited]` of a port of the fabric, a full member without =limited; may be repeated")
+	open := set.Flags().Bool("open", false, "make the ports of all clusters limited members")
 	output := formatFlag(set)
 	set.RunE = a.do(func(ctx context.Context, args []string) error {
 		list := []apiv1.FabricMember{}
@@ -317,19 +317,19 @@ func (a *app) fabricInfra() *cobra.Command {
 	})
 	remove := &cobra.Command{
 		Use:     "remove NAME PARTITION",
-		Short:   "End a partition of the site's own",
-		Long:    `End a partition of the site's own. Its key is not used again before every port was seen without it.`,
+		Short:   "Remove one of the site's partitions",
+		Long:    `Remove one of the site's partitions. Its key is reused only once no port holds it.`,
 		Example: `  muster fabric infra remove ib0 storage`,
 		Args:    cobra.ExactArgs(2),
 	}
 	remove.RunE = a.do(func(ctx context.Context, args []string) error {
 		in := apiv1.FabricPartitionRef{Fabric: args[0], Partition: args[1]}
-		return do(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s ends", args[1], args[0])
+		return do(ctx, a, apiv1.RemoveFabricPartition, in, "partition %s of fabric %s is being removed", args[1], args[0])
 	})
 	return group(&cobra.Command{
 		Use:     "infra",
-		Short:   "Keep partitions of the site's own: storage, management",
-		Long:    `Partitions of the site's own are for what no cluster owns. Their keys, from 0x7000 on, are never a cluster's.`,
+		Short:   "Manage the site's own partitions: storage, management",
+		Long:    `The site's own partitions are for what belongs to no cluster. Their keys, from 0x7000 up, are never given to clusters.`,
 		Example: `  muster fabric infra set ib0 storage --member 0x0002c903000a0b0c --open`,
 	}, set, remove)
 }
@@ -337,9 +337,9 @@ func (a *app) fabricInfra() *cobra.Command {
 func (a *app) fabricAssign() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "assign NAME PORT [MACHINE]",
-		Short: "Say whose machine's a port is",
-		Long: `Say which machine a port belongs to, where its inspection does not find the adapter; without a machine the port is nobody's, and
-what inspections find counts again. The machine must be free.`,
+		Short: "Assign a port to a machine",
+		Long: `Assign a port to a machine whose inspection does not find the adapter. Without MACHINE the assignment is dropped, and inspections
+decide again. The machine must be free.`,
 		Example: `  muster fabric assign ib0 0x0002c903000a0b0d r1n1`,
 		Args:    cobra.RangeArgs(2, 3),
 	}
@@ -353,10 +353,10 @@ what inspections find counts again. The machine must be free.`,
 		in := apiv1.AssignFabricPortInput{FabricPortRef: port, Body: apiv1.AssignFabricPortBody{Machine: machine}}
 		return show(ctx, a, apiv1.AssignFabricPort, in, *output, func(apiv1.Fabric) {
 			if machine == "" {
-				a.say("port %s is nobody's", args[1])
+				a.say("port %s is assigned to no machine", args[1])
 				return
 			}
-			a.say("port %s is that of machine %s", args[1], machine)
+			a.say("port %s belongs to machine %s", args[1], machine)
 		})
 	})
 	return c
@@ -366,8 +366,8 @@ func (a *app) fabricForget() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget NAME PORT",
 		Short: "Forget a port whose adapter is gone",
-		Long: `Forget a port, and that it may still hold a key of its last cluster: a machine waits for a port that never answers again. Say it only
-when the adapter was taken out, since nobody looks at the port any more before its machine is given on.`,
+		Long: `Forget a port whose adapter was taken out. Until then its machine waits, as the port may still hold its last cluster's key. Use it
+only when the adapter is gone: the port is no longer checked before its machine is released.`,
 		Example: `  muster fabric forget ib0 0x0002c903000a0b0d`,
 		Args:    cobra.ExactArgs(2),
 	}
@@ -376,7 +376,7 @@ when the adapter was taken out, since nobody looks at the port any more before i
 		if err != nil {
 			return err
 		}
-		return do(ctx, a, apiv1.ForgetFabricPort, port, "port %s is forgotten", args[1])
+		return do(ctx, a, apiv1.ForgetFabricPort, port, "port %s is removed", args[1])
 	})
 	return c
 }

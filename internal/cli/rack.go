@@ -21,9 +21,9 @@ import (
 func (a *app) rack() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "rack",
-		Short: "Have a virtual rack: QEMU machines to try bare metal on",
-		Long: `A virtual rack is a network of its own with QEMU machines that are off, have disks and BMCs, and boot from the network: what a
-vendor delivers, on one host. Try Muster on it, train on it, and break it: each fault of a real rack is a verb.`,
+		Short: "Run a virtual rack: QEMU machines to try bare metal on",
+		Long: `A virtual rack is a separate network of QEMU machines with disks and BMCs that are off and boot from the network, like a delivered
+rack, on one host. Try Muster on it, train on it, and break it: each fault of a real rack has a command.`,
 		Example: `  muster rack up --machines 4 --firmware mixed --power mixed
   muster machines import rack.csv
   muster rack console rack-1 -f
@@ -76,17 +76,17 @@ func shapeFlags(c *cobra.Command) func(dir string) (rack.Shape, error) {
 		f.StringVar(target, name, otherwise, about)
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(may, cobra.ShellCompDirectiveNoFileComp))
 	}
-	f.IntVar(&s.Machines, "machines", 0, "the rack has `N` machines")
+	f.IntVar(&s.Machines, "machines", 0, "the number `N` of machines")
 	f.StringVar(&s.Name, "name", "rack", "the `NAME` of the rack's network; machines are NAME-1, NAME-2 …")
-	words(&s.Firmware, "firmware", rack.BIOS, "`WHICH` firmware: bios, uefi, or mixed, which is by turns", rack.Firmwares())
-	words(&s.Power, "power", rack.WoL, "`HOW` machines are switched: wol, ipmi, redfish, or mixed, which is by turns", rack.Powers())
-	f.IntVar(&s.CPUs, "cpus", 2, "`N` CPUs a machine")
-	f.Var((*mebibytes)(&s.MemoryMiB), "memory", "memory of a machine")
-	f.IntVar(&s.Disks, "disks", 1, "`N` disks a machine")
-	f.Var((*mebibytes)(&s.DiskMiB), "disk-size", "size of a disk; what is not written takes no room")
+	words(&s.Firmware, "firmware", rack.BIOS, "the `FIRMWARE`: bios, uefi, or mixed (alternating)", rack.Firmwares())
+	words(&s.Power, "power", rack.WoL, "the power `CONTROL`: wol, ipmi, redfish, or mixed (alternating)", rack.Powers())
+	f.IntVar(&s.CPUs, "cpus", 2, "`N` CPUs per machine")
+	f.Var((*mebibytes)(&s.MemoryMiB), "memory", "memory per machine")
+	f.IntVar(&s.Disks, "disks", 1, "`N` disks per machine")
+	f.Var((*mebibytes)(&s.DiskMiB), "disk-size", "size of each disk; unwritten blocks take no space")
 	words(&s.DiskKind, "disk-kind", rack.Virtio, "`KIND` of the disks: virtio or nvme", rack.DiskKinds())
-	f.IntVar(&s.NICs, "nics", 1, "`N` NICs a machine")
-	words(&s.Accel, "accel", rack.Auto, "`WHAT` runs the machines: kvm, tcg, which is slow and works everywhere, or auto", rack.Accels())
+	f.IntVar(&s.NICs, "nics", 1, "`N` NICs per machine")
+	words(&s.Accel, "accel", rack.Auto, "the `ACCELERATOR`: kvm, tcg (slow, works everywhere), or auto", rack.Accels())
 	return func(dir string) (rack.Shape, error) {
 		is, err := rack.Built(dir)
 		if errors.Is(err, os.ErrNotExist) {
@@ -123,10 +123,10 @@ func (a *app) rackUp() *cobra.Command {
 		Use:   "up --machines N",
 		Short: "Set up a virtual rack",
 		Long: `Set up a virtual rack of machines that are off, in the background, and write the list of them that ` + "`muster machines import`" + `
-reads. A controller on this host is told of the rack's network. It needs root, and QEMU; /dev/kvm makes it fast.
+reads. The rack's network is added to a controller on this host. This needs root and QEMU; /dev/kvm makes it fast.
 
-Again, it changes nothing, but tells the controller and writes the list again. A rack whose process was killed, or whose
-host was restarted, comes back with its machines off and their disks as they were.`,
+Run again, it changes no machine, adds the network again and rewrites the list. A rack whose process was killed, or whose host was
+restarted, comes back with its machines off and their disks unchanged.`,
 		Example: `  muster rack up --machines 4
   muster rack up --machines 6 --firmware mixed --power mixed --disks 2 --disk-kind nvme
   muster rack up --machines 2 --memory 1GiB --dir ./lab --name lab --csv lab.csv`,
@@ -170,7 +170,7 @@ func (a *app) announceRack(ctx context.Context, dir, name string) error {
 	}
 	err := networkCall(ctx, a, apiv1.PutNetwork, apiv1.PutNetworkInput{Network: name, Body: body})
 	if refused := (*problemError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("the rack is up, but the controller does not take its network: %w", err)
+		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
 	}
 	if err != nil {
 		a.say("no controller was told of its network %s (%s, %s): %v\nonce there is one, `muster rack up` tells it", name, network.Interface, network.Namespace, err)
@@ -192,10 +192,10 @@ func networkCall[In, Out any](ctx context.Context, a *app, op apiv1.Op[In, Out],
 func (a *app) rackDown() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down",
-		Short: "Take the virtual rack down, and leave nothing of it",
-		Long: `End all machines of the rack, its BMCs and its network, and remove its files, disks included. At a controller on this host its
-machines leave the inventory, and the network goes. While clusters use its machines it refuses, unless --force is given. Without
-a rack it does nothing.`,
+		Short: "Remove the virtual rack completely",
+		Long: `Stop all machines of the rack, its BMCs and its network, and delete its files, disks included. A controller on this host removes its
+machines and its network. This is refused while clusters use its machines, unless --force is given. Without a rack it does
+nothing.`,
 		Example: `  muster rack down
   muster rack down --dir ./lab`,
 		Args: cobra.NoArgs,
@@ -219,14 +219,14 @@ a rack it does nothing.`,
 		case errors.Is(err, rack.ErrConflict) || ctx.Err() != nil:
 			return err
 		case err != nil && controller != nil:
-			a.say("its machines may be in the inventory still: %v", err)
+			a.say("its machines may still be in the inventory: %v", err)
 		}
 		if err := rack.Down(ctx, *dir); err != nil || controller == nil {
 			return err
 		}
 		err = networkCall(ctx, a, apiv1.RemoveNetwork, apiv1.NetworkRef{Network: shape.Name})
 		if refused := (*problemError)(nil); errors.As(err, &refused) && exitOf(err) != exitNotFound {
-			a.say("the controller keeps network %s: %v", shape.Name, err)
+			a.say("the controller did not remove network %s: %v", shape.Name, err)
 		}
 		return nil
 	})
@@ -275,8 +275,8 @@ func (a *app) rackRun() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "run",
 		Hidden:  true,
-		Short:   "Be a rack's process",
-		Long:    `Run the rack that a folder describes, in the foreground, until it is taken down. ` + "`muster rack up`" + ` starts it; nobody types it.`,
+		Short:   "Run a rack's process",
+		Long:    `Run the rack described by a folder in the foreground until it is taken down. ` + "`muster rack up`" + ` starts this command; do not run it yourself.`,
 		Example: `  muster rack run --dir /var/lib/muster-rack`,
 		Args:    cobra.NoArgs,
 	}

@@ -17,7 +17,7 @@ func (a *app) rackList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the machines of the virtual rack",
-		Long:    `List the rack's machines as somebody in front of it would see them: on or off, since when, how each is switched, and its faults.`,
+		Long:    `List the rack's machines: on or off and since when, their power control, and their injected faults.`,
 		Example: `  muster rack list
   muster rack list -o json`,
 		Args: cobra.NoArgs,
@@ -51,16 +51,16 @@ func (a *app) printRack(state rack.State) {
 func (a *app) rackConsole() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "console NAME",
-		Short: "Show what a machine of the virtual rack writes to its console",
-		Long: `Print what a machine has written to its serial console since it was switched on last, whether it is on or not. With -f it goes
-on, also when the machine is switched off and on again, until it is interrupted.`,
+		Short: "Show the console of a machine of the virtual rack",
+		Long: `Print a machine's serial console since it was last switched on, even if it is off now. With -f, follow it until interrupted, also
+while the machine is switched off and on again.`,
 		Example: `  muster rack console rack-1
   muster rack console rack-1 -f`,
 		Args: cobra.ExactArgs(1),
 	}
 	dir := rackFlag(c)
 	c.ValidArgsFunction = completeRack(dir, 1)
-	follow := c.Flags().BoolP("follow", "f", false, "go on until interrupted")
+	follow := c.Flags().BoolP("follow", "f", false, "follow the console until interrupted")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return rack.Console(ctx, *dir, args[0], *follow, &plainText{to: a.out.prose()})
 	})
@@ -123,25 +123,24 @@ func completeRack(dir *string, arguments int) cobra.CompletionFunc {
 // rackSwitches are the verbs that do something to machines by hand.
 func (a *app) rackSwitches() []*cobra.Command {
 	var after mebibytes = 32
-	corrupt := a.rackSwitch(rack.Corrupt, "One byte of what machines fetch by HTTP arrives flipped", `Flip one byte of everything large that machines fetch by HTTP, from now on, checksums of TCP made to fit: one byte in every
---after of a connection's answers. What is shorter arrives whole, so that with the default a kernel does and a root
-filesystem does not. It is as a broken switch does it.`, &after)
-	corrupt.Flags().Var(&after, "after", "where in an answer the byte is")
+	corrupt := a.rackSwitch(rack.Corrupt, "Corrupt what machines fetch by HTTP", `From now on, flip one byte in every --after bytes of a connection's HTTP answers and correct the TCP checksums, as a broken switch
+would. Shorter answers arrive intact: with the default, a kernel does and a root filesystem does not.`, &after)
+	corrupt.Flags().Var(&after, "after", "after how many bytes of an answer a byte is flipped")
 	return []*cobra.Command{
-		a.rackSwitch(rack.On, "Press the power button of machines that are off", `Switch machines on by hand, as somebody in front of the rack would. Those that are on stay so.`, nil),
-		a.rackSwitch(rack.Off, "Hold the power button of machines until they are off", `Switch machines off by hand, without asking their systems. Those that are off stay so.`, nil),
-		a.rackSwitch(rack.Kill, "Machines drop dead", `Let machines lose their power in the midst of whatever they do. They can be switched on again.`, nil),
-		a.rackSwitch(rack.Hang, "Machines stop computing, with power", `Stop the CPUs of machines: they have power and do nothing, as after a crash of the system. A reset, or switching off and on,
-ends it, and so does muster rack heal.`, nil),
-		a.rackSwitch(rack.NoPower, "Switching machines on has no effect", `From now on switching machines on has no effect: their BMCs answer as ever, and magic packets are heard, but no power comes.`, nil),
-		a.rackSwitch(rack.NoDHCP, "DHCP packets of machines get lost", `From now on packets between machines and DHCP servers get lost. All others arrive.`, nil),
-		a.rackSwitch(rack.Unplug, "The network cables of machines are out", `From now on no packet comes to machines or goes from them, as if their cables were cut: what runs on them runs on. Their BMCs
-answer; magic packets do not arrive.`, nil),
-		a.rackSwitch(rack.Slow, "The network of machines is slow", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
+		a.rackSwitch(rack.On, "Press the power button of machines that are off", `Switch machines on at their power button. Machines that are on stay on.`, nil),
+		a.rackSwitch(rack.Off, "Hold the power button of machines until they are off", `Switch machines off hard, without shutting down their systems. Machines that are off stay off.`, nil),
+		a.rackSwitch(rack.Kill, "Cut the power of machines", `Cut the power of machines, whatever they are doing. They can be switched on again.`, nil),
+		a.rackSwitch(rack.Hang, "Freeze the CPUs of machines", `Stop the CPUs of machines: they have power but do nothing, as after a system crash. A reset, a power cycle or muster rack heal
+ends it.`, nil),
+		a.rackSwitch(rack.NoPower, "Break the power supply of machines", `From now on switching machines on has no effect: their BMCs answer as usual and magic packets arrive, but the machines stay off.`, nil),
+		a.rackSwitch(rack.NoDHCP, "Drop the DHCP packets of machines", `From now on packets between machines and DHCP servers are dropped. All others arrive.`, nil),
+		a.rackSwitch(rack.Unplug, "Unplug the network cables of machines", `From now on no packet reaches or leaves machines, as if their cables were cut; they keep running. Their BMCs still answer, but magic
+packets do not arrive.`, nil),
+		a.rackSwitch(rack.Slow, "Slow down the network of machines", `From now on the network of machines carries 256 kbit/s in each direction.`, nil),
 		corrupt,
-		a.rackSwitch(rack.BadDisk, "The first disk of machines cannot be written", `From their next start on, whatever would change the first disk of machines fails with an input/output error. It is read as ever.`, nil),
-		a.rackSwitch(rack.Heal, "Take all faults of machines back", `Take all faults of machines back: hang, no-power, no-dhcp, unplug, slow, corrupt and bad-disk; the last goes with
-the next start. They stay on, or off.`, nil),
+		a.rackSwitch(rack.BadDisk, "Make writes to the first disk of machines fail", `From their next start on, every write to the first disk of machines fails with an input/output error. Reads work.`, nil),
+		a.rackSwitch(rack.Heal, "Remove all faults of machines", `Remove all faults of machines: hang, no-power, no-dhcp, unplug, slow, corrupt and bad-disk; the last one at
+the next start. Machines that are on stay on, those off stay off.`, nil),
 	}
 }
 
