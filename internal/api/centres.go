@@ -91,7 +91,7 @@ func said(ctx context.Context, tx *store.Tx, name string, s apiv1.CentreSpec) (s
 			return c, err
 		}
 		if _, twice := c.Of(p.Project); twice {
-			return c, problem(http.StatusUnprocessableEntity, "invalid", "projects: "+p.Project+" stands there twice", "")
+			return c, problem(http.StatusUnprocessableEntity, "invalid", "projects: "+p.Project+" is listed twice", "")
 		}
 		if (p.Account != "") != (p.Rule == string(store.SharedAccount)) {
 			return c, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account), "an account is given with the rule shared, and with no other")

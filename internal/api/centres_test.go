@@ -22,7 +22,7 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 		{strings.Replace(body, `"hpc_bio"`, `"root"`, 1), "as root"},
 		{strings.Replace(body, `"rule": "listed"`, `"rule": "shared"`, 1), "an account is given with the rule shared"},
 		{strings.Replace(body, `"rule": "listed"`, `"rule": "shared", "account": "hpc_bio"`, 1), "for a second project"},
-		{strings.Replace(body, `"aero"`, `"bio"`, 1), "stands there twice"},
+		{strings.Replace(body, `"aero"`, `"bio"`, 1), "is listed twice"},
 		{strings.Replace(body, `"aero"`, `"physics"`, 1), "project physics"},
 		{strings.Replace(body, `"member": "m.smith"`, `"ghost": "g"`, 1), "person ghost"},
 		{strings.Replace(body, hostKey, "nonsense", 1), "no SSH public key"},

@@ -53,7 +53,7 @@ type QuarantineMachineInput struct {
 
 // QuarantineMachineBody is the body of a QuarantineMachineInput.
 type QuarantineMachineBody struct {
-	Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for whoever looks after the machine"`
+	Reason string `json:"reason,omitempty" maxLength:"200" doc:"why, for the site's operators"`
 }
 
 // UnknownMachine asked to boot and is not enrolled. Nothing of what it says is proved.

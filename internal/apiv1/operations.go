@@ -214,15 +214,15 @@ var (
 		Tag:     "access", Action: access.Keep, Errors: []int{403, 404},
 		Commands: []string{"tokens revoke", "logout"}}}
 	ListPeople = Op[Page, List[Person]]{Endpoint{ID: "list-people", Method: http.MethodGet, Path: "/v1/people",
-		Summary: "List everybody who may come",
+		Summary: "List the people of the site",
 		Tag:     "people", Action: access.Survey, Errors: []int{403},
 		Commands: []string{"users list"}}}
 	AddPerson = Op[AddPersonInput, Person]{Endpoint{ID: "add-person", Method: http.MethodPost, Path: "/v1/people",
-		Summary: "Let somebody in",
+		Summary: "Add a person",
 		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 409},
 		Commands: []string{"users add"}}}
 	ChangePerson = Op[ChangePersonInput, Person]{Endpoint{ID: "change-person", Method: http.MethodPut, Path: "/v1/people/{person}",
-		Summary: "Change what a person is to the site",
+		Summary: "Change a person",
 		Tag:     "people", Action: access.Run, Errors: []int{403, 404, 409},
 		Commands: []string{"users set", "users enable", "users disable"}}}
 	ListProjects = Op[Page, List[Project]]{Endpoint{ID: "list-projects", Method: http.MethodGet, Path: "/v1/projects",
@@ -230,7 +230,7 @@ var (
 		Tag:     "projects", Action: access.Browse, Errors: []int{403},
 		Commands: []string{"projects list"}}}
 	AddProject = Op[AddProjectInput, Project]{Endpoint{ID: "add-project", Method: http.MethodPost, Path: "/v1/projects",
-		Summary: "Make a project",
+		Summary: "Create a project",
 		Tag:     "projects", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409},
 		Commands: []string{"projects add"}}}
 	ChangeProject = Op[ChangeProjectInput, Project]{Endpoint{ID: "change-project", Method: http.MethodPut, Path: "/v1/projects/{project}",
@@ -242,7 +242,7 @@ var (
 		Tag:     "usage", Action: access.See, Errors: []int{404},
 		Commands: []string{"quota"}}}
 	ListMembers = Op[ListMembersInput, List[Member]]{Endpoint{ID: "list-members", Method: http.MethodGet, Path: "/v1/projects/{project}/members",
-		Summary: "List who is in a project",
+		Summary: "List the members of a project",
 		Tag:     "projects", Action: access.See, Errors: []int{403, 404},
 		Commands: []string{"projects members"}}}
 	SetMember = Op[SetMemberInput, Member]{Endpoint{ID: "set-member", Method: http.MethodPut, Path: "/v1/projects/{project}/members/{person}",
@@ -338,7 +338,7 @@ var (
 		Tag:     "machines", Action: access.Run, Errors: []int{404},
 		Commands: []string{"machines remove"}}}
 	ListUnknownMachines = Op[Page, List[UnknownMachine]]{Endpoint{ID: "list-unknown-machines", Method: http.MethodGet, Path: "/v1/unknown-machines",
-		Summary: "List machines that asked to boot and are not enrolled",
+		Summary: "List machines that asked to boot but are not enrolled",
 		Tag:     "machines", Action: access.Survey,
 		Commands: []string{"machines unknown"}}}
 	ListPasses = Op[Page, List[Pass]]{Endpoint{ID: "list-passes", Method: http.MethodGet, Path: "/v1/passes",

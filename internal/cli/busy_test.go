@@ -51,7 +51,7 @@ func TestARedirectTakesTheTokenNowhereElse(t *testing.T) {
 	for _, to := range []string{other.URL + "/v1/site", "http://muster.example/v1/site", strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/v1/site"} {
 		s.ServeMux = http.NewServeMux()
 		s.HandleFunc("GET /v1/site", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusTemporaryRedirect) })
-		muster(t, "whoami").wants(t, 1, "sends us on to", "does not belong")
+		muster(t, "whoami").wants(t, 1, "redirects to", "is not sent there")
 	}
 	if leaked.Load() {
 		t.Error("another host was asked")

@@ -92,11 +92,11 @@ func (a *app) announce(answer apiv1.Answer) {
 		return // they say what was done
 	}
 	if answer.Operation == nil {
-		a.say("cluster %s is as wanted: nothing to change", name)
+		a.say("cluster %s matches: nothing to change", name)
 		return
 	}
 	if answer.Cluster.Phase == apiv1.Paused && answer.Operation.Kind == "change" {
-		a.say("cluster %s is paused: the change counts when it is resumed", name)
+		a.say("cluster %s is paused: the change takes effect when it is resumed", name)
 		return
 	}
 	var what string
@@ -117,7 +117,7 @@ func (a *app) announce(answer apiv1.Answer) {
 		what = "changes: " + planWords(answer.Plan)
 	}
 	a.say("cluster %s %s", name, what)
-	a.say("`muster events -w %s` shows its progress, `muster describe %s` how it stands", name, name)
+	a.say("`muster events -w %s` shows its progress, `muster describe %s` its state", name, name)
 }
 
 // arrived says that an operation is done, and what the next step may be.
@@ -133,7 +133,7 @@ func (a *app) arrived(j *tracking) {
 		return
 	}
 	a.say("cluster %s is %s: %s in %s", j.name, a.paint(a.err, green, "ready"), crew(j.cluster.Nodes), took)
-	a.say("`muster ssh %s` enters it", j.name)
+	a.say("`muster ssh %s` logs in to it", j.name)
 }
 
 // crew is "1 head + 3 nodes".
@@ -152,7 +152,7 @@ func crew(nodes []apiv1.Node) string {
 // decode reads an answer.
 func decode(raw []byte, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the controller's answer makes no sense: %w", err)
+		return fmt.Errorf("the controller's answer cannot be read: %w", err)
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ func (a *app) clusters() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "clusters",
 		Short: "Register clusters that Muster did not build",
-		Long: `A centre's own batch system is reached through the same door as the clusters that Muster makes, by the members of the same
-projects: it is registered here. Its queues then show in ` + "`muster list`" + `.`,
+		Long: `Register a centre's own batch system here, and members of projects reach it through the same gateway as clusters that Muster
+makes. Its queues then show in ` + "`muster list`" + `.`,
 		Example: `  muster clusters ca
   muster clusters register arc --login arc.example.org --host-key arc.keys --as same --project aero=cpu,gpu --wait
   muster clusters list`,
@@ -38,14 +38,14 @@ func (a *app) clustersList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List registered clusters and their queues",
-		Long: `List the registered clusters that your projects may use, with the queues open to them: how many nodes are there, how many of them
-are free and how many have jobs. One that does not answer is shown with the reason, and its queues as they last were.`,
+		Long: `List the registered clusters that your projects may use, with the queues open to them and how many nodes these have, free and with
+jobs. A cluster that does not answer is shown with the reason and its last known queues.`,
 		Example: `  muster clusters list`,
 		Args:    cobra.NoArgs,
 	}
 	return listing(a, c, apiv1.ListCentres, func(centres []apiv1.Centre) {
 		if len(centres) == 0 {
-			a.say("no clusters are registered; `muster clusters register` is for operators")
+			a.say("no clusters are registered; an operator can register one with `muster clusters register`")
 			return
 		}
 		a.printCentres(centres)
@@ -94,8 +94,8 @@ func (a *app) clustersShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a registered cluster",
-		Long: `Show where a registered cluster is, how its host is known, who may go there as which account, and its queues. Accounts of persons
-are shown to operators.`,
+		Long: `Show a registered cluster's address, host keys, projects with their account rules, and queues. The accounts of people are shown to
+operators only.`,
 		Example:           `  muster clusters show arc`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.centreNames),
@@ -151,8 +151,8 @@ func (a *app) clustersUnregister() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unregister NAME",
 		Short: "Forget a registered cluster",
-		Long: `Forget a registered cluster: nobody gets there through the door any more. Nothing changes at the centre; its sshd should no
-longer trust the authority then.`,
+		Long: `Forget a registered cluster: the gateway no longer leads there. Nothing changes at the centre; remove Muster's CA from its sshd
+afterwards.`,
 		Example:           `  muster clusters unregister arc`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.centreNames),
@@ -166,10 +166,10 @@ longer trust the authority then.`,
 func (a *app) clustersCA() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ca",
-		Short: "Print what the sshd of a centre has to trust",
-		Long: `Print the public key that the sshd of a centre's login host has to trust, and where to write it. With it the centre lets in whom
-Muster sends, as the account that Muster names, for minutes; no key of Muster's or of its users lies there. With -o json it is
-the key alone.`,
+		Short: "Print the key that a centre's sshd must trust",
+		Long: `Print the public key that the sshd of a centre's login host must trust, and where to write it. With it the centre accepts
+certificates that Muster signs for one account and a few minutes; no other key of Muster or its users is stored there. With -o
+json, print the key alone.`,
 		Example: `  muster clusters ca
   muster clusters ca -o json`,
 		Args: cobra.NoArgs,

@@ -24,29 +24,29 @@ type centreFlags struct {
 
 func (f *centreFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.login, "login", "", "where its sshd is, `HOST[:PORT]`")
-	c.Flags().StringVar(&f.hostCA, "host-ca", "", "the public `KEY|FILE` of the authority that signs its host keys")
-	c.Flags().StringVar(&f.hostKey, "host-key", "", "its public host `KEY|FILE`; a file may have several, as ssh-keyscan prints them")
-	c.Flags().StringVar(&f.as, "as", "", "as whom people go there, the `RULE`: same, ACCOUNT, or @FILE")
-	c.Flags().StringArrayVar(&f.projects, "project", nil, "let `PROJECT[=QUEUE,QUEUE]` in, to these queues or to all; may be given several times")
-	c.Flags().StringVar(&f.probe, "probe", "", "the `ACCOUNT` there that asks for queues (default muster)")
-	c.Flags().BoolVar(&f.wait, "wait", false, "wait until it was looked at; exit code 1 if it does not answer")
+	c.Flags().StringVar(&f.hostCA, "host-ca", "", "the public `KEY|FILE` of the CA that signs its host keys")
+	c.Flags().StringVar(&f.hostKey, "host-key", "", "its public host `KEY|FILE`; a file may hold several, as ssh-keyscan prints them")
+	c.Flags().StringVar(&f.as, "as", "", "the account that people get there, the `RULE`: same, ACCOUNT, or @FILE")
+	c.Flags().StringArrayVar(&f.projects, "project", nil, "admit `PROJECT[=QUEUE,QUEUE]` to these queues, or to all; may be repeated")
+	c.Flags().StringVar(&f.probe, "probe", "", "the `ACCOUNT` there that queries the queues (default muster)")
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait for its first answer; exit code 1 if it does not answer")
 	c.MarkFlagsMutuallyExclusive("host-ca", "host-key")
 }
 
-const ruleOfAccounts = `Rules of accounts: same is everybody's own name; ACCOUNT is one that all of the project share, and no other project has it; @FILE
-names a file with a line PERSON=ACCOUNT for everybody.`
+const ruleOfAccounts = `Account rules: same gives all people their own name; ACCOUNT is one account shared by all of the project and used by no other
+project; @FILE names a file with one line PERSON=ACCOUNT per person.`
 
 func (a *app) clustersRegister() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "register NAME",
 		Short: "Register a cluster that Muster did not build",
-		Long: `Register a centre's batch system, so that the owners and members of the projects given reach it through the door, and see its
-queues. Its sshd has to trust what ` + "`muster clusters ca`" + ` prints. Who answers there is proved by host key: take it from the centre
-itself, or by ssh-keyscan over a network that you trust.
+		Long: `Register a centre's batch system, so that owners and members of the given projects reach it through the gateway and see its
+queues. Its sshd must trust the key that ` + "`muster clusters ca`" + ` prints. The login host proves itself by its host key: get that from the
+centre, or by ssh-keyscan over a network that you trust.
 
 ` + ruleOfAccounts + `
 
-Each minute Muster logs in there with the account of --probe, which needs no rights, and asks Slurm or PBS for the queues.`,
+Once a minute Muster logs in there with the account of --probe, which needs no privileges, and asks Slurm or PBS for the queues.`,
 		Example: `  muster clusters register arc --login arc.example.org --host-key arc.keys --as same --project aero=cpu,gpu --project bio --wait
   muster clusters register old --login 192.0.2.7:2222 --host-ca ca.pub --as hpc_aero --project aero`,
 		Args: cobra.ExactArgs(1),
@@ -72,10 +72,10 @@ Each minute Muster logs in there with the account of --probe, which needs no rig
 func (a *app) clustersSet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Change what is said of a registered cluster",
-		Long: `Change what is said of a registered cluster: what no flag names stays as it is. --project lets a project in, or changes its
-queues; --as goes for the projects named beside it, or, without any, for all. Without flags nothing changes, and the
-cluster is looked at anew. Sessions that are no longer allowed end.
+		Short: "Change a registered cluster",
+		Long: `Change a registered cluster; what no flag names stays. --project admits a project or changes its queues; --as applies to the
+projects named with it or, without any, to all. Without flags nothing changes, and the cluster is probed again. Sessions that are
+no longer allowed end.
 
 ` + ruleOfAccounts,
 		Example: `  muster clusters set arc --project bio=gpu --as hpc_bio
@@ -86,7 +86,7 @@ cluster is looked at anew. Sessions that are no longer allowed end.
 	}
 	var f centreFlags
 	f.add(c)
-	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer let `PROJECT` in; may be given several times")
+	c.Flags().StringArrayVar(&f.out, "remove-project", nil, "no longer admit `PROJECT`; may be repeated")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.saidOfCentre(ctx, args[0], f.wait, output, func(controller *client) (centre apiv1.Centre, raw []byte, err error) {
@@ -144,7 +144,7 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 			return err
 		}
 		if len(keys) != 1 {
-			return usage("--host-ca: %s has %d keys, and one is wanted", f.hostCA, len(keys))
+			return usage("--host-ca: %s has %d keys; give exactly one", f.hostCA, len(keys))
 		}
 		s.HostCA, s.HostKeys = keys[0], nil
 	}
@@ -166,7 +166,7 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 		i := slices.IndexFunc(s.Projects, func(one apiv1.CentreProject) bool { return one.Project == name })
 		if i < 0 {
 			if f.as == "" {
-				return usage("--as: say as whom people of project %s go there: same, ACCOUNT, or @FILE", name)
+				return usage("--as is missing: give the account rule of project %s: same, ACCOUNT, or @FILE", name)
 			}
 			s.Projects = append(s.Projects, p)
 			continue
@@ -176,7 +176,7 @@ func (f *centreFlags) change(s *apiv1.CentreSpec) error {
 	for _, name := range f.out {
 		n := len(s.Projects)
 		if s.Projects = slices.DeleteFunc(s.Projects, func(p apiv1.CentreProject) bool { return p.Project == name }); len(s.Projects) == n {
-			return usage("--remove-project: project %s is not let in", name)
+			return usage("--remove-project: project %s is not admitted", name)
 		}
 	}
 	return f.changeAccounts(s, named)
@@ -237,10 +237,10 @@ func accountsIn(path string) (map[string]string, error) {
 		person, account, found := strings.Cut(line, "=")
 		person, account = strings.TrimSpace(person), strings.TrimSpace(account)
 		if !found || person == "" || account == "" {
-			return usage("%s:%d: %.80q is no line PERSON=ACCOUNT", path, number, line)
+			return usage("%s:%d: %.80q is not PERSON=ACCOUNT", path, number, line)
 		}
 		if accounts[person] != "" {
-			return usage("%s:%d: %s stands there twice", path, number, person)
+			return usage("%s:%d: %s is listed twice", path, number, person)
 		}
 		accounts[person] = account
 		return nil
@@ -256,7 +256,7 @@ func publicKeys(text string) (keys []string, err error) {
 	}
 	err = linesOf(text, func(number int, line string) error {
 		if strings.Contains(line, "PRIVATE KEY") {
-			return usage("%s:%d: it is a private key, which nobody else should have: give the .pub file", text, number)
+			return usage("%s:%d: this is a private key, which must stay private: give the .pub file", text, number)
 		}
 		keys = append(keys, line)
 		return nil

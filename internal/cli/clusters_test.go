@@ -64,13 +64,13 @@ func TestWhatIsSaidOfACentreIsKeptUnlessItIsSaidAnew(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--project chem", "--as: say as whom"},
-		{"--remove-project chem", "project chem is not let in"},
-		{"--as @" + written(t, "mia\n"), "file:1: \"mia\" is no line PERSON=ACCOUNT"},
-		{"--as @" + written(t, "mia=a\n\nmia=b\n"), "file:3: mia stands there twice"},
-		{"--host-key " + written(t, "-----BEGIN OPENSSH PRIVATE KEY-----\n"), "it is a private key"},
+		{"--project chem", "--as is missing"},
+		{"--remove-project chem", "project chem is not admitted"},
+		{"--as @" + written(t, "mia\n"), "file:1: \"mia\" is not PERSON=ACCOUNT"},
+		{"--as @" + written(t, "mia=a\n\nmia=b\n"), "file:3: mia is listed twice"},
+		{"--host-key " + written(t, "-----BEGIN OPENSSH PRIVATE KEY-----\n"), "this is a private key"},
 		{"--host-key " + written(t, "# nothing\n"), "has no key in it"},
-		{"--host-ca " + written(t, "ssh-ed25519 A\nssh-ed25519 B\n"), "has 2 keys, and one is wanted"},
+		{"--host-ca " + written(t, "ssh-ed25519 A\nssh-ed25519 B\n"), "has 2 keys; give exactly one"},
 		{"--host-ca a --host-key b", "host-ca host-key"},
 	} {
 		muster(t, append([]string{"clusters", "set", "arc"}, strings.Fields(c.args)...)...).wants(t, exitInvalid, c.want)

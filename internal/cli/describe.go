@@ -21,10 +21,9 @@ const lastEvents = 10
 func (a *app) describe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe NAME",
-		Short: "Show all about a cluster: nodes, reasons, last events",
-		Long: `Show a cluster with everything that explains its state: the phase with its reason and what it lacks, each node with its
-machine, its address, what Slurm says of it, and what it waits for or which limits it runs with, the jobs that wait, each with
-what it waits for, and the last events.`,
+		Short: "Show everything about a cluster: nodes, reasons, last events",
+		Long: `Show a cluster with everything that explains its state: its phase and why, what it lacks, each node with its machine, address,
+Slurm's state, and what it waits for or which limits it has, the waiting jobs with their reasons, and the last events.`,
 		Example: `  muster describe hello
   watch muster describe hello`,
 		Args:              cobra.ExactArgs(1),
@@ -94,7 +93,7 @@ func (a *app) printCluster(c apiv1.Cluster) {
 	}
 	add("age", age(c.CreatedAt)+", created by "+c.CreatedBy)
 	if c.Reached < c.Generation {
-		add("change", fmt.Sprintf("generation %d is on its way, %d was reached", c.Generation, c.Reached))
+		add("change", fmt.Sprintf("generation %d is being applied, %d was reached", c.Generation, c.Reached))
 	}
 	t.print(a.out)
 	if len(c.Nodes) > 0 {

@@ -75,14 +75,14 @@ func (a *app) find() (c *client, admin string, err error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, "", fmt.Errorf("no controller: %s is not there; start one with `muster serve`, or set %s and log in with `muster login`", missing(err, source), envURL)
 		case errors.Is(err, fs.ErrPermission):
-			return nil, "", fmt.Errorf("no controller: %s is not for you to read; run this as the user who started it, or set %s and log in with `muster login`", missing(err, source), envURL)
+			return nil, "", fmt.Errorf("no controller: %s cannot be read by you; run this as the user who started it, or set %s and log in with `muster login`", missing(err, source), envURL)
 		case err != nil:
 			return nil, "", fmt.Errorf("find the controller: %w", err)
 		}
 	}
 	base, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, "", usage("%s: %q is no address like http://127.0.0.1:7420", source, address)
+		return nil, "", usage("%s: %q is not an address; write one like http://127.0.0.1:7420", source, address)
 	}
 	if source == envURL && !a.insecure && os.Getenv(envInsecure) != "1" {
 		if err := inClear(base); err != nil {
@@ -104,7 +104,7 @@ func inClear(base *url.URL) error {
 		return nil
 	}
 	const own = "7420" // any would do
-	return fmt.Errorf("%s is %s: your token would go there in clear, for everybody on the way to read and use\n"+
+	return fmt.Errorf("%s is %s: your token would travel in clear text, for anybody on the way to read and use\n"+
 		"use https://%s, if the site has that;\n"+
 		"or `ssh -L %s:localhost:%s %s` to the controller's host, and %s=http://localhost:%s;\n"+
 		"or, on a network that you trust, --insecure or %s=1", envURL, base, base.Hostname(), own, cmp.Or(base.Port(), "80"),
@@ -115,10 +115,10 @@ func inClear(base *url.URL) error {
 func sameHost(r *http.Request, via []*http.Request) error {
 	const most = 5
 	if from := via[0].URL; r.URL.Scheme != from.Scheme || r.URL.Host != from.Host {
-		return fmt.Errorf("%s sends us on to %s://%s, where your token does not belong: set %s to that, if it is the controller", from.Host, r.URL.Scheme, r.URL.Host, envURL)
+		return fmt.Errorf("%s redirects to %s://%s, and your token is not sent there: set %s to that, if it is the controller", from.Host, r.URL.Scheme, r.URL.Host, envURL)
 	}
 	if len(via) >= most {
-		return fmt.Errorf("%s sends us on again and again", r.URL.Host)
+		return fmt.Errorf("%s redirects too often", r.URL.Host)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 func (a *app) gpus() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "gpus",
-		Short: "Give the GPUs of a cluster to the ranks of a job",
+		Short: "Assign the GPUs of a cluster to the ranks of a job",
 		Long: `On the nodes of a cluster, say which GPU each rank of a job computes on, and start it there: the same one each time. Nodes
 come in the order of the job, GPUs by their PCI addresses, ranks by their numbers. A node's ranks fill its GPUs from the first
 one on, one each; where there are more ranks than GPUs, neighbours share one. It asks nobody: every node has the list of all
@@ -41,7 +41,7 @@ func gpusFileFlag(c *cobra.Command) *string {
 func readGPUs(file string) ([]gpus.GPU, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not there: this works on the nodes of a cluster, as in `muster ssh NAME -- muster gpus map`", file)
+		return nil, fmt.Errorf("%s does not exist: run this on a node of a cluster, as in `muster ssh NAME -- muster gpus map`", file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list of GPUs: %w", err)
@@ -98,9 +98,9 @@ func (a *app) gpusRun() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run PROGRAM [ARGUMENT...]",
 		Short: "Start a rank's program on its GPU and the CPUs nearest to it",
-		Long: `Become PROGRAM, which sees one GPU: this rank's. CUDA_VISIBLE_DEVICES names it (ROCR_VISIBLE_DEVICES, if it is AMD's), and
-MUSTER_GPU is its address among all of the site. If Slurm has given GPUs to the rank, it is one of those. A rank that nobody has
-bound runs on the CPUs nearest to its GPU; one that is bound stays where it is.`,
+		Long: `Run PROGRAM with one visible GPU: this rank's. CUDA_VISIBLE_DEVICES names it (ROCR_VISIBLE_DEVICES, if it is AMD's), and
+MUSTER_GPU is its address among all of the site. If Slurm has given GPUs to the rank, it is one of those. A rank without a
+CPU binding runs on the CPUs nearest to its GPU; one that is bound stays where it is.`,
 		Example: `  srun --ntasks-per-node=8 --gpus-per-node=8 --cpu-bind=none muster gpus run ./simulate
   mpirun --bind-to none muster gpus run ./simulate --steps 100`,
 		Args: cobra.MinimumNArgs(1),

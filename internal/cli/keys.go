@@ -83,7 +83,7 @@ func publicKey(args []string) (string, error) {
 		text, err := os.ReadFile(path)
 		switch {
 		case err == nil && strings.Contains(string(text), "PRIVATE KEY"):
-			return "", usage("%s is a private key, which nobody else should have: give the .pub file", path)
+			return "", usage("%s is a private key, which must stay private: give the .pub file", path)
 		case err == nil:
 			return strings.TrimSpace(string(text)), nil
 		case !errors.Is(err, fs.ErrNotExist):

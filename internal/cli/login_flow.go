@@ -28,7 +28,7 @@ const (
 // byDevice lets the user log in in any browser, on any host: they type a code there.
 func (a *app) byDevice(ctx context.Context, ways apiv1.Ways) (apiv1.ProofGiven, error) {
 	if ways.Device == "" {
-		return apiv1.ProofGiven{}, errors.New("this site's provider gives no codes to type elsewhere: use `muster login --browser`")
+		return apiv1.ProofGiven{}, errors.New("this site's provider has no device login: use `muster login --browser`")
 	}
 	client := oauth2.Config{ClientID: ways.ClientID, Scopes: ways.Scopes, Endpoint: oauth2.Endpoint{
 		DeviceAuthURL: ways.Device, TokenURL: ways.Token, AuthStyle: oauth2.AuthStyleInParams,
@@ -58,11 +58,11 @@ func said(err error) error {
 	var answer *oauth2.RetrieveError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("nobody logged in in time; `muster login` begins anew")
+		return errors.New("nobody logged in in time; `muster login` starts again")
 	case !errors.As(err, &answer):
 		return err
 	case answer.ErrorCode == "expired_token":
-		return errors.New("the code was not typed in time; `muster login` begins anew")
+		return errors.New("the code was not typed in time; `muster login` starts again")
 	case answer.ErrorCode == "access_denied":
 		return errors.New("the login was refused in the browser")
 	case answer.ErrorCode != "":
@@ -125,7 +125,7 @@ func callback(state string, returned chan<- returning) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
-			http.Error(w, "This is not the login that muster waits for.", http.StatusBadRequest)
+			http.Error(w, "This is not the login that muster is waiting for.", http.StatusBadRequest)
 			return
 		}
 		result := returning{code: q.Get("code")}
@@ -133,13 +133,13 @@ func callback(state string, returned chan<- returning) http.Handler {
 		case q.Get("error") != "":
 			result.err = fmt.Errorf("the provider says %q", q.Get("error"))
 		case result.code == "":
-			result.err = errors.New("the browser came back without a code")
+			result.err = errors.New("the browser returned without a code")
 		}
 		select {
 		case returned <- result:
 		default: // a page loaded again
 		}
-		_, _ = io.WriteString(w, "The rest is in the terminal. This page can be closed.\n")
+		_, _ = io.WriteString(w, "Continue in the terminal. You can close this page.\n")
 	})
 	return mux
 }

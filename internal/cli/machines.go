@@ -15,9 +15,9 @@ import (
 func (a *app) machines() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "machines",
-		Short: "See and look after the site's machines",
-		Long: `Machines are what clusters are made of. A machine is enrolled, inspected, and then available to clusters; after each use it is
-inspected again. One that fails goes into quarantine, says why, and comes back by itself once it passes.`,
+		Short: "Manage the site's machines",
+		Long: `A machine is enrolled, inspected, and then available to clusters; after each use it is inspected again. One that fails goes into
+quarantine with a reason, and returns by itself once it passes.`,
 		Example: `  muster machines add --local 4 --wait
   muster machines list
   muster machines maintain local-3`,
@@ -29,7 +29,7 @@ func (a *app) machinesList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List machines",
-		Long:    `List the machines with their phase, who has them, the classes that they belong to, and why one is not available.`,
+		Long:    `List the machines with their phase, the node that uses each, their classes, and why one is not available.`,
 		Example: `  muster machines list
   muster machines list -o json`,
 		Args: cobra.NoArgs,
@@ -45,7 +45,7 @@ func (a *app) printMachines(machines []apiv1.Machine) {
 	t := newTable("NAME", "KIND", "PHASE", "FOR", "NODE", "CPUS", "MEMORY", "CLASSES", "REASON")
 	for _, m := range machines {
 		if m.Desired != apiv1.ForService && m.Phase != apiv1.Maintenance {
-			m.Reason = "is to leave service; " + m.Reason
+			m.Reason = "leaves service once free; " + m.Reason
 		}
 		if m.Hosts != nil && (m.Phase == apiv1.Available || m.Phase == apiv1.InUse && len(m.Hosts.Guests) > 0) {
 			m.Reason = shareWords(*m.Hosts)
@@ -76,7 +76,7 @@ func (a *app) machinesGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get NAME",
 		Short: "Show a machine with all its facts",
-		Long:  `Show one machine: its phase and the reason for it, who has it, and the facts that its last inspection found.`,
+		Long:  `Show one machine: its phase and the reason for it, the node that uses it, and the facts from its last inspection.`,
 		Example: `  muster machines get local-1
   muster machines get local-1 -o json`,
 		Args:              cobra.ExactArgs(1),
@@ -171,9 +171,9 @@ func (a *app) addParts(add func(name string, value any), m apiv1.Machine) {
 func (a *app) machinesUnknown() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "unknown",
-		Short: "List machines that asked to boot and are not enrolled",
-		Long: `List the machines that asked to boot from a network and that nobody has enrolled, with what they say they are. Nothing of it is
-proved. ` + "`muster machines add`" + ` enrols one by its MAC.`,
+		Short: "List machines that asked to boot but are not enrolled",
+		Long: `List machines that asked to boot from a network but are not enrolled, with what they claim to be. None of it is verified.
+` + "`muster machines add`" + ` enrols one by its MAC.`,
 		Example: `  muster machines unknown
   muster machines add r1n3 --mac 52:54:00:12:34:58 --power wol`,
 		Args: cobra.NoArgs,

@@ -22,33 +22,34 @@ quarantine gets its chance now.`,
   muster machines inspect --all`,
 	}
 	every := c.Flags().Bool("all", false, "all machines")
-	waits := waitFlags(c, "the inspections are over")
-	a.forMachines(c, every, waits, "inspection is asked for", askedByName(apiv1.InspectMachine))
+	waits := waitFlags(c, "the inspections have ended")
+	a.forMachines(c, every, waits, "inspection requested", askedByName(apiv1.InspectMachine))
 	return c
 }
 
 func (a *app) machinesMaintain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "maintain NAME…",
-		Short: "Take machines out of service when they are free",
-		Long: `Take machines out of service. One that is in use stays with its cluster until that gives it back, and gets no new one.
+		Short: "Take machines out of service once they are free",
+		Long: `Take machines out of service. A machine in use stays with its cluster until it is released, and is then not used again.
 ` + "`muster machines free`" + ` puts it back into service.`,
 		Example: `  muster machines maintain local-1 local-2`,
 	}
-	a.forMachines(c, nil, nil, "leaves service when it is free", askedByName(apiv1.MaintainMachine))
+	a.forMachines(c, nil, nil, "leaves service once it is free", askedByName(apiv1.MaintainMachine))
 	return c
 }
 
 func (a *app) machinesDrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain NAME…",
-		Short: "Take hypervisors out of service and have their guests go elsewhere",
-		Long: `Take hypervisors out of service and have their guests go to other hosts of their class. A guest without devices moves while it
-runs, and its jobs go on, if another hypervisor in use shows it the same machine. The node of any other is replaced on another host
-when its jobs have ended. A guest stays as long as no other host has room for it. ` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
+		Short: "Take hypervisors out of service and move their guests elsewhere",
+		Long: `Take hypervisors out of service and move their guests to other hosts of their class. A guest without devices migrates live, and its
+jobs go on, if another hypervisor in use shows it the same CPUs and memory. Any other node is replaced on another host once its
+jobs have ended. A guest stays as long as no other host has room for it.
+` + "`muster machines free`" + ` puts a hypervisor back into service, and ends the drain.`,
 		Example: `  muster machines drain hv-3`,
 	}
-	a.forMachines(c, nil, nil, "leaves service when its guests have gone elsewhere", askedByName(apiv1.DrainMachine))
+	a.forMachines(c, nil, nil, "leaves service once its guests are elsewhere", askedByName(apiv1.DrainMachine))
 	return c
 }
 
@@ -60,18 +61,18 @@ func (a *app) machinesFree() *cobra.Command {
 		Example: `  muster machines free local-1 --wait`,
 	}
 	waits := waitFlags(c, "they are available")
-	a.forMachines(c, nil, waits, "comes back into service after an inspection", askedByName(apiv1.FreeMachine))
+	a.forMachines(c, nil, waits, "returns to service after an inspection", askedByName(apiv1.FreeMachine))
 	return c
 }
 
 func (a *app) machinesRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "remove NAME…",
-		Short:   "Remove machines from the inventory when they are free",
-		Long:    `Remove machines from the inventory. One that is in use stays with its cluster until that gives it back.`,
+		Short:   "Remove machines from the inventory once they are free",
+		Long:    `Remove machines from the inventory. A machine in use stays with its cluster until it is released.`,
 		Example: `  muster machines remove local-4`,
 	}
-	a.forMachines(c, nil, nil, "leaves the inventory when it is free", askedByName(apiv1.RemoveMachine))
+	a.forMachines(c, nil, nil, "leaves the inventory once it is free", askedByName(apiv1.RemoveMachine))
 	return c
 }
 
@@ -199,7 +200,7 @@ func (a *app) awaitMachine(ctx context.Context, c *client, w *waiting, lines *pl
 			if errors.Is(context.Cause(ctx), errTimeout) {
 				return m, fmt.Errorf("not done after %s: machine %s is %s: %s", w.timeout, m.Name, m.Phase, m.Reason)
 			}
-			a.say("it goes on; `muster machines list` shows it")
+			a.say("the operation goes on; `muster machines list` shows it")
 			return m, silent{context.Cause(ctx)}
 		case <-time.After(machineLook):
 		}

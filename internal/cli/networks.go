@@ -13,9 +13,9 @@ import (
 func (a *app) networks() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "networks",
-		Short: "See and declare the networks that machines boot from",
-		Long: `Whole machines boot over a network that the controller's host is on too: there it gives them addresses, boot files and images,
-and their agents find it. Networks of a virtual rack are declared by ` + "`muster rack up`" + `.`,
+		Short: "Manage the networks that machines boot from",
+		Long: `Whole machines boot over a network that the controller's host is also on: the controller gives them addresses, boot files and
+images there, and their agents call it there. Networks of a virtual rack are declared by ` + "`muster rack up`" + `.`,
 		Example: `  muster networks list
   muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode own --first 10.78.1.0 --last 10.78.9.255`,
 	}, a.networksList(), a.networksAdd(), a.networksRemove())
@@ -54,21 +54,21 @@ func (a *app) networksAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Declare a network that machines boot from, or change it",
-		Long: `Declare a network that machines boot from. The interface is one of the controller's host, with the address already on it; where
-clusters shall have nodes on that host and on machines, it must be a bridge.
+		Long: `Declare a network that machines boot from. The interface is one of the controller's host and already has the address. If
+clusters are to span nodes on that host and on machines, it must be a bridge.
 
-With --mode own, Muster is the segment's DHCP server and gives the addresses from --first to --last. With --mode proxy the site
-has one, and Muster only adds what to boot. With --mode off the site's server names Muster's boot files itself.
+With --mode own, Muster is the segment's DHCP server and gives the addresses from --first to --last. With --mode proxy, the site has
+a DHCP server and Muster only adds what to boot. With --mode off, the site's server names Muster's boot files itself.
 
-With --unknown enrol, machines that nobody has enrolled boot the inspector and are offered by ` + "`muster machines unknown`" + `; with ignore
+With --unknown enrol, machines that are not enrolled boot the inspector and are listed by ` + "`muster machines unknown`" + `; with ignore
 they get no answer.
 
-A machine is known by its frames: address, boot and certificates are given to its own NIC alone. Of machines behind a router or DHCP relay only
-that one's frames are seen. Name it with --relay; then everybody behind it is believed to have the address that he says he has.
+A machine is identified by its Ethernet frames: address, boot files and certificates go to its own NIC only. Machines behind a router
+or DHCP relay show that device's frames. Name it with --relay; then any address that comes through it is trusted.
 
-With --switch, Muster keeps clusters apart: a machine's port is in its cluster's segment while it is the cluster's, and otherwise in a
-common one, in which no machine reaches another. With --switch bridge the ports are interfaces of the controller's host, beside --interface, which
-is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on that host. With none nothing keeps machines apart.`,
+With --switch, Muster isolates clusters: a machine's port is in its cluster's segment while a cluster uses it, and otherwise in a common
+segment in which no machine reaches another. With --switch bridge, the ports are interfaces of the controller's host on the bridge
+--interface. With --switch ovs, they are on --switch-bridge of an Open vSwitch on that host. With none, machines are not isolated.`,
 		Example: `  muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode own --first 10.78.1.0 --last 10.78.9.255
   muster networks add boot --interface br-boot --address 192.0.2.7/24 --mode proxy --unknown enrol
   muster networks add boot --interface br-boot --address 10.78.0.1/16 --mode off --switch ovs --switch-bridge machines`,
@@ -81,11 +81,11 @@ is a bridge. With --switch ovs they are on --switch-bridge of an Open vSwitch on
 	c.Flags().StringVar(&n.First, "first", "", "the first `ADDRESS` to give to machines")
 	c.Flags().StringVar(&n.Last, "last", "", "the last `ADDRESS` to give to machines")
 	c.Flags().StringVar(&n.Gateway, "gateway", "", "the gateway's `ADDRESS`, told to machines")
-	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what becomes of unknown machines, the `WAY`: ignore or enrol")
+	c.Flags().StringVar(&n.Unknown, "unknown", "ignore", "what happens to unknown machines, the `POLICY`: ignore or enrol")
 	c.Flags().StringSliceVar(&n.Relays, "relay", nil, "the `MAC`, on this network, of a router or DHCP relay that machines are behind; may be repeated")
-	c.Flags().StringVar(&n.Switch, "switch", drivers.Switches().Names()[0], "what keeps clusters apart, the `DRIVER`: bridge, ovs or none")
+	c.Flags().StringVar(&n.Switch, "switch", drivers.Switches().Names()[0], "what isolates clusters, the `DRIVER`: bridge, ovs or none")
 	c.Flags().StringVar(&n.SwitchBridge, "switch-bridge", "", "the `BRIDGE` of Open vSwitch that the machines' ports are on")
-	c.Flags().StringVar(&n.SwitchDatabase, "switch-database", "", "the `PLACE` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")
+	c.Flags().StringVar(&n.SwitchDatabase, "switch-database", "", "the `SOCKET` of Open vSwitch's database (default: unix:/run/openvswitch/db.sock)")
 	c.Flags().StringVar(&n.Namespace, "namespace", "", "the `PATH` of the network namespace that the interface is in")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -106,7 +106,7 @@ func (a *app) networksRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "remove NAME",
 		Short:   "Remove a network that no machine boots from",
-		Long:    `Remove a network. Its machines must have left the inventory; the addresses that were given there are forgotten.`,
+		Long:    `Remove a network. Its machines must have left the inventory; its address leases are forgotten.`,
 		Example: `  muster networks remove boot`,
 		Args:    cobra.ExactArgs(1),
 	}

@@ -20,12 +20,12 @@ func (a *app) open() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "open NAME [APP]",
 		Short: "Open a cluster's web app in your browser",
-		Long: `Print an address that signs a browser in to a web app of a cluster, and open it where there is a browser. The address works
-once, within a minute; the browser then stays signed in for 12 hours, or until your token or login ends, or you may no longer
+		Long: `Print an address that signs a browser in to a cluster's web app, and open it if there is a browser. The address works once,
+within a minute; the browser then stays signed in for 12 hours, or until your token or login ends, or you may no longer
 enter the cluster. A cluster's file names its apps under access.apps. APP may be left out if there is one.
 
-With --ca, print the certificate of the site's own authority, which browsers have to trust if the door has no certificate
-that they know. It vouches for the site's apps and for no other names.`,
+With --ca, print the certificate of the site's own CA, which browsers must trust if the web door has no publicly trusted
+certificate. It is valid for the site's apps only.`,
 		Example: `  muster open cfd jupyter
   muster open cfd --no-browser
   muster open --ca > muster-ca.pem`,
@@ -33,11 +33,11 @@ that they know. It vouches for the site's apps and for no other names.`,
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
 	silent := c.Flags().Bool("no-browser", false, "only print the address")
-	ca := c.Flags().Bool("ca", false, "print the certificate that browsers have to trust")
+	ca := c.Flags().Bool("ca", false, "print the CA certificate that browsers must trust")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if *ca != (len(args) == 0) {
-			return usage("open takes the name of a cluster, or --ca alone")
+			return usage("give either the name of a cluster, or --ca")
 		}
 		controller, err := a.connect()
 		if err != nil {
@@ -96,7 +96,7 @@ func (a *app) printWebCA(ctx context.Context, controller *client) error {
 	case site.Web == nil:
 		return fmt.Errorf("this site has no door for web apps (its operator opens one with `muster serve --web ADDRESS`)")
 	case site.Web.CA == "":
-		a.say("the door's certificate is none of the site's own: there is nothing to trust")
+		a.say("the web door has a certificate from another CA: there is none of the site's own to trust")
 		return nil
 	}
 	rest, found := []byte(site.Web.CA), false

@@ -71,12 +71,12 @@ func TestWhatIsAskedOfPeopleAndProjects(t *testing.T) {
 	for _, c := range []struct{ line, pattern, sends, says string }{
 		{"users add alice --operator", "POST /v1/people", `{"name":"alice","operator":true}`, "projects grant PROJECT alice member"},
 		{"users set alice --operator=false", "PUT /v1/people/alice", `{"operator":false}`, "alice is changed"},
-		{"users disable alice", "PUT /v1/people/alice", `{"disabled":true}`, "let in nowhere"},
-		{"users enable alice", "PUT /v1/people/alice", `{"disabled":false}`, "let in again"},
-		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob"}`, "bob says who is in it"},
-		{"projects set bio --recorded", "PUT /v1/projects/bio", `{"recorded":true}`, "is kept from now on"},
+		{"users disable alice", "PUT /v1/people/alice", `{"disabled":true}`, "disabled everywhere"},
+		{"users enable alice", "PUT /v1/people/alice", `{"disabled":false}`, "enabled again"},
+		{"projects add bio --owner bob", "POST /v1/projects", `{"name":"bio","owner":"bob"}`, "bob owns it and manages its members"},
+		{"projects set bio --recorded", "PUT /v1/projects/bio", `{"recorded":true}`, "clusters of bio are recorded"},
 		{"projects grant bio alice viewer", "PUT /v1/projects/bio/members/alice", `{"role":"viewer"}`, "alice is viewer of bio"},
-		{"projects revoke bio alice", "DELETE /v1/projects/bio/members/alice", ``, "alice has left bio"},
+		{"projects revoke bio alice", "DELETE /v1/projects/bio/members/alice", ``, "alice is no longer in bio"},
 		{"tokens revoke t-1", "DELETE /v1/tokens/t-1", ``, "token t-1 is revoked"},
 	} {
 		t.Run(c.line, func(t *testing.T) {

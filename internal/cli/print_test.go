@@ -102,7 +102,7 @@ lacks    class epyc: none is free
 image    debian12-hpc@sha256:12
 price    3.75 EUR per hour
 age      1d2h, created by alice
-change   generation 2 is on its way, 1 was reached
+change   generation 2 is being applied, 1 was reached
 
 NODE  QUEUE   PHASE    FOR   MACHINE  ADDRESS    SCHEDULER     JOBS  SEEN   REASON
 head  (head)  ready    1h0m  s1       10.77.0.2                      0s     cpu unlimited
@@ -124,7 +124,7 @@ func TestMachinesAreAskedOneByOneAndEachRefusalIsTold(t *testing.T) {
 		}
 	})
 	muster(t, "machines", "maintain", "m1", "m2", "m3").wants(t, exitNotFound,
-		"machine m1: leaves service when it is free; it is in-use by cfd/n1\n", "error: machine m2: not found\n", "machine m3: leaves")
+		"machine m1: leaves service once it is free; it is in-use by cfd/n1\n", "error: machine m2: not found\n", "machine m3: leaves")
 }
 
 func TestNewMachinesAreWaitedForUntilTheyPassedOrDidNot(t *testing.T) {

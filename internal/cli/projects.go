@@ -16,9 +16,9 @@ import (
 func (a *app) projects() *cobra.Command {
 	c := group(&cobra.Command{
 		Use:   "projects",
-		Short: "List your projects, and say who is in them",
-		Long: `Clusters belong to projects, and people have roles in projects: a viewer looks, a member has and uses clusters, an owner also says
-who is in the project. Without a verb, list your projects and what you are in each; operators see all.`,
+		Short: "List projects and manage their members",
+		Long: `Clusters belong to projects, and people have roles in projects: a viewer only looks, a member creates and uses clusters, an owner
+also manages the members. Without a verb, list your projects and your role in each; operators see all.`,
 		Example: `  muster projects
   muster projects members aero
   muster projects grant aero bob member
@@ -40,7 +40,7 @@ func (a *app) projectsList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List your projects",
-		Long:    `List the projects that you are in, and what you are there. Operators see all.`,
+		Long:    `List your projects and your role in each. Operators see all.`,
 		Example: `  muster projects list`,
 		Args:    cobra.NoArgs,
 	}
@@ -66,15 +66,15 @@ func (a *app) printProjects(projects []apiv1.Project) {
 func (a *app) projectsAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add PROJECT",
-		Short: "Make a project",
-		Long: `Make a project, with its first owner, who says who else is in it. Its quota and budget are the site file's. Projects are never
-deleted, as bills name them.`,
+		Short: "Create a project",
+		Long: `Create a project with its first owner, who adds the other members. Its quota and budget are set in the site file. Projects are
+never deleted, as bills name them.`,
 		Example: `  muster projects add aero --owner alice
   muster projects add audit --owner alice --recorded`,
 		Args: cobra.ExactArgs(1),
 	}
-	owner := c.Flags().String("owner", "", "the `PERSON` who decides who is in it")
-	recorded := c.Flags().Bool("recorded", false, "keep what terminals show in its clusters; people are told when they log in")
+	owner := c.Flags().String("owner", "", "the `PERSON` who owns it and manages its members")
+	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters; people are told when they log in")
 	_ = c.RegisterFlagCompletionFunc("owner", a.completeAll(a.personNames))
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -86,7 +86,7 @@ deleted, as bills name them.`,
 		if err != nil {
 			return err
 		}
-		return output.print(a.out, raw, func() { a.say("project %s is there; %s says who is in it", args[0], *owner) })
+		return output.print(a.out, raw, func() { a.say("project %s is created; %s owns it and manages its members", args[0], *owner) })
 	})
 	return c
 }
@@ -95,14 +95,14 @@ func (a *app) projectsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set PROJECT",
 		Short: "Change a project",
-		Long: `Change whether what terminals show in the project's clusters is kept. It holds for sessions that begin from now on; people are told
-when they log in.`,
+		Long: `Change whether terminal sessions on the project's clusters are recorded. This applies to new sessions; people are told when they
+log in.`,
 		Example: `  muster projects set aero --recorded
   muster projects set aero --recorded=false`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
 	}
-	recorded := c.Flags().Bool("recorded", false, "keep what terminals show in its clusters")
+	recorded := c.Flags().Bool("recorded", false, "record terminal sessions on its clusters")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if !c.Flags().Changed("recorded") {
@@ -113,8 +113,8 @@ when they log in.`,
 		if err != nil {
 			return err
 		}
-		what := map[bool]string{true: "is kept", false: "is not kept"}[*recorded]
-		return output.print(a.out, raw, func() { a.say("what terminals show in clusters of %s %s from now on", args[0], what) })
+		what := map[bool]string{true: "recorded", false: "not recorded"}[*recorded]
+		return output.print(a.out, raw, func() { a.say("new terminal sessions on clusters of %s are %s", args[0], what) })
 	})
 	return c
 }
@@ -122,8 +122,8 @@ when they log in.`,
 func (a *app) projectsMembers() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "members PROJECT",
-		Short:             "List who is in a project",
-		Long:              `List the people of a project, what each is in it, and since when they have been in it.`,
+		Short:             "List the members of a project",
+		Long:              `List the members of a project with their roles, and since when they have had them.`,
 		Example:           `  muster projects members aero`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.projectNames),
@@ -173,7 +173,7 @@ project's clusters within seconds, except on those whose file names others under
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if roles := roleNames(); !slices.Contains(roles, args[2]) {
-			return usage("%q is no role: it is one of %s", args[2], strings.Join(roles, ", "))
+			return usage("%q is not a role: use one of %s", args[2], strings.Join(roles, ", "))
 		}
 		in := apiv1.SetMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]},
 			Body: apiv1.SetMemberBody{Role: access.Role(args[2])}}
@@ -197,7 +197,7 @@ clusters and files stay the project's. The only owner of a project stays: make s
 		ValidArgsFunction: a.completeInTurn(a.projectNames, a.personNames),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s", fmt.Sprintf("%s has left %s; what they made stays there", args[1], args[0]))
+		return do(ctx, a, apiv1.RemoveMember, apiv1.RemoveMemberInput{ProjectRef: apiv1.ProjectRef{Project: args[0]}, PersonRef: apiv1.PersonRef{Person: args[1]}}, "%s", fmt.Sprintf("%s is no longer in %s; their clusters and files stay there", args[1], args[0]))
 	})
 	return c
 }

@@ -173,7 +173,7 @@ func (a *app) announceRack(ctx context.Context, dir, name string) error {
 		return fmt.Errorf("the rack is up, but the controller refused its network: %w", err)
 	}
 	if err != nil {
-		a.say("no controller was told of its network %s (%s, %s): %v\nonce there is one, `muster rack up` tells it", name, network.Interface, network.Namespace, err)
+		a.say("its network %s (%s, %s) was not added to a controller: %v\nonce a controller runs, repeat `muster rack up` to add it", name, network.Interface, network.Namespace, err)
 	}
 	return nil
 }

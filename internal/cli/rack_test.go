@@ -144,7 +144,7 @@ func TestARackNeedsNoControllerAndHeedsOne(t *testing.T) {
 	if err := a.announceRack(t.Context(), "/srv/rack", "rack"); err != nil {
 		t.Error(err)
 	}
-	if !bytes.Contains(told.Bytes(), []byte("`muster rack up` tells it")) {
+	if !bytes.Contains(told.Bytes(), []byte("repeat `muster rack up` to add it")) {
 		t.Error(told.String())
 	}
 	s := newSite(t)

@@ -18,11 +18,11 @@ func (a *app) serve() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the controller",
 		Long: `Run the controller in the foreground: the API, the lifecycle of clusters, nodes and machines, and the monitor. It needs root.
-All state is in the data directory and the database; when the controller stops, nodes that run go on running, and the next
-one finds them. It prints one line when it answers, and logs to standard error.
+All state is in the data directory and the database; when the controller stops, nodes keep running, and the next controller
+takes them over. It prints one line when it is ready, and logs to standard error.
 
-The password of a PostgreSQL database belongs into MUSTER_DB rather than into --db, as every user of the host can read the
-arguments of a process.`,
+Give the password of a PostgreSQL database in MUSTER_DB rather than --db, as every user of the host can read a process's
+arguments.`,
 		Example: `  muster serve
   muster serve --data /srv/muster --listen 0.0.0.0:7420
   muster serve --web 127.0.0.1:7443
@@ -39,13 +39,13 @@ arguments of a process.`,
 	logFormat := c.Flags().String("log-format", "text", "the `FORMAT` of the log: text or json")
 	var level slog.Level
 	c.Flags().TextVar(&level, "log-level", slog.LevelInfo, "the `LEVEL` from which to log: debug, info, warn or error")
-	metrics := c.Flags().String("metrics", "", "an `ADDRESS` of its own for /metrics, /healthz and /readyz, without a token (default: with one, at the API's)")
+	metrics := c.Flags().String("metrics", "", "a separate `ADDRESS` for /metrics, /healthz and /readyz, without a token (default: the API's address, with a token)")
 	traces := c.Flags().String("traces", "", "where to send traces: the `URL` of an OTLP/HTTP receiver, or a file (default: nowhere)")
-	hypervisor := c.Flags().Bool("local-hypervisor", false, "this host holds virtual machines: enrol it once as a machine of class vm")
+	hypervisor := c.Flags().Bool("local-hypervisor", false, "enrol this host as a hypervisor, a machine of class vm")
 	divide := c.Flags().StringToInt("divide", nil, "the virtual functions of this host's devices, `ADDRESS=NUMBER`, such as 0000:3b:00.0=8; may be repeated")
 	c.Flags().Lookup("divide").DefValue = "" // nobody needs to read that an empty list is the default
 	keyFile := c.Flags().String("key-file", "", "the `FILE` with the key that secrets in the database are sealed with (default: site.key in the data directory, made at the first start)")
-	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key, from a place that root alone can change")
+	keyCommand := c.Flags().String("key-command", "", "a `PROGRAM` that prints that key; only root may be able to change it")
 	c.MarkFlagsMutuallyExclusive("key-file", "key-command")
 	web := webFlags(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
@@ -76,8 +76,8 @@ arguments of a process.`,
 func webFlags(c *cobra.Command) *controller.Web {
 	w := &controller.Web{}
 	c.Flags().StringVar(&w.Listen, "web", "", "the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
-	c.Flags().StringVar(&w.Domain, "web-domain", "localhost", "the `DOMAIN` that the apps' host names end in; DOMAIN:PORT where browsers see another port")
-	c.Flags().StringVar(&w.Certificate, "web-cert", "", "a PEM `FILE` with the certificate of *.DOMAIN (default: one of the site's own authority; see muster open --ca)")
+	c.Flags().StringVar(&w.Domain, "web-domain", "localhost", "the `DOMAIN` that the apps' host names end in; DOMAIN:PORT if browsers use another port")
+	c.Flags().StringVar(&w.Certificate, "web-cert", "", "a PEM `FILE` with the certificate of *.DOMAIN (default: one from the site's own CA; see muster open --ca)")
 	c.Flags().StringVar(&w.Key, "web-key", "", "a PEM `FILE` with its key")
 	return w
 }

@@ -15,9 +15,9 @@ import (
 func (a *app) snapshot() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot NAME",
-		Short: "Save what a cluster holds, for copies of it",
-		Long: `Save a cluster's /home, its queue of jobs and its file. The cluster may run meanwhile: each file is as it was when it was
-copied. For a state that is one whole, pause the cluster first. ` + "`muster create NEW --from-snapshot S`" + ` makes a cluster of it.`,
+		Short: "Save a cluster's files and job queue, to make copies of it",
+		Long: `Save a cluster's /home, its job queue and its cluster file. The cluster may run meanwhile: each file is as it was when it was
+copied. For a consistent state, pause the cluster first. ` + "`muster create NEW --from-snapshot S`" + ` makes a cluster of it.`,
 		Example: `  muster snapshot hello --wait
   muster snapshot cfd --name before-upgrade --wait`,
 		Args:              cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ copied. For a state that is one whole, pause the cluster first. ` + "`muster cre
 			return err
 		}
 		if !wait.wait {
-			a.say("snapshot %s is being made; `muster snapshots list` shows how far it is", s.Name)
+			a.say("snapshot %s is being made; `muster snapshots list` shows the progress", s.Name)
 			return output.print(a.out, raw, func() {})
 		}
 		start := time.Now()
@@ -85,8 +85,8 @@ func (a *app) awaitSnapshot(ctx context.Context, c *client, w *waiting, s *apiv1
 func (a *app) snapshots() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "snapshots",
-		Short: "List and delete what was saved of clusters",
-		Long:  "What `muster snapshot` has saved. Snapshots outlive their clusters, and take room on the controller's disk until they are deleted.",
+		Short: "List and delete snapshots of clusters",
+		Long:  "The copies that `muster snapshot` saved. Snapshots outlive their clusters and use space on the controller's disk until deleted.",
 		Example: `  muster snapshots list
   muster snapshots delete before-upgrade`,
 	}, a.snapshotsList(), a.snapshotsDelete())
@@ -97,7 +97,7 @@ func (a *app) snapshotsList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List snapshots",
-		Long:    `List snapshots with the cluster that each is of, how large it is, and how far one is that is being made.`,
+		Long:    `List snapshots with their cluster, size and, while one is being made, its progress.`,
 		Example: `  muster snapshots list`,
 		Args:    cobra.NoArgs,
 	}
@@ -130,7 +130,7 @@ func (a *app) snapshotsDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete SNAPSHOT",
 		Short:   "Delete a snapshot",
-		Long:    `Delete a snapshot. Clusters that were made from it keep what they have.`,
+		Long:    `Delete a snapshot. Clusters made from it keep their files.`,
 		Example: `  muster snapshots delete before-upgrade`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {

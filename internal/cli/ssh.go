@@ -26,9 +26,8 @@ func (a *app) ssh() *cobra.Command {
 		Use:   "ssh NAME[:NODE] [-- COMMAND…]",
 		Short: "Log in to a cluster, or run a command on it",
 		Long: `Open an SSH session on a cluster's head, or on the node after the colon. The controller signs a key made for this one
-connection, which ends with it, and carries the connection: the cluster needs no address of its own, and neither your keys
-nor your SSH configuration are used. The words of a command are joined and run by the remote shell, as ssh does; its exit
-code is this command's.`,
+connection and relays the connection: the cluster needs no address of its own, and neither your keys nor your SSH configuration
+are used. As with ssh, the words of a command are joined and run by the remote shell, and its exit code is returned.`,
 		Example: `  muster ssh hello
   muster ssh hello -- srun -N 3 hostname
   muster ssh hello:n2 -- uptime
@@ -52,7 +51,7 @@ code is this command's.`,
 func (a *app) enter(ctx context.Context, ref, node string, command []string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		return fmt.Errorf("the program ssh is not here: install OpenSSH's client (Debian: apt install openssh-client): %w", err)
+		return fmt.Errorf("ssh is not installed: install OpenSSH's client (Debian: apt install openssh-client): %w", err)
 	}
 	controller, err := a.connect()
 	if err != nil {

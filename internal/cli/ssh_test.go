@@ -182,7 +182,7 @@ func TestSSHReadsNothingOfTheUsersAndShowsNoSecret(t *testing.T) {
 func TestSSHThatIsMissingIsSaid(t *testing.T) {
 	newSite(t)
 	t.Setenv("PATH", t.TempDir())
-	muster(t, "ssh", "hello").wants(t, exitOther, "the program ssh is not here", "openssh-client")
+	muster(t, "ssh", "hello").wants(t, exitOther, "ssh is not installed", "openssh-client")
 }
 
 func TestTheProxyCommandSurvivesAnyPath(t *testing.T) {

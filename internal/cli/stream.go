@@ -96,7 +96,7 @@ func (s *stream) connection(ctx context.Context, each func(apiv1.Event, []byte) 
 		case field == "" && value == "" && len(data) > 0: // an empty line ends the event; one with a value is a comment
 			var e apiv1.Event
 			if err := json.Unmarshal(data, &e); err != nil {
-				return fmt.Errorf("an event makes no sense: %w", err)
+				return fmt.Errorf("an event cannot be read: %w", err)
 			}
 			if e.Seq > s.after {
 				if err := each(e, data); err != nil {

@@ -14,10 +14,10 @@ import (
 func (a *app) users() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "users",
-		Short: "Say who may come to the site",
-		Long: `The people of the site. A person's name is also their account on the nodes of their clusters, with a number that is theirs for
-life. Nobody is ever deleted, as their name stands in files and books: who has left is disabled. What somebody may do depends on
-what they are in which project (` + "`muster projects`" + `).`,
+		Short: "Manage the people of the site",
+		Long: `A person's name is also their account on the nodes of their clusters, with a user ID that is theirs for life. People are never
+deleted, as files and bills name them; those who have left are disabled. What people may do depends on their roles in projects
+(` + "`muster projects`" + `).`,
 		Example: `  muster users add alice --name "Alice Ampère"
   muster projects grant aero alice member
   muster users disable alice`,
@@ -28,8 +28,8 @@ func (a *app) usersList() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List everybody who may come",
-		Long:    `List everybody with the number of their account, whether they run the site, and whether they are let in.`,
+		Short:   "List the people of the site",
+		Long:    `List the people with their user IDs, whether they are operators, and whether they are disabled.`,
 		Example: `  muster users list`,
 		Args:    cobra.NoArgs,
 	}
@@ -53,10 +53,10 @@ func (a *app) usersList() *cobra.Command {
 func (a *app) usersAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Let somebody in",
-		Long: `Make a person. NAME is the account that they will have on nodes: a letter, then letters, digits, - and _. It is theirs for life.
-A person comes in with a login, if --subject says as whom they log in, or with a token that an operator makes for them
-(` + "`muster tokens add --person`" + `). They see nothing until somebody gives them a role in a project.`,
+		Short: "Add a person",
+		Long: `Add a person. NAME is their account on nodes, for life: a letter, then letters, digits, - and _. A person comes in with a login, if
+--subject names the identity, or with a token that an operator makes for them
+(` + "`muster tokens add --person`" + `). They see nothing until they have a role in a project.`,
 		Example: `  muster users add alice --name "Alice Ampère"
   muster users add bob --subject "https://login.example.org 5f2c9a"
   muster users add carol --operator`,
@@ -64,7 +64,7 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 	}
 	full := c.Flags().String("name", "", "full `NAME`")
 	subject := c.Flags().String("subject", "", "issuer and `SUBJECT` of the identity that logs in as this person, with a space between")
-	operator := c.Flags().Bool("operator", false, "runs the site")
+	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		body := apiv1.AddPersonBody{Name: args[0], FullName: *full, Subject: *subject, Operator: *operator}
@@ -73,8 +73,8 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 			return err
 		}
 		return output.print(a.out, raw, func() {
-			a.say("%s may come, with account %s, number %d", p.Name, p.Name, p.UID)
-			a.say("`muster projects grant PROJECT %s member` gives them clusters to use", p.Name)
+			a.say("%s is added, with account %s, user ID %d", p.Name, p.Name, p.UID)
+			a.say("`muster projects grant PROJECT %s member` gives them access to clusters", p.Name)
 		})
 	})
 	return c
@@ -83,9 +83,9 @@ A person comes in with a login, if --subject says as whom they log in, or with a
 func (a *app) usersSet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Change what a person is to the site",
-		Long: `Change a person's full name, the identity that logs in as them, or whether they run the site. What is not named stays as it is.
-The name itself stays for life.`,
+		Short: "Change a person",
+		Long: `Change a person's full name, the identity that logs in as them, or whether they are an operator. What no flag names stays. The
+name itself never changes.`,
 		Example: `  muster users set alice --operator
   muster users set alice --operator=false
   muster users set bob --subject "https://login.example.org 5f2c9a"`,
@@ -94,7 +94,7 @@ The name itself stays for life.`,
 	}
 	full := c.Flags().String("name", "", "full `NAME`")
 	subject := c.Flags().String("subject", "", `issuer and `+"`SUBJECT`"+` of the identity that logs in as this person; "" for none`)
-	operator := c.Flags().Bool("operator", false, "runs the site")
+	operator := c.Flags().Bool("operator", false, "make the person an operator of the site")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		body := apiv1.ChangePersonBody{FullName: ifGiven(c, "name", full), Subject: ifGiven(c, "subject", subject), Operator: ifGiven(c, "operator", operator)}
@@ -123,21 +123,21 @@ func ifGiven[T any](c *cobra.Command, flag string, value *T) *T {
 func (a *app) usersAble(verb string, disabled bool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   verb + " NAME",
-		Short: "Let somebody in again",
-		Long: `Let in again who was disabled: their tokens that have not ended, their keys, and their roles in projects are as they were. Their
-accounts on nodes open within seconds.`,
+		Short: "Enable a disabled person",
+		Long: `Enable a disabled person: unexpired tokens, keys and roles in projects are as they were. Their accounts on nodes open within
+seconds.`,
 		Example:           `  muster users ` + verb + ` alice`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.personNames),
 	}
 	if disabled {
-		c.Short = "Shut somebody out, at every door"
-		c.Long = `Shut a person out: their tokens, logins and keys open nothing any more, their sessions end, and their accounts on nodes are locked,
-within seconds. Their files, their jobs and their clusters stay. ` + "`muster users enable`" + ` undoes it.`
+		c.Short = "Disable a person everywhere"
+		c.Long = `Disable a person: within seconds their tokens, logins and keys are refused, their sessions end and their accounts on nodes are
+locked. Their files, jobs and clusters stay. ` + "`muster users enable`" + ` undoes it.`
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		in := apiv1.ChangePersonInput{PersonRef: apiv1.PersonRef{Person: args[0]}, Body: apiv1.ChangePersonBody{Disabled: &disabled}}
-		return do(ctx, a, apiv1.ChangePerson, in, "%s", fmt.Sprintf(map[bool]string{true: "%s is let in nowhere any more; their files, jobs and clusters stay", false: "%s is let in again"}[disabled], args[0]))
+		return do(ctx, a, apiv1.ChangePerson, in, "%s", fmt.Sprintf(map[bool]string{true: "%s is disabled everywhere; their files, jobs and clusters stay", false: "%s is enabled again"}[disabled], args[0]))
 	})
 	return c
 }

@@ -47,7 +47,7 @@ func waitFlags(c *cobra.Command, until string) *waiting {
 // check refuses what makes no sense before anything is done.
 func (w *waiting) check() error {
 	if w.timeout > 0 && !w.wait {
-		return usage("--timeout limits --wait: give both")
+		return usage("--timeout needs --wait")
 	}
 	return nil
 }
@@ -237,13 +237,13 @@ func (j *tracking) done() (bool, error) {
 	case j.op.Kind == "delete":
 		return c.Phase == apiv1.Deleted, nil
 	case ends:
-		return false, fmt.Errorf("cluster %s is %s: somebody deleted it meanwhile", c.Name, standing(c))
+		return false, fmt.Errorf("cluster %s is %s: it was deleted meanwhile", c.Name, standing(c))
 	case j.op.Kind == "pause" && c.Desired == apiv1.Present:
-		return false, fmt.Errorf("cluster %s is %s: somebody resumed it meanwhile", c.Name, standing(c))
+		return false, fmt.Errorf("cluster %s is %s: it was resumed meanwhile", c.Name, standing(c))
 	case j.op.Kind == "pause":
 		return c.Phase == apiv1.Paused, nil
 	case c.Desired == apiv1.ToPause && j.op.Kind == "resume":
-		return false, fmt.Errorf("cluster %s is %s: somebody paused it meanwhile", c.Name, standing(c))
+		return false, fmt.Errorf("cluster %s is %s: it was paused meanwhile", c.Name, standing(c))
 	case c.Phase == apiv1.Paused && c.Desired == apiv1.ToPause:
 		return true, nil // a change of a paused cluster counts from its resume on
 	}

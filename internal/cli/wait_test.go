@@ -44,7 +44,7 @@ func TestAWaitTellsEveryEventOnceOverLostConnections(t *testing.T) {
 				})
 			})
 			r := muster(t, "create", "hello", "--nodes", "1", "--wait")
-			r.wants(t, 0, "cluster provisioning: starts 2 nodes\n", "n1 booting: as told\n", "cluster hello is ready: 1 head + 1 node in ", "`muster ssh hello` enters it\n")
+			r.wants(t, 0, "cluster provisioning: starts 2 nodes\n", "n1 booting: as told\n", "cluster hello is ready: 1 head + 1 node in ", "`muster ssh hello` logs in to it\n")
 			for _, once := range []string{"head booting", "n1 booting", "head ready", "n1 ready"} {
 				if n := strings.Count(r.err, once); n != 1 {
 					t.Errorf("%q was told %d times", once, n)
@@ -143,7 +143,7 @@ func TestAClusterThatSomebodyDeletesIsNotWaitedForForEver(t *testing.T) {
 	l.serve(s, false)
 	s.answers("POST /v1/clusters", http.StatusAccepted, l.answer("create"))
 	l.becomes(apiv1.Deleting, "releases 2 nodes")
-	muster(t, "create", "hello", "--nodes", "1", "--wait").wants(t, exitOther, "somebody deleted it meanwhile")
+	muster(t, "create", "hello", "--nodes", "1", "--wait").wants(t, exitOther, "it was deleted meanwhile")
 }
 
 func TestEventsAreFollowedOneObjectALine(t *testing.T) {
