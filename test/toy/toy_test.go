@@ -31,7 +31,7 @@ func TestAToySubstrateKeepsTheContract(t *testing.T) {
 	substratetest.Test(t, func(*testing.T) substratetest.Harness {
 		d := pool.New()
 		return substratetest.Harness{
-			Caps: pool.Factory().Caps, Substrate: d, Shared: d, Image: "sha256:00", Sleeper: awake{d}, Mover: rooted{},
+			Caps: pool.Factory().Caps, Substrate: d, Image: "sha256:00", Sleeper: awake{d}, Mover: rooted{},
 			Crash:    func(_ *testing.T, r substrate.Ref) { d.Die(r, "crashed") },
 			HalfMake: func(_ *testing.T, n substrate.Node) { d.HalfMake(n) },
 		}

@@ -1,0 +1,157 @@
+package toy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/apiv1"
+	"muster/internal/controller"
+	store "muster/internal/environment/images"
+)
+
+// A controller whose list has the toy's line runs a cluster on it: it enrols machines, inspects them, starts nodes, hears their
+// agents, hands them over, and proves at the end that nothing is left.
+func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a controller needs root")
+	}
+	data := t.TempDir()
+	addImage(t, filepath.Join(data, "images"))
+	path := filepath.Join(t.TempDir(), "site.yaml")
+	if err := os.WriteFile(path, []byte(site+"acceptance: {test: off}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- controller.Run(ctx, controller.Config{
+			Data: data, Listen: "127.0.0.1:0", Site: path, Binary: binary, Version: "test", Substrates: all(),
+			Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url },
+		})
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	var c client
+	select {
+	case c.url = <-ready:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(data, "admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.token = strings.TrimSpace(string(token))
+
+	if _, _, err := apiv1.AddMachines.Call(ctx, c, apiv1.AddMachinesInput{Body: apiv1.AddMachinesBody{Substrate: "pool", Count: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	const file = "name: c\nnodes: 2\nsoftware: {scheduler: none}\n"
+	await(t, "created", func() (string, bool) { // once its machines have been inspected
+		_, _, err := apiv1.CreateCluster.Call(ctx, c, apiv1.CreateClusterInput{FileInput: apiv1.FileInput{RawBody: []byte(file)}})
+		return fmt.Sprint(err), err == nil
+	})
+	ref := apiv1.ClusterRef{Cluster: "c"}
+	await(t, "ready", func() (string, bool) {
+		seen, raw, err := apiv1.GetCluster.Call(ctx, c, ref)
+		return fmt.Sprintf("%v: %s", err, raw), seen.Phase == "ready"
+	})
+	if _, _, err := apiv1.DeleteCluster.Call(ctx, c, apiv1.DeleteClusterInput{ClusterRef: ref}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "deleted", func() (string, bool) {
+		seen, raw, err := apiv1.GetCluster.Call(ctx, c, ref)
+		return fmt.Sprintf("%v: %s", err, raw), seen.Phase == "deleted" || err != nil && strings.HasPrefix(err.Error(), "404")
+	})
+	await(t, "given back", func() (string, bool) {
+		machines, raw, err := apiv1.All(ctx, c, apiv1.ListMachines, apiv1.Page{})
+		free := 0
+		for _, m := range machines {
+			if m.Phase == "available" {
+				free++
+			}
+		}
+		return fmt.Sprintf("%v: %s", err, raw), free == 3
+	})
+}
+
+// await looks until something is so.
+func await(t *testing.T, what string, look func() (seen string, is bool)) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		seen, is := look()
+		if is {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not %s: %s", what, seen)
+		}
+	}
+}
+
+// client asks as the administrator.
+type client struct{ url, token string }
+
+func (c client) Do(ctx context.Context, ask apiv1.Ask) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, ask.Operation.Method, c.url+ask.Path+"?"+ask.Query.Encode(), bytes.NewReader(ask.Body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header = ask.Header.Clone()
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	if ask.ContentType != "" {
+		r.Header.Set("Content-Type", ask.ContentType)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return text, err
+}
+
+// addImage puts an image into a store whose files nobody of the pool reads.
+func addImage(t *testing.T, at string) {
+	t.Helper()
+	hex := strings.Repeat("0a", 32)
+	file := func(name string) *store.File { return &store.File{File: name, Digest: "sha256:" + hex} }
+	text, err := json.Marshal(store.Manifest{
+		Format: store.Format, Name: "linux", Arch: "amd64", Digest: "sha256:" + hex, Kernel: file(store.KernelFile), Drivers: file(store.DriversFile),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(at, "linux", hex)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, store.ManifestFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(hex, filepath.Join(at, "linux", "latest")); err != nil {
+		t.Fatal(err)
+	}
+}
