@@ -1,0 +1,67 @@
+package toy
+
+import (
+	"strings"
+	"testing"
+
+	"muster/internal/drivers"
+	fabrics "muster/internal/drivers/fabric"
+	fakefabric "muster/internal/drivers/fabric/fake"
+	fakeswitch "muster/internal/drivers/switch/fake"
+	"muster/internal/drivers/switch/switchtest"
+	"muster/internal/fabric"
+	"muster/internal/fabric/fabrictest"
+	"muster/internal/inventory"
+	"muster/test/toy/patch"
+	"muster/test/toy/subnet"
+)
+
+func TestAToySwitchIsAFolderAndALine(t *testing.T) {
+	var ports []string
+	for _, n := range switchtest.Names() {
+		ports = append(ports, "p-"+n)
+	}
+	all := append(drivers.Switches(),
+		patch.Factory(ports...),
+	)
+	on := inventory.Network{Name: "boot", Interface: "br0", Switch: "patch"}
+	if err := all.Check(on); err != nil || !all.Isolates(on) || all.Warning(on) != "" {
+		t.Error(err, all.Isolates(on), all.Warning(on))
+	}
+	switchtest.Test(t, func(t *testing.T) switchtest.Subject {
+		s, err := all.Open(on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return switchtest.Subject{Switch: s, Hear: s.(*fakeswitch.Switch).Hear}
+	})
+}
+
+func TestAToyFabricIsAFolderAndALine(t *testing.T) {
+	ports := make([]fabric.GUID, 12)
+	for i := range ports {
+		ports[i] = fabrictest.HostPort(i + 1)
+	}
+	all := append(drivers.Fabrics(),
+		subnet.Factory(ports...),
+	)
+	manager := fabrictest.HostPort(0)
+	told := func(rack string) fabrics.Directives {
+		return fabrics.Directives{Fabric: "ib0", Managers: []fabric.GUID{manager}, Given: map[string]string{"rack": rack}}
+	}
+	if _, err := all.Open("subnet", told("")); err == nil || !strings.Contains(err.Error(), "driver subnet: it is told rack") {
+		t.Error(err)
+	}
+	fabrictest.Contract(t, func(t *testing.T) fabrictest.Fixture {
+		driver, err := all.Open("subnet", told("r1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := driver.(*fakefabric.Fabric)
+		return fabrictest.Fixture{
+			Driver: driver, Manager: manager, Ports: ports, Room: 15,
+			Link:  func(_ *testing.T, p fabric.GUID, up bool) { f.Silence(p, !up) },
+			Write: func(_ *testing.T, p fabric.GUID, e fabric.Entry) { f.Rogue(p, e) },
+		}
+	})
+}
