@@ -368,7 +368,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 	}
 	for _, p := range plan.Add {
 		if p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk && !a.caps(p.Machine).WholeMachine {
-			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk means nothing to %s: it is no whole machine", p.Name))
+			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk is for whole machines, and %s is not one", p.Name))
 		}
 		if a.caps(p.Machine).Kernel && !plan.image.Boots {
 			return noKernel(plan.image, p.Machine.Name)
@@ -379,7 +379,7 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 
 func noKernel(image Image, machine string) *Refusal {
 	return refuse(Invalid, "image-cannot-boot", "image", fmt.Sprintf("image %s has no kernel, so machine %s cannot boot it", image.Name, machine),
-		"`muster images build` makes one that has")
+		"`muster images build` makes one with a kernel")
 }
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait

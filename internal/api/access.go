@@ -62,7 +62,7 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 			return err
 		}
 		if len(keys) >= mostKeys { // every node of every cluster of theirs is told of each
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, which is all that one may have", len(keys)),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, the most that one person may have", len(keys)),
 				"`muster keys list` shows them, `muster keys delete` forgets one")
 		}
 		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
@@ -105,7 +105,7 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 			return err
 		}
 		if !c.Admits(identityOf(ctx)) {
-			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits some of its project only", c.Name), "they stand in its file under access.users")
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits only some members of its project", c.Name), "its file lists them under access.users")
 		}
 		nodes, err := tx.Nodes(ctx, c.ID)
 		for _, n := range nodes {

@@ -19,7 +19,7 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: it is not of the page before", "")
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}

@@ -167,7 +167,7 @@ func bounds(b apiv1.ScaleClusterBody) (least, most *int, err error) {
 	case b.Min == nil && b.Max == nil:
 		return &b.Nodes, &b.Nodes, nil
 	case b.Min == nil || b.Max == nil || b.Nodes != 0:
-		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "it says neither nodes alone nor min and max", "write nodes, or min and max")
+		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", "the size is unclear", "write either nodes, or min and max")
 	case *b.Min > *b.Max:
 		return nil, nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("min is %d and max is %d", *b.Min, *b.Max), "min must be at most max")
 	}

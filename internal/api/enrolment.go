@@ -22,7 +22,7 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 	enrols := a.Admission.Substrates.Of(b.Substrate).Enrols
 	switch {
 	case b.Name != "" && b.Count > 1:
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name for several machines", "leave the name out, or enrol one at a time")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "name: one name cannot be given to several machines", "leave the name out, or enrol one at a time")
 	case enrols == substrate.ByNumber && len(b.Machines) > 0:
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("machines: %s machines are not listed", b.Substrate), "give count, or substrate "+strings.Join(a.Admission.Substrates.Enrolled(substrate.ByList), " or "))
 	case enrols == substrate.ByList && len(b.Machines) == 0:
@@ -125,7 +125,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list
 			field := fmt.Sprintf("macs[%d]", j)
 			switch {
 			case err != nil || len(mac) != 6:
-				bad(field, fmt.Sprintf("%q is no MAC", text), "write six pairs of hex digits, as in 52:54:00:12:34:56")
+				bad(field, fmt.Sprintf("%q is not a MAC address", text), "write six pairs of hex digits, as in 52:54:00:12:34:56")
 				continue
 			case mac[0]&1 == 1:
 				bad(field, fmt.Sprintf("%s is a group address", mac), "give the NIC's own")

@@ -187,7 +187,7 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 func (a *API) importFabric(ctx context.Context, in *apiv1.ImportFabricInput) (*output[apiv1.Fabric], error) {
 	graph, err := topology.Parse(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "it is what `ibnetdiscover` prints, unchanged")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`")
 	}
 	var ports []store.FabricPort
 	for _, p := range graph.Ports {

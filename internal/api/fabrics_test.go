@@ -72,7 +72,7 @@ func TestWhatNoFabricCanBeIsRefusedInWords(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"a name":            {"POST", "/v1/fabrics", `{"name": "IB", "driver": "opensm", "managers": ["0x0000000000000001"]}`, 422, `IB\" is no name; one has small letters`},
+		"a name":            {"POST", "/v1/fabrics", `{"name": "IB", "driver": "opensm", "managers": ["0x0000000000000001"]}`, 422, `IB\" is not a name; use small letters`},
 		"a manager twice":   {"POST", "/v1/fabrics", `{"name": "ib1", "driver": "opensm", "managers": ["0x0000000000000001", "0x0000000000000001"]}`, 422, "manager 0x0000000000000001 is named twice"},
 		"a port of nowhere": {"PUT", "/v1/fabrics/ib0/partitions/three", member(0x12), 404, "port 0x0000000000000012 is not on fabric ib0 (`muster fabric get ib0` shows its ports"},
 		"a full table":      {"PUT", "/v1/fabrics/ib0/partitions/three", member(port), 409, "partition table of port " + port.String() + " is full (2 of 2) (end partitions"},

@@ -46,7 +46,7 @@ func newEnd(in apiv1.ExtendClusterBody, c store.Cluster, now time.Time) (time.Ti
 		return time.Time{}, problem(http.StatusUnprocessableEntity, "invalid", text, hint)
 	}
 	if (in.For == "") == (in.Until == "") {
-		return invalid("say either for or until", "as in for: 2d, or until: 2027-03-01T08:00:00Z")
+		return invalid("give either for or until", "as in for: 2d, or until: 2027-03-01T08:00:00Z")
 	}
 	if c.EndsAt.IsZero() {
 		return invalid(fmt.Sprintf("the lease of cluster %s has no end", c.Name), "there is nothing to extend")

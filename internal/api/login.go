@@ -39,7 +39,7 @@ func (a *API) ways(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Ways], 
 }
 
 func noLogin() *apiv1.Problem {
-	return problem(http.StatusNotFound, "not-found", "nobody logs in at this site: its file names no provider under login", "an operator can give you a token, for MUSTER_TOKEN")
+	return problem(http.StatusNotFound, "not-found", "this site has no login: its file names no provider under login", "an operator can give you a token, for MUSTER_TOKEN")
 }
 
 // unproved tells why a login came to nothing. What a provider does wrong is for the log.
@@ -101,7 +101,7 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site, b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
 	switch err := tx.SpendProof(ctx, who.Hash, who.Until); {
 	case errors.Is(err, store.ErrExists):
-		return made, problem(http.StatusUnauthorized, "unauthorized", "somebody has logged in with this ID token already", "`muster login` begins a new login")
+		return made, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already", "`muster login` begins a new login")
 	case err != nil:
 		return made, err
 	}
@@ -111,7 +111,7 @@ func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site 
 	}
 	askedOf(ctx).identity = p.Name
 	if p.Disabled {
-		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled and let in nowhere", "an operator of the site can undo that")
+		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere", "an operator of the site can undo that")
 	}
 	text, t := newToken(), store.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: store.LoginToken, Scope: access.Whole}
 	if b.Name != "" {
@@ -152,7 +152,7 @@ func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, si
 	}
 	switch _, err := tx.Person(ctx, who.Name); {
 	case err == nil:
-		return p, false, refused(fmt.Sprintf("there is a person %s already, who may be somebody else: a name alone proves nothing", who.Name), "muster users set "+who.Name)
+		return p, false, refused(fmt.Sprintf("a person %s exists already and may be somebody else: a name alone proves nothing", who.Name), "muster users set "+who.Name)
 	case !isNotFound(err):
 		return p, false, err
 	}

@@ -78,7 +78,7 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 		if without, err := a.withoutPort(ctx, tx, n); err != nil {
 			return err
 		} else if len(without) > 0 {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("nobody said on which ports of the switch these machines of network %s are: %s", n.Name, strings.Join(without, ", ")),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name, strings.Join(without, ", ")),
 				"remove them with `muster machines remove`, and enrol them again with --port")
 		}
 		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})

@@ -25,9 +25,9 @@ func patience(in *apiv1.PauseClusterInput) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case in.OnJobs == onJobsRequeue && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout: jobs that are queued again at once are not waited for", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout has no meaning for jobs that are requeued at once", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsKeep && drainFor > 0:
-		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout: jobs that are kept are not waited for", "leave drain_timeout out, or say on_jobs=wait")
+		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout has no meaning for jobs that are kept in memory", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsWait && drainFor == 0:
 		return store.UntilJobsEnd, nil
 	}
@@ -50,7 +50,7 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 			return plan, nil, nil
 		}
 		if keep && c.Desired == store.ToPause && !c.KeepsMemory {
-			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s pauses already, and its jobs are not kept", c.Name), "")
+			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory", c.Name), "")
 		}
 		refused, err := a.Admission.Unpausable(ctx, tx, c)
 		if err != nil {

@@ -12,5 +12,5 @@ func TestAPauseSaysWhatBecomesOfJobs(t *testing.T) {
 	wants(t, pause("?on_jobs=keep"), 202) // again
 	wants(t, as(t, s, "member", "GET", "/v1/events", ""), 200, "pause, jobs are kept in memory, by member")
 	wants(t, pause("?on_jobs=requeue"), 202) // not any more
-	wants(t, pause("?on_jobs=keep"), 409, "pauses already, and its jobs are not kept")
+	wants(t, pause("?on_jobs=keep"), 409, "is pausing already, and its jobs are not kept")
 }

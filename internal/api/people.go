@@ -60,7 +60,7 @@ func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*o
 		change(&p.Disabled, b.Disabled)
 		change(&p.Subject, b.Subject)
 		if p.Name == identityOf(ctx) && (p.Disabled || !p.Operator) {
-			return problem(http.StatusConflict, "conflict", "nobody takes their own place away", "another operator can")
+			return problem(http.StatusConflict, "conflict", "you cannot disable yourself or take away your own operator role", "another operator can")
 		}
 		if err := tx.ChangePerson(ctx, p); err != nil {
 			return err

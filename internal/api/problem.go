@@ -60,7 +60,7 @@ const namePattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 // inWords says what huma says by a pattern.
 func inWords(detail *huma.ErrorDetail) string {
 	if strings.HasSuffix(detail.Message, namePattern) {
-		return fmt.Sprintf("%q is no name; one has small letters and digits, and hyphens between them, such as r1-n07", fmt.Sprint(detail.Value))
+		return fmt.Sprintf("%q is not a name; use small letters and digits, and hyphens between them, such as r1-n07", fmt.Sprint(detail.Value))
 	}
 	return detail.Message
 }

@@ -20,7 +20,7 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
-			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: it is not of the page before", "")
+			return nil, problem(http.StatusUnprocessableEntity, "invalid", "cursor: not one that the page before returned", "")
 		}
 		of.Before, of.BeforeID = time.UnixMilli(ms), id
 	}
@@ -102,7 +102,7 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *apiv1.RotateGatewayKeyIn
 			return err
 		}
 		if n := len(out.Body.Keys); n > 1 {
-			return problem(http.StatusConflict, "conflict", "there is a next key already: it takes over at "+out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
+			return problem(http.StatusConflict, "conflict", "a next key is announced already: it takes over at "+out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
 		}
 		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, after); err != nil {
 			return err

@@ -90,7 +90,7 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, person string) (*
 			return err
 		}
 		if len(had) >= mostTokens {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, which is all that one may have", person, len(had)),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have", person, len(had)),
 				"`muster tokens list` shows them, `muster tokens revoke` ends some")
 		}
 		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {

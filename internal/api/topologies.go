@@ -39,7 +39,7 @@ func topologies(ctx context.Context, tx *store.Tx) ([]apiv1.Topology, error) {
 func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*output[apiv1.Topology], error) {
 	graph, err := topology.Read(in.Body.Snapshot)
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "it is what `ibnetdiscover` prints, or `lldpctl -f keyvalue` after lines machine=NAME, unchanged")
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`, or of `lldpctl -f keyvalue` after lines machine=NAME")
 	}
 	out := &output[apiv1.Topology]{}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {

@@ -9,7 +9,7 @@ import (
 type FabricSpec struct {
 	Name     string            `json:"name" maxLength:"32" pattern:"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"`
 	Driver   string            `json:"driver" maxLength:"32" doc:"what tells its subnet manager" example:"opensm"`
-	Config   map[string]string `json:"config,omitempty" doc:"what the driver is told; docs/fabrics.md lists it" maxProperties:"64"`
+	Config   map[string]string `json:"config,omitempty" doc:"settings of the driver; docs/fabrics.md lists them" maxProperties:"64"`
 	Managers []fabric.GUID     `json:"managers" minItems:"1" maxItems:"64" doc:"ports of all that may manage the subnet"`
 }
 

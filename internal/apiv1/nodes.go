@@ -25,7 +25,7 @@ type Node struct {
 	Facts   protocol.NodeFacts `json:"facts" doc:"as the node finds itself from inside"`
 	// Scheduler and Slurm say the same; only the first has words that mean the same of every scheduler.
 	Scheduler *protocol.NodeState `json:"scheduler,omitempty" doc:"what the cluster's scheduler says of it"`
-	Slurm     *SlurmNode          `json:"slurm,omitempty" deprecated:"true" doc:"as scheduler, in older words"`
+	Slurm     *SlurmNode          `json:"slurm,omitempty" deprecated:"true" doc:"deprecated: use scheduler"`
 }
 
 // Part is what a guest holds of its host.

@@ -96,11 +96,11 @@ var (
 // Operations on ways into clusters.
 var (
 	Certify = Op[CertifyInput, Certificate]{Endpoint{ID: "certify", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/certificate",
-		Summary: "Enter a cluster: have an SSH key signed for a few minutes",
+		Summary: "Log in to a cluster: have an SSH key signed for a few minutes",
 		Tag:     "access", Action: access.Enter, Errors: []int{404, 409, 422},
 		Commands: []string{"ssh"}}}
 	Tunnel = Op[TunnelInput, Nothing]{Endpoint{ID: "tunnel", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tunnel",
-		Summary:     "Enter a cluster: open a connection to the SSH port of one of its nodes",
+		Summary:     "Log in to a cluster: open a connection to the SSH port of one of its nodes",
 		Description: "Upgrades the connection (RFC 9110, 7.8) to " + TunnelProtocol + ": after the answer 101 both directions carry the SSH connection's bytes.",
 		Tag:         "access", Action: access.Enter, Errors: []int{404, 409, 426},
 		Commands: []string{"tunnel"}}}
@@ -109,7 +109,7 @@ var (
 		Tag:     "access", Action: access.Enter, Errors: []int{404, 409}, Once: true,
 		Commands: []string{"open"}}}
 	GetGateway = Op[Nothing, Gateway]{Endpoint{ID: "get-gateway", Method: http.MethodGet, Path: "/v1/gateway",
-		Summary: "Show where the SSH gateway is and what it proves itself with",
+		Summary: "Show the address and host keys of the SSH gateway",
 		Tag:     "access", Action: access.Browse, Errors: []int{403},
 		Commands: []string{"gateway", "ssh-config"}}}
 	RotateGatewayKey = Op[RotateGatewayKeyInput, Gateway]{Endpoint{ID: "rotate-gateway-key", Method: http.MethodPost, Path: "/v1/gateway/rotate",
@@ -161,7 +161,7 @@ var (
 		Tag:     "centres", Action: access.Browse, Errors: []int{403, 404},
 		Commands: []string{"clusters show"}}}
 	ChangeCentre = Op[ChangeCentreInput, Centre]{Endpoint{ID: "change-centre", Method: http.MethodPut, Path: "/v1/centres/{centre}",
-		Summary: "Change what is said of a centre, and look at it anew",
+		Summary: "Change a registered centre, and probe it again",
 		Tag:     "centres", Action: access.Run, Errors: []int{403, 404, 409, 422},
 		Commands: []string{"clusters set"}}}
 	RemoveCentre = Op[CentreRef, Nothing]{Endpoint{ID: "remove-centre", Method: http.MethodDelete, Path: "/v1/centres/{centre}",
@@ -169,7 +169,7 @@ var (
 		Tag:     "centres", Action: access.Run, Errors: []int{403, 404},
 		Commands: []string{"clusters unregister"}}}
 	GetCentreAuthority = Op[Nothing, CentreAuthority]{Endpoint{ID: "get-centre-authority", Method: http.MethodGet, Path: "/v1/centre-authority",
-		Summary: "Show what the sshd of a centre has to trust",
+		Summary: "Show the key that a centre's sshd must trust",
 		Tag:     "centres", Action: access.Survey, Errors: []int{403},
 		Commands: []string{"clusters ca"}}}
 )
@@ -177,11 +177,11 @@ var (
 // Operations on people, projects and what they may.
 var (
 	GetLogin = Op[Nothing, Ways]{Endpoint{ID: "get-login", Method: http.MethodGet, Path: "/v1/login",
-		Summary: "Show how one logs in; needs no token",
+		Summary: "Show how to log in; needs no token",
 		Tag:     "access", Open: true, Errors: []int{404, 429, 503},
 		Commands: []string{"login"}}}
 	LogIn = Op[LogInInput, LoggedIn]{Endpoint{ID: "log-in", Method: http.MethodPost, Path: "/v1/login",
-		Summary:     "Log in with what the provider gave; needs no token",
+		Summary:     "Log in with the provider's ID token or code; needs no token",
 		Description: "Give the ID token of a device flow, or the code of a browser with its verifier, redirect and nonce. Each is taken once.",
 		Tag:         "access", Open: true, Status: http.StatusCreated, Errors: []int{403, 404, 409, 429, 503}, MaxBody: 64 << 10, Once: true,
 		Commands: []string{"login"}}}
@@ -190,11 +190,11 @@ var (
 		Tag:     "access", Action: access.Be,
 		Commands: []string{"keys list"}}}
 	AddKey = Op[AddKeyInput, Key]{Endpoint{ID: "add-key", Method: http.MethodPost, Path: "/v1/keys",
-		Summary: "Register an SSH public key; it opens all your clusters",
+		Summary: "Register an SSH public key for all your clusters",
 		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{409, 422},
 		Commands: []string{"keys add"}}}
 	DeleteKey = Op[DeleteKeyInput, Nothing]{Endpoint{ID: "delete-key", Method: http.MethodDelete, Path: "/v1/keys/{fingerprint}",
-		Summary: "Forget an SSH key",
+		Summary: "Remove an SSH key",
 		Tag:     "access", Action: access.Keep, Errors: []int{404},
 		Commands: []string{"keys delete"}}}
 	ListTokens = Op[Page, List[Token]]{Endpoint{ID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens",
@@ -202,11 +202,11 @@ var (
 		Tag:     "access", Action: access.Be,
 		Commands: []string{"tokens list"}}}
 	AddToken = Op[AddTokenInput, Token]{Endpoint{ID: "add-token", Method: http.MethodPost, Path: "/v1/tokens",
-		Summary: "Make a token that may do what you may, or less",
+		Summary: "Create a token with your rights, or fewer",
 		Tag:     "access", Action: access.Keep, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"tokens add"}}}
 	AddPersonToken = Op[AddPersonTokenInput, Token]{Endpoint{ID: "add-person-token", Method: http.MethodPost, Path: "/v1/people/{person}/tokens",
-		Summary: "Make a token for somebody who cannot log in",
+		Summary: "Create a token for somebody who cannot log in",
 		Tag:     "people", Action: access.Run, Status: http.StatusCreated, Errors: []int{403, 404, 409, 422}, Once: true,
 		Commands: []string{"tokens add"}}}
 	DeleteToken = Op[DeleteTokenInput, Nothing]{Endpoint{ID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
@@ -266,7 +266,7 @@ var (
 		Tag:     "catalogue", Action: access.Be,
 		Commands: []string{"whoami", "open"}}}
 	GetStatus = Op[Nothing, Status]{Endpoint{ID: "get-status", Method: http.MethodGet, Path: "/v1/status",
-		Summary: "Show how the site is",
+		Summary: "Show the state of the site",
 		Tag:     "catalogue", Action: access.Survey,
 		Commands: []string{"status"}}}
 	ListClasses = Op[Page, List[Class]]{Endpoint{ID: "list-classes", Method: http.MethodGet, Path: "/v1/classes",
@@ -290,11 +290,11 @@ var (
 		Tag:     "site", Action: access.Run,
 		Commands: []string{"secrets list"}}}
 	RotateSecrets = Op[RotateSecretsInput, Secrets]{Endpoint{ID: "rotate-secrets", Method: http.MethodPost, Path: "/v1/secrets/rotate",
-		Summary: "Change secrets of the site, while everything runs on them",
+		Summary: "Rotate secrets of the site, while everything runs",
 		Tag:     "site", Action: access.Run, Errors: []int{404, 409, 422},
 		Commands: []string{"secrets rotate"}}}
 	RekeySecrets = Op[Nothing, Secrets]{Endpoint{ID: "rekey-secrets", Method: http.MethodPost, Path: "/v1/secrets/rekey",
-		Summary: "Seal the secrets in the database with a new key",
+		Summary: "Encrypt the secrets in the database with a new key",
 		Tag:     "site", Action: access.Run, Errors: []int{409},
 		Commands: []string{"secrets rekey"}}}
 )
@@ -330,7 +330,7 @@ var (
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"machines free"}}}
 	QuarantineMachine = Op[QuarantineMachineInput, Machine]{Endpoint{ID: "quarantine-machine", Method: http.MethodPost, Path: "/v1/machines/{machine}/quarantine",
-		Summary: "Set a machine apart now; a node on it is ended and replaced",
+		Summary: "Quarantine a machine now; a node on it is ended and replaced",
 		Tag:     "machines", Action: access.Run, Errors: []int{404},
 		Commands: []string{"machines quarantine"}}}
 	RemoveMachine = Op[MachineRef, Machine]{Endpoint{ID: "remove-machine", Method: http.MethodDelete, Path: "/v1/machines/{machine}",
@@ -366,7 +366,7 @@ var (
 		Tag:     "machines", Action: access.Run, Errors: []int{404, 409},
 		Commands: []string{"networks remove"}}}
 	ListFabrics = Op[Page, List[Fabric]]{Endpoint{ID: "list-fabrics", Method: http.MethodGet, Path: "/v1/fabrics",
-		Summary: "List the InfiniBand fabrics whose partitions are kept",
+		Summary: "List the InfiniBand fabrics whose partitions are managed",
 		Tag:     "fabrics", Action: access.Survey,
 		Commands: []string{"fabric list"}}}
 	AddFabric = Op[AddFabricInput, Fabric]{Endpoint{ID: "add-fabric", Method: http.MethodPost, Path: "/v1/fabrics",

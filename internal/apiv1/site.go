@@ -150,8 +150,8 @@ type SecretRotation struct {
 	Names    []string `json:"names" doc:"names of list-secrets; root: all that the site signs with; munge: of all clusters; all" minItems:"1" maxItems:"1000"`
 	Announce string   `json:"announce,omitempty" doc:"how long the new one is believed before it signs, at the least, as in 10m or 7d; left out: as is right for each" maxLength:"20"`
 	Keep     string   `json:"keep,omitempty" doc:"how long the old one is believed after that, at the least" maxLength:"20"`
-	Deadline string   `json:"deadline,omitempty" doc:"after which nobody is waited for; 30d if left out" maxLength:"20"`
-	Now      bool     `json:"now,omitempty" doc:"the old ones are refused at once, whoever lives by them"`
+	Deadline string   `json:"deadline,omitempty" doc:"after which waiting ends; 30d if left out" maxLength:"20"`
+	Now      bool     `json:"now,omitempty" doc:"the old ones are refused at once, whatever depends on them"`
 }
 
 // RotateSecretsInput is what RotateSecrets takes.

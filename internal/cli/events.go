@@ -15,17 +15,17 @@ import (
 func (a *app) events() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events [NAME]",
-		Short: "Show what happened, to a cluster or at all",
-		Long: `Print the event log, oldest first: every phase of clusters, nodes and machines with its time and cause. With --watch it then
-follows what happens until it is interrupted, over lost connections and restarts of the controller. Every event has a number;
---after leaves out what is known already. -o json prints one object a line with --watch, and one list without.`,
+		Short: "Show what happened, to one cluster or to all",
+		Long: `Print the event log, oldest first: every phase of clusters, nodes and machines with its time and cause. With --watch, follow new
+events until interrupted, across lost connections and restarts of the controller. Every event has a number; --after skips those
+up to it. -o json prints one object per line with --watch, and one list without.`,
 		Example: `  muster events hello
   muster events -w
   muster events hello --after 120 -o json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	watch := c.Flags().BoolP("watch", "w", false, "go on with events as they happen")
+	watch := c.Flags().BoolP("watch", "w", false, "follow events as they happen")
 	after := c.Flags().Int64("after", 0, "only events with numbers above `N`")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

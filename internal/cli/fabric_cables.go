@@ -16,9 +16,9 @@ import (
 func (a *app) fabricCables() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "cables",
-		Short: "Tell how fabrics are cabled, for placement",
-		Long: `Nodes are placed by leaf switch and hops where a snapshot tells how a fabric is cabled. For a fabric whose partitions are kept,
-` + "`muster fabric import`" + ` tells that, too; these commands are for all others, Ethernet among them.`,
+		Short: "Import how fabrics are cabled, for placement",
+		Long: `With a snapshot of a fabric's cables, nodes are placed by leaf switch and hops. If Muster manages the fabric's partitions,
+` + "`muster fabric import`" + ` imports the cables too; these commands are for all other fabrics, Ethernet included.`,
 		Example: `  ibnetdiscover > ib0.txt && muster fabric cables import ib0 ib0.txt
   muster fabric cables list`,
 	}, a.cablesImport(), a.cablesList(), a.cablesForget())
@@ -28,9 +28,9 @@ func (a *app) cablesImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import NAME FILE",
 		Short: "Import how a fabric is cabled",
-		Long: `Import what ibnetdiscover prints, or, of Ethernet, what "lldpctl -f keyvalue" prints on machines, each after a line
-"machine=NAME" with its name in the inventory. The last import of a fabric counts whole. A fabric whose partitions are kept is
-imported by "muster fabric import".`,
+		Long: `Import the output of ibnetdiscover or, for Ethernet, of "lldpctl -f keyvalue" on machines, each after a line "machine=NAME" with
+its name in the inventory. An import replaces the one before. Import a fabric whose partitions Muster manages with "muster fabric
+import".`,
 		Example: `  muster fabric cables import ib0 ib0.txt
   for m in n01 n02; do echo machine=$m; ssh $m lldpctl -f keyvalue; done > eth0.txt; muster fabric cables import eth0 eth0.txt`,
 		Args: cobra.ExactArgs(2),
@@ -61,7 +61,7 @@ func (a *app) cablesList() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "Show which machines are on which leaf switch",
-		Long:    `Show the leaf switches of all fabrics of which a snapshot was imported, with the cables to other switches and the machines on them.`,
+		Long:    `Show the leaf switches of all imported fabrics, with their machines and their cables to other switches.`,
 		Example: `  muster fabric cables list`,
 		Args:    cobra.NoArgs,
 	}
@@ -73,7 +73,7 @@ func (a *app) cablesList() *cobra.Command {
 		}
 		return output.print(a.out, raw, func() {
 			if len(known) == 0 {
-				a.say("of no fabric is known how it is cabled; `muster fabric cables import` tells it")
+				a.say("no cables are known; `muster fabric cables import` imports them")
 				return
 			}
 			t := newTable("FABRIC", "LEAF", "CABLES", "MACHINES", "NAMES")
@@ -95,7 +95,7 @@ func (a *app) cablesForget() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "forget NAME",
 		Short:   "Forget how a fabric is cabled",
-		Long:    `Forget a fabric's snapshot. Nodes that are there stay where they are; those that come are placed without it.`,
+		Long:    `Forget a fabric's snapshot. Existing nodes stay; new ones are placed without it.`,
 		Example: `  muster fabric cables forget eth0`,
 		Args:    cobra.ExactArgs(1),
 	}

@@ -17,9 +17,9 @@ import (
 func (a *app) keys() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "keys",
-		Short: "Register SSH keys of yours",
-		Long: `The SSH keys registered here open all your clusters, those there and those to come, within seconds: at the gateway and on the
-nodes. A key belongs to one person. ` + "`muster ssh`" + ` needs none; they are for logging in by other means.`,
+		Short: "Manage your SSH keys",
+		Long: `SSH keys registered here give you access to all your clusters, present and future, within seconds, at the gateway and on the nodes.
+A key belongs to one person. ` + "`muster ssh`" + ` needs none; they are for logging in by other means.`,
 		Example: `  muster keys add
   muster keys list`,
 	}, a.keysList(), a.keysAdd(), a.keysDelete())
@@ -96,8 +96,8 @@ func publicKey(args []string) (string, error) {
 func (a *app) keysDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete FINGERPRINT",
-		Short:   "Forget an SSH key",
-		Long:    `Forget a key, which within seconds opens none of your clusters any more. Sessions through the gateway that it opened end.`,
+		Short:   "Remove an SSH key",
+		Long:    `Remove a key: within seconds it gives no access to your clusters. Sessions through the gateway that it opened end.`,
 		Example: `  muster keys delete SHA256:9zNnXxFvbBnuk0yBBiUBDS2h4oR1X4P2jZy3L0cQ8yA`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {
@@ -110,7 +110,7 @@ func (a *app) keysDelete() *cobra.Command {
 		}),
 	}
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
-		return do(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is forgotten", args[0])
+		return do(ctx, a, apiv1.DeleteKey, apiv1.DeleteKeyInput{Fingerprint: args[0]}, "key %s is removed", args[0])
 	})
 	return c
 }

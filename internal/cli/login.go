@@ -20,9 +20,9 @@ func (a *app) login() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login",
 		Short: "Log in with your site's account",
-		Long: `Log in at the OpenID Connect provider of your site. You get a code to type in a browser, on any host; with --browser a
-browser on this host is sent there and comes back by itself. What you get is good for some hours, 12 unless the site says
-otherwise, and ends everywhere within seconds by ` + "`muster logout`" + `: a token, which all other commands find, and a key with a
+		Long: `Log in at the OpenID Connect provider of your site. You get a code to type into a browser, on any host; with
+--browser, a browser on this host does it alone. The login lasts 12 hours unless the site says otherwise, and ends everywhere
+within seconds by ` + "`muster logout`" + `: a token, which all other commands find, and a key with a
 certificate for the site's gateway. The key goes into the running ssh-agent, which drops it in time, or with --key-file
 into a file. MUSTER_URL says where the controller is.`,
 		Example: `  MUSTER_URL=https://muster.example.org muster login
@@ -30,7 +30,7 @@ into a file. MUSTER_URL says where the controller is.`,
   muster login --key-file ~/.ssh/muster`,
 		Args: cobra.NoArgs,
 	}
-	browser := c.Flags().Bool("browser", false, "use a browser on this host, instead of a code for any")
+	browser := c.Flags().Bool("browser", false, "use a browser on this host instead of a code")
 	keyFile := c.Flags().String("key-file", "", "write the key to this `FILE` and the certificate beside it, instead of giving them to the ssh-agent")
 	_ = c.MarkFlagFilename("key-file")
 	output := formatFlag(c)
@@ -113,7 +113,7 @@ func (a *app) placeKey(ctx context.Context, l *savedLogin, key loginKey, made ap
 		return "a key for plain ssh is in " + file
 	}
 	if err := key.toAgent(ctx, made.Certificate, comment, time.Until(made.ExpiresAt)); err != nil {
-		return fmt.Sprintf("there is no key for plain ssh: %v (`muster login --key-file FILE` does without an agent)", err)
+		return fmt.Sprintf("there is no key for plain ssh: %v (`muster login --key-file FILE` needs no agent)", err)
 	}
 	l.Key = made.Certificate
 	return "a key for plain ssh is in the ssh-agent"
@@ -123,9 +123,9 @@ func (a *app) tellLogin(made apiv1.LoggedIn, where string) {
 	a.out.line("you are %s until %s", made.Person, spec.When(made.ExpiresAt))
 	a.say("%s", where)
 	if made.New {
-		a.say("you are new here, and in no project yet: a project's owner can add %s", made.Person)
+		a.say("you are new here and in no project yet: a project's owner can add %s", made.Person)
 	}
 	if os.Getenv(envToken) != "" {
-		a.say("%s is set and goes first: unset it to use the login", envToken)
+		a.say("%s is set and takes precedence: unset it to use the login", envToken)
 	}
 }

@@ -18,8 +18,8 @@ func (a *app) machinesAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add {--local N | NAME --mac MAC --power CONTROL}",
 		Short: "Enrol machines",
-		Long: `Enrol machines. --local N makes N of the controller's own host: each carries one node as Linux namespaces at native speed.
-They share the host's CPUs and memory; --cpus and --memory limit what a node on one of them may use.
+		Long: `Enrol machines. --local N makes N machines of the controller's own host: each runs one node in Linux namespaces at native speed.
+They share the host's CPUs and memory; --cpus and --memory limit each node.
 
 NAME with --mac and --power enrols a whole machine, which boots over the network. Its power is switched by
 
@@ -35,9 +35,9 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 	}
 	var whole apiv1.NewMachine
 	c.Flags().StringArrayVar(&whole.MACs, "mac", nil, "a `MAC` of a whole machine on the network that it boots from; may be repeated")
-	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the `PORT` of the network's switch that a --mac is on; as many as those, in their order")
-	c.Flags().StringVar(&whole.Power, "power", "", "how a whole machine is switched, the `CONTROL`")
-	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `PLACE`: secret:NAME or env:BMC…")
+	c.Flags().StringArrayVar(&whole.Ports, "port", nil, "the switch `PORT` of each --mac, in the same order; may be repeated")
+	c.Flags().StringVar(&whole.Power, "power", "", "the power `CONTROL` of a whole machine")
+	c.Flags().StringVar(&whole.Credentials, "credentials", "", "where the controller finds user:password, the `SOURCE`: secret:NAME or env:BMC…")
 	c.Flags().StringVar(&whole.Network, "network", "", "the `NETWORK` that a whole machine boots from (default: the only one)")
 	count := c.Flags().Int(spec.IsolationLocal, 0, "make `N` machines of the controller's host")
 	cpus := c.Flags().Int("cpus", 0, "`N` CPUs that a node may use (default: all of the host's)")
@@ -50,7 +50,7 @@ there. ` + "`muster machines import`" + ` enrols many at once.`,
 			whole.Name = args[0]
 			return a.enrol(ctx, []apiv1.NewMachine{whole}, waits, output)
 		case len(args) == 1 || len(whole.MACs) > 0 || whole.Power != "":
-			return usage("a whole machine needs a name, --mac and --power, and no --local")
+			return usage("a whole machine takes a name, --mac and --power, without --local")
 		case *count < 1:
 			return usage("say what to enrol: --local N with N from 1, or a whole machine's NAME with --mac and --power")
 		}
@@ -95,7 +95,7 @@ func parseMemory(text string) (int, error) {
 			return n * unit.scale, nil
 		}
 	}
-	return 0, usage("--memory: %q is no size: write a whole number with MiB, GiB or TiB, as in 4GiB", text)
+	return 0, usage("--memory: %q is not a size: write a whole number with MiB, GiB or TiB, as in 4GiB", text)
 }
 
 // requested says what was asked of a machine that goes its own way from here.

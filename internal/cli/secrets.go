@@ -15,8 +15,8 @@ func (a *app) secrets() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "secrets",
 		Short: "Show the site's secrets, and change them",
-		Long: `What the site signs with, the munge keys of clusters and the key that all of them are sealed with in the database: how old each is,
-and a change of it while everything runs. Values are never shown.`,
+		Long: `Show and rotate the site's signing keys, the munge keys of clusters and the key that encrypts all of them in the database, while
+everything runs. Values are never shown.`,
 		Example: `  muster secrets list
   muster secrets rotate root
   muster secrets rekey`,
@@ -27,7 +27,7 @@ func (a *app) secretsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the site's secrets, without their values",
-		Long:    `List the site's secrets: name, how old each is, and, while it is being changed, for whom that waits. Values are never shown.`,
+		Long:    `List the site's secrets: name, age and, during a rotation, whom it waits for. Values are never shown.`,
 		Example: `  muster secrets list`,
 		Args:    cobra.NoArgs,
 	}
@@ -53,26 +53,26 @@ func (a *app) printSecrets(l apiv1.Secrets) {
 func (a *app) secretsRotate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate NAME...",
-		Short: "Change secrets while everything runs on them",
-		Long: `Make new secrets. A new one is first believed by everybody, then it signs, and then the old one goes, when nobody lives by it any
-more: sessions, jobs and nodes go on. muster secrets list shows how far it is and for whom it waits. Any controller continues
-what another one began.
+		Short: "Rotate secrets while everything runs",
+		Long: `Rotate secrets. A new one is first trusted everywhere, then it signs, and the old one is dropped once nothing depends on it any
+more: sessions, jobs and nodes go on. muster secrets list shows the progress and whom it waits for. Any controller continues what
+another one began.
 
-NAME is a name that muster secrets list shows; root, for all that the site signs with; munge, for all clusters; munge/PROJECT/CLUSTER;
-or all.
+NAME is a name from muster secrets list; root, for all signing keys of the site; munge, for all clusters; munge/PROJECT/CLUSTER; or
+all.
 
-With --now the old ones are refused at once, as when a backup was stolen together with its key. Nodes that lived by them are lost
-and made anew, with their jobs; people get new certificates and may have to run muster ssh-config again.`,
+With --now the old ones are refused at once: use it when a backup was stolen together with its key. Nodes that depended on them are
+lost with their jobs and replaced; people get new certificates and may have to run muster ssh-config again.`,
 		Example: `  muster secrets rotate agents-ca
   muster secrets rotate munge/physics/cfd
   muster secrets rotate gateway-ca --announce 30d
   muster secrets rotate root --now`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	announce := c.Flags().String("announce", "", "the `TIME` that the new one is believed before it signs, at the least (default: 7d where others have to be told, else seconds)")
-	keep := c.Flags().String("keep", "", "the `TIME` that the old one is believed after that, at the least (default: as long as what it signed is good)")
-	deadline := c.Flags().String("deadline", "30d", "the `TIME` after which nobody is waited for")
-	now := c.Flags().Bool("now", false, "refuse the old ones at once, whoever lives by them")
+	announce := c.Flags().String("announce", "", "the least `TIME` that the new one is trusted before it signs (default: 7d where clients must learn it, else seconds)")
+	keep := c.Flags().String("keep", "", "the least `TIME` that the old one is trusted after that (default: as long as what it signed is valid)")
+	deadline := c.Flags().String("deadline", "30d", "the `TIME` after which waiting ends")
+	now := c.Flags().Bool("now", false, "refuse the old ones at once, whatever depends on them")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, names []string) error {
 		order := apiv1.SecretRotation{Names: names, Announce: *announce, Keep: *keep, Deadline: *deadline, Now: *now}
@@ -84,10 +84,10 @@ and made anew, with their jobs; people get new certificates and may have to run 
 func (a *app) secretsRekey() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rekey",
-		Short: "Seal the secrets in the database with a new key",
-		Long: `Seal the secrets in the database with a new key, while the controllers run. The key in the data directory is made and replaced by the
-controller. With muster serve --key-file or --key-command, first put a new key in a line before the old one; take the old line away when
-muster secrets list shows one site-key. Keep the old key as long as backups that are sealed with it.`,
+		Short: "Encrypt the secrets in the database with a new key",
+		Long: `Encrypt the secrets in the database with a new key while the controllers run. The controller makes and replaces the key in the data
+directory itself. With muster serve --key-file or --key-command, first add a new key in a line above the old one; remove the old
+line once muster secrets list shows one site-key. Keep the old key as long as you keep backups encrypted with it.`,
 		Example: `  muster secrets rekey`,
 		Args:    cobra.NoArgs,
 	}

@@ -19,10 +19,10 @@ import (
 func (a *app) sshConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ssh-config",
-		Short: "Print what OpenSSH's client needs to know of the gateway",
-		Long: `Print the lines for ~/.ssh/config with which ssh, scp, sftp, rsync and what builds on them reach your clusters through the SSH
-gateway, and those for ~/.ssh/known_hosts with which they know it. With --write they go into files of their own,
-~/.ssh/muster.conf and ~/.ssh/muster_known_hosts, and ~/.ssh/config includes the first.
+		Short: "Print the OpenSSH client configuration for the gateway",
+		Long: `Print the lines for ~/.ssh/config with which ssh, scp, sftp, rsync and programs on top of them reach your clusters through the SSH
+gateway, and the lines for ~/.ssh/known_hosts that identify it. With --write, write ~/.ssh/muster.conf and
+~/.ssh/muster_known_hosts, and include the first in ~/.ssh/config.
 
 Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUSTER.muster`" + ` any of its nodes.`,
 		Example: `  muster ssh-config --write
@@ -40,7 +40,7 @@ Then ` + "`ssh CLUSTER@muster`" + ` is a cluster's head, and ` + "`ssh NODE.CLUS
 			return err
 		}
 		if gateway.Address == "" {
-			return errors.New("this controller has no SSH gateway: an operator opens one by `muster serve --ssh ADDRESS`; `muster ssh` works without")
+			return errors.New("this controller has no SSH gateway: an operator starts one with `muster serve --ssh ADDRESS`; `muster ssh` works without one")
 		}
 		config, known, err := clientConfig(gateway)
 		if err != nil {
@@ -105,7 +105,7 @@ func believe(hosts, authorities string) (lines string) {
 func (a *app) writeSSH(config, known string) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return usage("no home directory to write to: leave --write out")
+		return usage("there is no home directory to write to: leave --write out")
 	}
 	dir := filepath.Join(home, ".ssh")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

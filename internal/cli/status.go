@@ -15,7 +15,7 @@ import (
 func (a *app) status() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the site is: the controller, its machines and clusters, alarms",
+		Short: "Show the state of the site: the controller, its machines and clusters, alarms",
 		Long: `Show whether the controller is of use now and what it checked for that, how many clusters, nodes and machines are in which
 phase, and what a person should look at. It exits with 1 if the controller is not ready, so that scripts can ask.`,
 		Example: `  muster status

@@ -14,9 +14,9 @@ import (
 func (a *app) tokens() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "tokens",
-		Short: "Make and revoke tokens of yours, for programs",
-		Long: `A token lets whoever holds it act as you: put it into MUSTER_TOKEN. Make one for each program, with no more than that needs, so
-that it can be revoked alone. The site keeps a hash only: a token is shown once, when it is made.`,
+		Short: "Manage your tokens for programs",
+		Long: `A token lets whoever holds it act as you: put it into MUSTER_TOKEN. Make one for each program, with no more rights than
+it needs, so that each can be revoked alone. The site keeps only a hash: a token is shown once, when it is made.`,
 		Example: `  MUSTER_TOKEN=$(muster tokens add ci --project aero --for 30d) muster list
   muster tokens list
   muster tokens revoke t-k3v9x2`,
@@ -28,7 +28,7 @@ func (a *app) tokensList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List your tokens",
-		Long:    `List your tokens that have not ended: what each is for, what it may, and when it was last used. The tokens themselves are not kept.`,
+		Long:    `List your valid tokens: what each is for, what it may do, and when it was last used. The tokens themselves are not kept.`,
 		Example: `  muster tokens list`,
 		Args:    cobra.NoArgs,
 	}
@@ -56,18 +56,18 @@ func (a *app) tokensAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add WHAT",
 		Short: "Make a token",
-		Long: `Make a token and print it, alone, on standard output: it is shown this once. WHAT says what it is for, so that you know later which
-to revoke. It may what you may, or less, and never lives longer than the token that made it. With --person an
-operator makes one for somebody who cannot log in; it stands in that person's list with who made it.`,
+		Long: `Make a token and print it on standard output: it is shown only once. WHAT says what it is for, so that you know later which to
+revoke. It may do what you may, or less, and never outlives the token that made it. With --person, an operator makes one for
+somebody who cannot log in; that person's list shows who made it.`,
 		Example: `  muster tokens add laptop
   muster tokens add dashboard --read --for 365d
   muster tokens add ci --project aero --for 30d > ci.token`,
 		Args: cobra.ExactArgs(1),
 	}
-	read := c.Flags().Bool("read", false, "it may look only: change nothing, enter nowhere")
-	project := c.Flags().String("project", "", "it is for this `PROJECT` only")
-	life := c.Flags().String("for", "", "how long it is good, as in 12h or 30d (default 90d)")
-	person := c.Flags().String("person", "", "it is this `PERSON`'s, for operators")
+	read := c.Flags().Bool("read", false, "read only: it changes nothing and logs in nowhere")
+	project := c.Flags().String("project", "", "limit it to this `PROJECT`")
+	life := c.Flags().String("for", "", "how long it is valid, as in 12h or 30d (default 90d)")
+	person := c.Flags().String("person", "", "make it for this `PERSON`; for operators")
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	output := formatFlag(c)
@@ -92,7 +92,7 @@ operator makes one for somebody who cannot log in; it stands in that person's li
 		}
 		return output.print(a.out, raw, func() {
 			a.out.line("%s", made.Token)
-			a.say("token %s for %s is %s; it is shown this once", made.ID, made.Name, tokenLimits(made.Scope, made.Project, made.ExpiresAt))
+			a.say("token %s for %s is %s; it is shown only once", made.ID, made.Name, tokenLimits(made.Scope, made.Project, made.ExpiresAt))
 		})
 	})
 	return c
@@ -101,8 +101,8 @@ operator makes one for somebody who cannot log in; it stands in that person's li
 func (a *app) tokensRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "revoke ID…",
-		Short:   "Revoke tokens of yours",
-		Long:    `Revoke tokens: they open nothing any more at once, and what they hold open ends within seconds.`,
+		Short:   "Revoke your tokens",
+		Long:    `Revoke tokens: they are refused at once, and what they hold open ends within seconds.`,
 		Example: `  muster tokens revoke t-k3v9x2`,
 		Args:    cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeAll(func(ctx context.Context, c *client) ([]string, error) {

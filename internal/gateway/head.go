@@ -79,7 +79,7 @@ func (v *visit) connect(ctx context.Context, p Place, target Target, recorded bo
 	go ssh.DiscardRequests(c.requests)
 	go func() { // nothing begins at that side: no agents, no X11, no ports of the client's
 		for opened := range c.channels {
-			reject(opened, ssh.Prohibited, "muster's gateway does not carry this")
+			reject(opened, ssh.Prohibited, "muster's gateway does not allow this")
 		}
 	}()
 	go keepAlive(ctx, c.conn, v.g.Limits.KeepAlive)

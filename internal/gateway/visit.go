@@ -85,7 +85,7 @@ func (v *visit) channel(ctx context.Context, opened ssh.NewChannel) {
 	case "direct-tcpip":
 		v.forward(ctx, opened)
 	default:
-		reject(opened, ssh.Prohibited, "muster's gateway does not carry "+printable.Within(kind, 60))
+		reject(opened, ssh.Prohibited, "muster's gateway does not allow "+printable.Within(kind, 60))
 	}
 }
 

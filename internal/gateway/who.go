@@ -28,7 +28,7 @@ func (w who) credential() string {
 }
 
 // errStranger is all that is said to who has no key: a door that says more can be asked.
-var errStranger = errors.New("this key is nobody's")
+var errStranger = errors.New("this key is not registered")
 
 // extraWho is where a connection's permissions keep who it is.
 type extraWho struct{}

@@ -142,7 +142,7 @@ var (
 func ParseCondition(s string) (Condition, error) {
 	fields := strings.Fields(s)
 	if len(fields) < 3 {
-		return Condition{}, fmt.Errorf("%q is no condition; write for example \"cpus >= 64\" or \"substrate = local\"", s)
+		return Condition{}, fmt.Errorf("%q is not a condition; write for example \"cpus >= 64\" or \"substrate = local\"", s)
 	}
 	c := Condition{Fact: fields[0], Op: fields[1], Value: strings.Join(fields[2:], " ")}
 	_, isNumber := factNumber(c.Fact, Machine{})

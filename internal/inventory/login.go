@@ -84,7 +84,7 @@ func checkIssuer(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("login.issuer: %q is no address of a provider; %s", text, advice)
+		return fmt.Errorf("login.issuer: %q is not the address of a provider; %s", text, advice)
 	}
 	address, err := netip.ParseAddr(u.Hostname())
 	here := u.Hostname() == "localhost" || err == nil && address.IsLoopback()

@@ -23,7 +23,7 @@ func ParsePrice(s string) (Price, error) {
 	fraction = (fraction + "000000")[:max(6, len(fraction))]
 	digits, err := strconv.ParseUint(whole+fraction, 10, 62)
 	if !ok || !isCurrency(currency) || len(fraction) > 6 || len(whole) > mostDigits || err != nil || whole == "" {
-		return Price{}, fmt.Errorf("%q is no amount of money; write for example \"1.25 EUR\"", s)
+		return Price{}, fmt.Errorf("%q is not an amount of money; write for example \"1.25 EUR\"", s)
 	}
 	return Price{Micros: int64(digits), Currency: currency}, nil
 }

@@ -158,7 +158,7 @@ type Order struct {
 	Announce *time.Duration // nil: as usual
 	Keep     *time.Duration
 	Deadline time.Duration // 0: DefaultDeadline
-	Now      bool          // the old ones are refused at once, whoever lives by them
+	Now      bool          // the old ones are refused at once, whatever depends on them
 	By       string
 }
 
