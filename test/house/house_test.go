@@ -13,107 +13,6 @@ import (
 	"testing"
 )
 
-// above lists, for every package, which packages of the house it may import, itself, its own folders and the kit aside. It is
-// the drawing of docs/architecture.md as data: arrows go down only.
-var above = map[string][]string{
-	"cmd/muster":                               {"internal/cli"},
-	"cmd/muster-init":                          {"internal/environment/firststage"},
-	"internal/cli":                             {"images", "internal/acceptance", "internal/access", "internal/agent", "internal/agent/protocol", "internal/apiv1", "internal/controller", "internal/drivers", "internal/environment/images", "internal/fabric", "internal/gpus", "internal/hardware", "internal/inventory", "internal/printable", "internal/private", "internal/rack", "internal/spec", "internal/store"},
-	"internal/controller":                      {"internal/admission", "internal/agent/protocol", "internal/api", "internal/apiv1", "internal/centre", "internal/drivers", "internal/drivers/fabric", "internal/drivers/power", "internal/drivers/substrate", "internal/drivers/substrate/remote", "internal/drivers/switch", "internal/environment/identity", "internal/environment/images", "internal/environment/initramfs", "internal/environment/netboot", "internal/environment/onlink", "internal/fabric", "internal/gateway", "internal/inventory", "internal/lifecycle", "internal/limit", "internal/login", "internal/monitor", "internal/private", "internal/rotation", "internal/sealing", "internal/store", "internal/telemetry", "internal/webdoor"},
-	"internal/api":                             {"internal/acceptance", "internal/access", "internal/admission", "internal/agent/protocol", "internal/apiv1", "internal/centre", "internal/elastic", "internal/environment/identity", "internal/environment/images", "internal/drivers/power", "internal/fabric", "internal/drivers/switch", "internal/fabric/topology", "internal/inventory", "internal/limit", "internal/login", "internal/placement", "internal/rotation", "internal/spec", "internal/store", "internal/drivers/substrate", "internal/telemetry", "internal/usage", "internal/webdoor"},
-	"internal/apiv1":                           {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/inventory", "internal/placement", "internal/spec", "internal/usage"},
-	"internal/rotation":                        {"internal/environment/identity", "internal/store"},
-	"internal/gateway":                         {"internal/access", "internal/agent/protocol", "internal/centre", "internal/environment/identity", "internal/printable", "internal/store", "internal/drivers/substrate", "internal/telemetry"},
-	"internal/acceptance":                      {"internal/agent/protocol", "internal/inventory"},
-	"internal/lifecycle":                       {"internal/acceptance", "internal/admission", "internal/agent/protocol", "internal/drivers/power", "internal/drivers/scheduler", "internal/drivers/substrate", "internal/elastic", "internal/environment/identity", "internal/fabric", "internal/inventory", "internal/printable", "internal/spec", "internal/store", "internal/telemetry", "internal/usage"},
-	"internal/monitor":                         {"internal/access", "internal/agent/protocol", "internal/drivers/scheduler", "internal/environment/identity", "internal/environment/netboot", "internal/environment/onlink", "internal/inventory", "internal/limit", "internal/placement", "internal/printable", "internal/spec", "internal/store", "internal/drivers/substrate", "internal/telemetry"},
-	"internal/admission":                       {"internal/agent/protocol", "internal/calendar", "internal/drivers/scheduler", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/spec", "internal/store", "internal/drivers/substrate", "internal/usage"},
-	"internal/webdoor":                         {"internal/access", "internal/limit", "internal/printable", "internal/spec", "internal/store", "internal/drivers/substrate"},
-	"internal/placement":                       {"internal/fabric/topology", "internal/inventory"},
-	"internal/elastic":                         {"internal/agent/protocol"},
-	"internal/calendar":                        {"internal/inventory"},
-	"internal/store":                           {"internal/access", "internal/agent/protocol", "internal/fabric", "internal/fabric/topology", "internal/inventory", "internal/placement", "internal/printable", "internal/sealing", "internal/spec", "internal/telemetry", "internal/usage"},
-	"internal/sealing":                         {},
-	"internal/telemetry":                       {},
-	"internal/store/storetest":                 {"internal/sealing", "internal/store", "internal/telemetry", "internal/usage"},
-	"internal/drivers":                         {"internal/drivers/scheduler", "internal/drivers/scheduler/none", "internal/drivers/scheduler/slurm", "internal/drivers/substrate/vm", "internal/drivers/substrate", "internal/drivers/substrate/local", "internal/drivers/substrate/metal"},
-	"internal/drivers/substrate/local":         {"internal/agent/protocol", "internal/drivers/substrate", "internal/drivers/substrate/onhost", "internal/hardware", "internal/inventory", "internal/netns", "internal/tree"},
-	"internal/drivers/substrate/onhost":        {"internal/drivers/substrate"},
-	"internal/drivers/substrate/vm":            {"internal/agent/protocol", "internal/drivers/substrate", "internal/drivers/substrate/onhost", "internal/environment/initramfs", "internal/hardware", "internal/inventory", "internal/netns", "internal/placement"},
-	"internal/drivers/substrate/vm/domain":     {"internal/inventory", "internal/placement"},
-	"internal/drivers/substrate/remote":        {"internal/agent/protocol", "internal/drivers/substrate", "internal/fabric", "internal/placement"},
-	"internal/drivers/substrate/metal":         {"internal/agent/protocol", "internal/drivers/power", "internal/drivers/substrate", "internal/drivers/switch", "internal/inventory"},
-	"internal/drivers/substrate/fake":          {"internal/drivers/substrate"},
-	"internal/drivers/substrate/substratetest": {"internal/drivers/substrate"},
-	"internal/agent":                           {"internal/agent/accelerators", "internal/agent/hosting", "internal/agent/inspection", "internal/agent/jail", "internal/agent/longpoll", "internal/agent/measure", "internal/agent/protocol", "internal/drivers/scheduler", "internal/hardware", "internal/inventory"},
-	"internal/agent/hosting":                   {"internal/agent/inspection", "internal/agent/longpoll", "internal/agent/protocol", "internal/drivers/substrate", "internal/drivers/substrate/local", "internal/drivers/substrate/remote", "internal/drivers/substrate/vm", "internal/drivers/substrate/vm/devices", "internal/environment/firststage", "internal/environment/initramfs", "internal/hardware", "internal/inventory"},
-	"internal/agent/accelerators":              {"internal/agent/protocol", "internal/hardware", "internal/inventory", "internal/kmod"},
-	"internal/agent/inspection":                {"internal/agent/measure", "internal/agent/protocol", "internal/hardware", "internal/inventory"},
-	"internal/drivers/scheduler":               {"internal/agent/protocol"},
-	"internal/drivers/scheduler/slurm":         {"internal/agent/protocol", "internal/drivers/scheduler", "internal/hardware", "internal/inventory"},
-	"internal/drivers/scheduler/none":          {"internal/agent/protocol", "internal/drivers/scheduler"},
-	"internal/drivers/scheduler/schedulertest": {"internal/agent/protocol", "internal/drivers/scheduler"},
-	"internal/gpus":                            {"internal/drivers/scheduler"},
-	"internal/agent/jail":                      {"internal/agent/protocol"},
-	"internal/agent/longpoll":                  {},
-	"internal/agent/measure":                   {},
-	"internal/agent/protocol":                  {},
-	"internal/netns":                           {},
-	"internal/tree":                            {},
-	"internal/rack":                            {"internal/inventory", "internal/netns"},
-	"internal/environment/netboot":             {"internal/agent/protocol", "internal/environment/onlink", "internal/inventory", "internal/netns", "internal/telemetry"},
-	"internal/environment/onlink":              {"internal/netns"},
-	"internal/environment/identity":            {},
-	"internal/gateway/target":                  {},
-	"internal/fabric":                          {},
-	"internal/fabric/topology":                 {"internal/fabric"},
-	"internal/fabric/fabrictest":               {"internal/fabric"},
-	"internal/centre":                          {"internal/environment/identity", "internal/gateway/target", "internal/store"},
-	"internal/environment/images":              {"internal/environment/initramfs", "internal/inventory", "internal/kmod"},
-	"internal/environment/firststage":          {"internal/agent/protocol", "internal/kmod"},
-	"internal/environment/initramfs":           {},
-	"internal/kmod":                            {},
-	"internal/usage":                           {"internal/inventory"},
-	"internal/inventory":                       {},
-	"internal/inventory/shapes":                {"internal/inventory"},
-	"internal/hardware":                        {"internal/inventory"},
-	"internal/login":                           {"internal/inventory"},
-	"internal/login/logintest":                 {},
-	"internal/limit":                           {},
-	"internal/access":                          {},
-	"internal/printable":                       {},
-	"internal/private":                         {},
-	"internal/spec":                            {},
-	"internal/drivers/substrate":               {"internal/agent/protocol", "internal/drivers/power", "internal/drivers/switch", "internal/fabric", "internal/inventory", "internal/placement"},
-	"images":                                   {},
-
-	"internal/drivers/power":                    {"internal/inventory", "internal/netns", "internal/private"},
-	"internal/drivers/power/ipmi":               {"internal/drivers/power"},
-	"internal/drivers/power/powertest":          {"internal/drivers/power", "internal/inventory", "internal/netns", "internal/private"},
-	"internal/drivers/power/powertest/toy":      {"internal/drivers/power"},
-	"internal/drivers/power/program":            {"internal/drivers/power", "internal/netns", "internal/private"},
-	"internal/drivers/power/redfish":            {"internal/drivers/power"},
-	"internal/drivers/power/wol":                {"internal/drivers/power", "internal/inventory", "internal/netns"},
-	"internal/drivers/switch":                   {"internal/inventory"},
-	"internal/drivers/switch/bridge":            {"internal/drivers/switch", "internal/drivers/switch/uplink", "internal/inventory"},
-	"internal/drivers/switch/fake":              {"internal/drivers/switch"},
-	"internal/drivers/switch/none":              {"internal/drivers/switch", "internal/inventory"},
-	"internal/drivers/switch/ovs":               {"internal/drivers/switch", "internal/drivers/switch/uplink", "internal/inventory"},
-	"internal/drivers/switch/switchtest":        {"internal/drivers/switch", "internal/drivers/switch/uplink", "internal/netns"},
-	"internal/drivers/switch/uplink":            {"internal/drivers/switch", "internal/netns"},
-	"internal/drivers/fabric":                   {"internal/fabric", "internal/private"},
-	"internal/drivers/fabric/fake":              {"internal/fabric"},
-	"internal/drivers/fabric/opensm":            {"internal/drivers/fabric", "internal/fabric", "internal/private"},
-	"internal/drivers/fabric/opensm/ibsim":      {"internal/fabric"},
-	"internal/drivers/fabric/opensm/opensmtest": {"internal/drivers/fabric/opensm/ibsim", "internal/fabric", "internal/fabric/fabrictest"},
-	"internal/drivers/fabric/ufm":               {"internal/drivers/fabric", "internal/drivers/fabric/opensm", "internal/fabric"},
-	"internal/drivers/fabric/ufm/ufmtest":       {"internal/drivers/fabric/fake", "internal/fabric"},
-
-	"internal/drivers/substrate/vm/devices":             {"internal/agent/inspection", "internal/fabric", "internal/inventory"},
-	"internal/drivers/substrate/vm/devices/fake":        {},
-	"internal/drivers/substrate/vm/devices/devicestest": {"internal/drivers/substrate/vm/devices"},
-}
-
 // kit holds what all packages share: any may import it, and it imports nothing of the house.
 const kit = "internal/kit/"
 
@@ -138,7 +37,33 @@ func tracked(t *testing.T, patterns ...string) []string {
 	return strings.Fields(string(out))
 }
 
+// drawing reads from docs/architecture.md which packages of the house each package may import, itself, its own folders and the
+// kit aside: arrows go down only. The page names packages below internal without that word.
+func drawing(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").FindAllSubmatch(page, -1) {
+		name := string(row[1])
+		if above[name] != nil {
+			t.Errorf("docs/architecture.md has two rows of %s", name)
+		}
+		above[name] = []string{}
+		for imported := range strings.SplitSeq(strings.TrimSpace(string(row[2])), ", ") {
+			if imported != "" && imported != "images" {
+				imported = "internal/" + imported
+			}
+			above[name] = append(above[name], imported)
+		}
+	}
+	return above
+}
+
 func TestImportsFollowTheDrawing(t *testing.T) {
+	above, seen := drawing(t), map[string]bool{}
 	c := exec.Command("go", "list", "-json=ImportPath,Imports", "./cmd/...", "./internal/...", "./images/...")
 	c.Dir = root(t)
 	out, err := c.Output()
@@ -155,6 +80,7 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 		}
 		name := strings.TrimPrefix(p.ImportPath, "muster/")
 		allowed, drawn := above[name]
+		seen[name] = true
 		if !drawn && !strings.HasPrefix(name, kit) {
 			t.Errorf("package %s is not in the drawing", name)
 		}
@@ -163,6 +89,11 @@ func TestImportsFollowTheDrawing(t *testing.T) {
 			if ours && !slices.Contains(allowed, imported) && !strings.HasPrefix(imported, name+"/") && !strings.HasPrefix(imported, kit) {
 				t.Errorf("%s imports %s: that arrow is not in the drawing", name, imported)
 			}
+		}
+	}
+	for name := range above {
+		if !seen[name] {
+			t.Errorf("the drawing has %s, which is no package", name)
 		}
 	}
 }
