@@ -111,7 +111,7 @@ func TestWhatASiteChargesAndGrants(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"prices: {cpu: 1 EUR}":                                      "prices.cpu: there is no such price; there are gpu, hca",
-		"prices: {gpu: 1}":                                          "prices.gpu: \"1\" is no amount of money",
+		"prices: {gpu: 1}":                                          "prices.gpu: \"1\" is not an amount of money",
 		"prices: {gpu: 1 USD}":                                      "prices.gpu: 1.00 USD, but the site counts in EUR",
 		"charge: [failed]":                                          "charge: \"failed\" cannot be charged; there are ready, draining",
 		"projects: {Math: {}}":                                      "projects.Math: this is no name for a project",

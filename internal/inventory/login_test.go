@@ -22,9 +22,9 @@ func TestASiteSaysHowPeopleLogIn(t *testing.T) {
 	for login, wrong := range map[string]string{
 		"{client_id: muster}":                                                       "login.issuer is missing",
 		"{issuer: https://id.example.org}":                                          "login.client_id is missing",
-		"{issuer: id.example.org, client_id: muster}":                               "is no address",
+		"{issuer: id.example.org, client_id: muster}":                               "is not the address",
 		"{issuer: http://id.example.org, client_id: muster}":                        "only https://",
-		"{issuer: 'https://me:x@id.example.org', client_id: muster}":                "is no address",
+		"{issuer: 'https://me:x@id.example.org', client_id: muster}":                "is not the address",
 		"{issuer: https://id.example.org, client_id: muster, for: 30d}":             "not from 1m to 1d",
 		"{issuer: https://id.example.org, client_id: muster, redirect_port: 70000}": "is no port",
 		"{issuer: https://id.example.org, client_id: muster, scopes: ['a b']}":      "is no scope",
