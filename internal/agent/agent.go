@@ -125,6 +125,7 @@ type controller interface {
 	Join(context.Context, protocol.JoinRequest) (protocol.JoinReply, error)
 	Config(ctx context.Context, after int64) (*protocol.Config, error)
 	Report(context.Context, protocol.Report) (protocol.ReportReply, error)
+	Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error)
 	Close()
 	inspection.Controller
 }
@@ -173,6 +174,7 @@ type node struct {
 	reporter  *reporter
 	tester    *tester
 	head      *headDuty // nil unless this is a head, and its scheduler tells of jobs
+	duty      *taskDuty // nil unless this is a head
 
 	leavers    *leavers
 	served     bool // the daemons have been started
@@ -300,11 +302,15 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	n.reporter.late = n.scheduler.Caps.Late
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
 	n.tester = newTester(n.reporter, n.console)
+	if config.Self.Role == protocol.Head {
+		n.duty = n.newTaskDuty(config.Self.Name)
+	}
 	if control, ok := n.driver.(scheduler.Control); ok && config.Self.Role == protocol.Head {
 		n.head = newHeadDuty(control, n.scheduler.Caps.Controller, n.reporter, n.console, n.newestPeers)
 		n.console.listen(func(who string) {
 			if who == n.scheduler.Caps.Controller {
 				n.head.look() // it logs what happens to its nodes and jobs
+				n.duty.look()
 			}
 		})
 	}

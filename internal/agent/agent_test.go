@@ -269,6 +269,10 @@ func (d *deafController) Report(_ context.Context, r protocol.Report) (protocol.
 	return protocol.ReportReply{Revision: 3, Every: time.Minute}, nil
 }
 
+func (d *deafController) Output(context.Context, protocol.TaskOutput) (protocol.TaskKept, error) {
+	return protocol.TaskKept{Bytes: protocol.NoTask}, nil
+}
+
 func (d *deafController) Close() {}
 
 func TestReportsGoOutWhenTheyMayChangeSomethingAndElseNowAndThen(t *testing.T) {

@@ -90,6 +90,15 @@ func (c *client) Report(ctx context.Context, r protocol.Report) (protocol.Report
 	return reply, nil
 }
 
+// Output delivers the next piece of what a task has written.
+func (c *client) Output(ctx context.Context, piece protocol.TaskOutput) (protocol.TaskKept, error) {
+	var kept protocol.TaskKept
+	if _, err := c.call(ctx, answerTimeout, http.MethodPost, protocol.TaskPath, piece, &kept); err != nil {
+		return kept, fmt.Errorf("deliver output: %w", err)
+	}
+	return kept, nil
+}
+
 // Inspection asks what the inspection of this machine is to do.
 func (c *client) Inspection(ctx context.Context) (protocol.Inspection, error) {
 	var inspection protocol.Inspection

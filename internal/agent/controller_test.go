@@ -47,6 +47,8 @@ type fakeController struct {
 	hosted  map[string]protocol.HostReport
 	stale   map[string]bool
 	every   time.Duration
+	outputs map[string][]byte // of tasks
+	pieces  int
 }
 
 func newFakeController(t testing.TB) *fakeController {
@@ -69,7 +71,7 @@ func newFakeController(t testing.TB) *fakeController {
 		authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), ca: ca, caKey: key, hostCA: hostCA,
 		life: time.Hour, changed: make(chan struct{}), tokens: map[string]string{}, configs: map[string]*protocol.Config{},
 		reports: map[string]protocol.Report{}, joins: map[string]int{}, count: map[string]int{},
-		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{},
+		wanted: map[string]protocol.Hosting{}, hosted: map[string]protocol.HostReport{}, stale: map[string]bool{}, outputs: map[string][]byte{},
 	}
 }
 
@@ -108,6 +110,7 @@ func (f *fakeController) routes() http.Handler {
 	mux.HandleFunc("POST /agent/v1/join", f.join)
 	mux.HandleFunc("GET /agent/v1/config", f.config)
 	mux.HandleFunc("POST /agent/v1/report", f.report)
+	mux.HandleFunc("POST "+protocol.TaskPath, f.output)
 	mux.HandleFunc("GET "+protocol.HostingPath, f.hosting)
 	mux.HandleFunc("POST "+protocol.HostedPath, f.host)
 	return mux
@@ -256,6 +259,26 @@ func (f *fakeController) report(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	f.bell()
 	_ = json.NewEncoder(w).Encode(reply)
+}
+
+// output keeps what a task has written, and forgets to answer about every third piece.
+func (f *fakeController) output(w http.ResponseWriter, r *http.Request) {
+	var piece protocol.TaskOutput
+	if err := json.NewDecoder(r.Body).Decode(&piece); err != nil || peer(r) == "" {
+		http.Error(w, "bad output", http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.outputs[piece.ID]
+	if piece.Start == int64(len(kept)) {
+		f.outputs[piece.ID] = append(kept, piece.Bytes...)
+	}
+	if f.pieces++; f.pieces%3 == 0 {
+		http.Error(w, "the answer is lost", http.StatusInternalServerError)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(protocol.TaskKept{Bytes: int64(len(f.outputs[piece.ID]))})
 }
 
 // last is the node's last report.

@@ -233,6 +233,9 @@ func (n *node) apply(ctx context.Context, config *protocol.Config) error {
 	if n.head != nil {
 		n.head.want(config.Peers)
 	}
+	if n.duty != nil {
+		n.duty.want(ctx, config)
+	}
 	if !n.served {
 		if err := n.serve(ctx, config); err != nil {
 			return fmt.Errorf("configuration %d: %w", config.Revision, err)

@@ -27,10 +27,14 @@ type Process interface {
 	Err() error
 	// Signal does nothing once the process has ended.
 	Signal(syscall.Signal)
+	// Kill ends the process and those that it has started, less those that have left its group, at once.
+	Kill()
 }
 
 // processes starts programs: the Reaper, or a fake.
 type processes interface {
 	Start(Command) (Process, error)
 	Run(ctx context.Context, argv ...string) ([]byte, error)
+	// RunAs is Run as somebody else.
+	RunAs(ctx context.Context, who Account, argv ...string) ([]byte, error)
 }

@@ -106,8 +106,7 @@ func (c *child) Signal(sig syscall.Signal) {
 	}
 }
 
-// killAll kills the child and the processes that it has started, less those that have left its group.
-func (c *child) killAll() {
+func (c *child) Kill() {
 	c.reaper.mu.Lock()
 	defer c.reaper.mu.Unlock()
 	if c.reaper.children[c.pid] == c {
@@ -160,6 +159,16 @@ func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	for len(argv) > 1 && strings.Contains(argv[0], "=") {
 		environment, argv = append(environment, argv[0]), argv[1:]
 	}
+	return r.run(ctx, Command{Argv: argv, Env: environment})
+}
+
+// RunAs is Run with another account.
+func (r *Reaper) RunAs(ctx context.Context, who Account, argv ...string) ([]byte, error) {
+	return r.run(ctx, Command{Argv: argv, Account: &who})
+}
+
+func (r *Reaper) run(ctx context.Context, command Command) ([]byte, error) {
+	argv := command.Argv
 	var pipes [2]struct{ read, write *os.File }
 	var text [2]bytes.Buffer
 	for i := range pipes {
@@ -171,12 +180,12 @@ func (r *Reaper) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		defer write.Close()
 		pipes[i].read, pipes[i].write = read, write
 	}
-	p, err := r.start(Command{Argv: argv, Env: environment}, pipes[0].write, pipes[1].write)
+	p, err := r.start(command, pipes[0].write, pipes[1].write)
 	if err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() {
-		p.killAll()
+		p.Kill()
 		for _, pipe := range pipes {
 			_ = pipe.read.SetReadDeadline(time.Now()) // fails only if it is closed, when nobody reads any more
 		}

@@ -125,6 +125,27 @@ func (r *reporter) setScheduler(s *protocol.Scheduler) {
 	})
 }
 
+// setTask records how far a task is; nil: it is over.
+func (r *reporter) setTask(id string, state *protocol.TaskState) {
+	r.edit(func(p *protocol.Report) worth {
+		tasks := slices.Clone(p.Tasks) // earlier reports have the old list
+		i := slices.IndexFunc(tasks, func(t protocol.TaskState) bool { return t.ID == id })
+		switch {
+		case state == nil && i >= 0:
+			tasks = slices.Delete(tasks, i, i+1)
+		case state != nil && i >= 0:
+			tasks[i] = *state
+		case state != nil:
+			tasks = append(tasks, *state)
+		}
+		p.Tasks = tasks
+		if state == nil {
+			return nothing
+		}
+		return atOnce
+	})
+}
+
 // whenComplete is the worth of good news: until the last of what the controller waits for is there, it can wait. The caller
 // holds the lock.
 func (r *reporter) whenComplete() worth {

@@ -56,6 +56,10 @@ func (f *fakeProcesses) Run(_ context.Context, argv ...string) ([]byte, error) {
 	return nil, nil
 }
 
+func (f *fakeProcesses) RunAs(ctx context.Context, _ Account, argv ...string) ([]byte, error) {
+	return f.Run(ctx, argv...)
+}
+
 func (f *fakeProcesses) has(line string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,6 +68,7 @@ func (f *fakeProcesses) has(line string) bool {
 
 func (p *fakeProcess) Done() <-chan struct{} { return p.done }
 func (p *fakeProcess) Err() error            { return p.err }
+func (p *fakeProcess) Kill()                 { p.Signal(syscall.SIGKILL) }
 func (p *fakeProcess) Signal(s syscall.Signal) {
 	p.all.mu.Lock()
 	p.all.log = append(p.all.log, fmt.Sprintf("%v %s", s, p.name))

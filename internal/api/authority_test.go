@@ -54,6 +54,7 @@ var bodies = map[string]string{
 	"extend-cluster":       `{"for": "1d"}`,
 	"change-rollout":       `{"action": "resume"}`,
 	"create-snapshot":      `{}`,
+	"run-task":             `{"command": ["true"]}`,
 	"certify":              `{"public_key": "ssh-ed25519 AAAA"}`,
 	"add-key":              `{"line": "ssh-ed25519 AAAA"}`,
 	"add-token":            `{"name": "x"}`,
@@ -93,12 +94,13 @@ var wanted = map[answers][]string{
 		"add-centre", "change-centre", "remove-centre", "get-centre-authority",
 		"list-fabrics", "get-fabric", "diff-fabric", "list-topologies", "put-topology", "remove-topology", "add-fabric", "remove-fabric", "import-fabric", "put-fabric-partition", "remove-fabric-partition",
 		"assign-fabric-port", "forget-fabric-port"},
-	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage"},
+	{"?yyyy", "????y"}: {"get-cluster", "get-cluster-cost", "list-cluster-events", "get-snapshot", "get-quota", "list-members", "get-usage", "list-tasks", "get-task"},
 	{"?-yyy", "????y"}: {"create-cluster", "apply-cluster", "scale-cluster", "delete-cluster", "pause-cluster", "resume-cluster", "extend-cluster", "change-rollout",
 		"create-snapshot", "delete-snapshot"},
-	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app"},
+	{"?-yy-", "????-"}: {"certify", "tunnel", "open-app", "run-task"},
+	{"?----", "????-"}: {"get-task-output"}, // it is sam's
 	{"???yy", "????y"}: {"end-session"},
-	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project"},
+	{"?--yy", "????y"}: {"set-member", "remove-member", "change-project", "cancel-task"},
 }
 
 // tenants is a site with two projects, whose clusters and snapshots have the same names, and somebody of each role in aero.
@@ -128,6 +130,9 @@ func tenants(t *testing.T, db *store.Store) {
 				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project
 			if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
+				return err
+			}
+			if err := tx.AddTask(ctx, store.Task{ID: "t-" + project, Cluster: id, Account: "sam", Work: store.Work{Command: []string{"secret"}}}); err != nil {
 				return err
 			}
 			session := store.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd", Project: project}
@@ -173,7 +178,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			for project, answers := range map[string]string{"aero": w.own, "bio": w.other} {
 				for i, who := range callers {
 					path := strings.NewReplacer("{cluster}", project+"%2Fcfd", "{snapshot}", project+"%2Fshot", "{project}", project, "{person}", "sam", "{machine}", "m1",
-						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0", "{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
+						"{network}", "n1", "{session}", "s-"+project, "{app}", "jupyter", "{centre}", "arc", "{fabric}", "ib0", "{partition}", "storage", "{port}", "0x0002c903000a0b0c", "{token}", "t-"+who, "{task}", "t-"+project, "{fingerprint}", url.PathEscape("SHA256:x")).Replace(op.path)
 					if op.id == "get-usage" {
 						path += "?project=" + project
 					}

@@ -32,6 +32,12 @@ func (a *API) handlers() []handler {
 		on(apiv1.GetSnapshot, a.getSnapshot),
 		on(apiv1.DeleteSnapshot, a.deleteSnapshot),
 
+		on(apiv1.RunTask, a.runTask),
+		on(apiv1.ListTasks, a.listTasks),
+		on(apiv1.GetTask, a.getTask),
+		on(apiv1.GetTaskOutput, a.taskOutput),
+		on(apiv1.CancelTask, a.cancelTask),
+
 		on(apiv1.ListCentres, a.listCentres),
 		on(apiv1.AddCentre, a.addCentre),
 		on(apiv1.GetCentre, a.getCentre),

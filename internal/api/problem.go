@@ -133,7 +133,7 @@ func (a *API) tell(err error, doc *spec.Document) error {
 // whereToLook says which command lists the things of the kind that was not found, which is the first word of the error.
 func whereToLook(err error) string {
 	kind, _, _ := strings.Cut(err.Error(), " ")
-	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list", "centre": "clusters list", "fabric": "fabric list"}[kind]
+	verb, known := map[string]string{"cluster": "list", "machine": "machines list", "snapshot": "snapshots list", "network": "networks list", "key": "keys list", "project": "projects", "token": "tokens list", "person": "users list", "centre": "clusters list", "fabric": "fabric list", "task": "tasks list NAME"}[kind]
 	if !known {
 		return ""
 	}

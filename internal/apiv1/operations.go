@@ -16,6 +16,7 @@ func Operations() []Endpoint {
 		Certify.Endpoint, Tunnel.Endpoint, OpenApp.Endpoint, GetGateway.Endpoint, RotateGatewayKey.Endpoint,
 		ListSessions.Endpoint, EndSession.Endpoint,
 		CreateSnapshot.Endpoint, ListSnapshots.Endpoint, GetSnapshot.Endpoint, DeleteSnapshot.Endpoint,
+		RunTask.Endpoint, ListTasks.Endpoint, GetTask.Endpoint, GetTaskOutput.Endpoint, CancelTask.Endpoint,
 		ListCentres.Endpoint, AddCentre.Endpoint, GetCentre.Endpoint, ChangeCentre.Endpoint, RemoveCentre.Endpoint,
 		GetCentreAuthority.Endpoint,
 		GetLogin.Endpoint, LogIn.Endpoint, ListKeys.Endpoint, AddKey.Endpoint, DeleteKey.Endpoint, ListTokens.Endpoint,
@@ -124,6 +125,31 @@ var (
 		Summary: "End a session of yours, or in a project of yours",
 		Tag:     "access", Action: access.Govern, Errors: []int{403, 404},
 		Commands: []string{"sessions end"}}}
+)
+
+// Operations on tasks.
+var (
+	RunTask = Op[RunTaskInput, Task]{Endpoint{ID: "run-task", Method: http.MethodPost, Path: "/v1/clusters/{cluster}/tasks",
+		Summary:     "Run a program on a cluster as yourself, by its scheduler",
+		Description: "The program begins once, or not at all; where nobody can know which, the task ends as lost. Tasks end with their cluster.",
+		Tag:         "tasks", Action: access.Enter, Status: http.StatusAccepted, Errors: []int{403, 404, 409, 422}, Once: true,
+		Commands: []string{"run"}}}
+	ListTasks = Op[ListTasksInput, List[Task]]{Endpoint{ID: "list-tasks", Method: http.MethodGet, Path: "/v1/clusters/{cluster}/tasks",
+		Summary: "List a cluster's tasks, the newest last",
+		Tag:     "tasks", Action: access.See, Errors: []int{404},
+		Commands: []string{"tasks list"}}}
+	GetTask = Op[TaskRef, Task]{Endpoint{ID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{task}",
+		Summary: "Show a task; what it runs and its samples only to whom it runs as",
+		Tag:     "tasks", Action: access.See, Errors: []int{404},
+		Commands: []string{"tasks get", "run"}}}
+	GetTaskOutput = Op[GetTaskOutputInput, TaskOutput]{Endpoint{ID: "get-task-output", Method: http.MethodGet, Path: "/v1/tasks/{task}/output",
+		Summary: "Read what a task of yours has written, piece by piece",
+		Tag:     "tasks", Action: access.See, Errors: []int{403, 404},
+		Commands: []string{"tasks output", "run"}}}
+	CancelTask = Op[TaskRef, Task]{Endpoint{ID: "cancel-task", Method: http.MethodDelete, Path: "/v1/tasks/{task}",
+		Summary: "End a task: one of yours, or any of a project of yours as its owner",
+		Tag:     "tasks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404},
+		Commands: []string{"tasks cancel"}}}
 )
 
 // Operations on snapshots.

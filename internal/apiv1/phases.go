@@ -1,6 +1,6 @@
 package apiv1
 
-// Phase is where a cluster, a node, a machine, a snapshot or a fabric is in its life.
+// Phase is where a cluster, a node, a machine, a snapshot, a fabric or a task is in its life.
 type Phase string
 
 // Phases of a machine.
@@ -43,9 +43,16 @@ const (
 	Saved  Phase = "saved"
 )
 
+// Phases of a task.
+const (
+	Queued  Phase = "queued"
+	Running Phase = "running"
+	Ended   Phase = "ended"
+)
+
 // Phases of more than one kind.
 const (
-	Pending   Phase = "pending"   // node, cluster, fabric
+	Pending   Phase = "pending"   // node, cluster, fabric, task
 	Ready     Phase = "ready"     // node, cluster, fabric
 	Releasing Phase = "releasing" // node, machine
 )

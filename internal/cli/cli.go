@@ -62,6 +62,8 @@ func verbs() []verb {
 		{"ssh", forClusters, (*app).ssh},
 		{"ssh-config", forClusters, (*app).sshConfig},
 		{"sessions", forClusters, (*app).sessions},
+		{"run", forClusters, (*app).runOn},
+		{"tasks", forClusters, (*app).tasks},
 		{"open", forClusters, (*app).open},
 		{"keys", forClusters, (*app).keys},
 		{"cost", forClusters, (*app).cost},

@@ -27,6 +27,7 @@ var rawWriters = map[string]string{
 	"events.go watch":          "JSON, escaped",
 	"output.go print":          "JSON and YAML, escaped",
 	"rack.go rackRun":          "a log that quotes",
+	"run.go foreign":           "the output of a user's own program, to what is no terminal",
 	"serve.go serve":           "a log that quotes",
 	"spec.go spec":             "the JSON schema, which is ours",
 	"ssh.go enter":             "a session by ssh",

@@ -97,6 +97,13 @@ func hostilePaths(s *site) {
 	one(func() any { return poisoned[apiv1.Certificate]() }, "POST /v1/clusters/{c}/certificate")
 	one(func() any { return poisoned[apiv1.Snapshot]() }, "POST /v1/clusters/{c}/snapshots", "GET /v1/snapshots/{s}", "DELETE /v1/snapshots/{s}")
 	one(func() any { return list(poisoned[apiv1.Snapshot]()) }, "GET /v1/snapshots")
+	one(func() any {
+		t := poisoned[apiv1.Task]()
+		t.Phase, t.Outcome = apiv1.Ended, apiv1.TaskLost
+		return t
+	}, "POST /v1/clusters/{c}/tasks", "GET /v1/tasks/{t}", "DELETE /v1/tasks/{t}")
+	one(func() any { return list(poisoned[apiv1.Task]()) }, "GET /v1/clusters/{c}/tasks")
+	one(func() any { return apiv1.TaskOutput{Ended: true, Bytes: []byte{}} }, "GET /v1/tasks/{t}/output")
 	one(func() any { return poisoned[apiv1.Statement]() }, "GET /v1/usage")
 	one(func() any { return list(poisoned[apiv1.Entry]()) }, "GET /v1/audit")
 	one(func() any { return poisoned[apiv1.Calendar]() }, "GET /v1/calendar")
@@ -223,6 +230,7 @@ func hostileLines(file, plain string) map[string][][]string {
 		"resume":               {{"a"}},
 		"rollout back":         {{"a"}},
 		"rollout resume":       {{"a"}},
+		"run":                  {{"a", "--script", file}, {"a", "--detach", "--script", file}, {hostile, "--script", file}},
 		"scale":                {{"a", "2"}, {"a", hostile}},
 		"sessions end":         {{hostile}},
 		"sessions list":        {{}, {"--all"}},
@@ -235,6 +243,10 @@ func hostileLines(file, plain string) map[string][][]string {
 		"ssh":                  {{"a:n"}, {hostile}},
 		"ssh-config":           {{}},
 		"status":               {{}},
+		"tasks cancel":         {{"t"}, {hostile}},
+		"tasks get":            {{"t"}},
+		"tasks list":           {{"a"}},
+		"tasks output":         {{"t"}},
 		"tokens add":           {{"w"}, {"w", "--person", "bob"}},
 		"tokens list":          {{}},
 		"tokens revoke":        {{hostile}},

@@ -246,6 +246,9 @@ func (w Deps) clusterDelete(ctx context.Context, c clusterView) Outcome {
 	outcome := advance(store.Deleted, "nothing is left; it lived %.0f s", seconds)
 	outcome.asleep = true
 	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.RemoveTasks(ctx, c.ID); err != nil {
+			return err
+		}
 		machines, err := tx.MachinesOf(ctx, c.ID)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func New(owner string, w Deps, log *slog.Logger) *Engine {
 	w = w.watched()
 	e := &Engine{
 		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers),
-		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots()},
+		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots(), w.tasks()},
 	}
 	if w.Fabrics != nil {
 		e.tables = append(e.tables, w.fabrics())

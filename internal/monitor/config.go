@@ -110,6 +110,9 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			}
 		}
 		c.Pause = pauseStep(cluster, self)
+		if c.Tasks, err = tasksOf(ctx, tx, self); err != nil {
+			return err
+		}
 		ports, err := tx.NodePorts(ctx, self.ID)
 		if err != nil {
 			return err

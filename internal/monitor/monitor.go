@@ -73,6 +73,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux.HandleFunc("POST "+joinPath, m.join)
 	mux.HandleFunc("GET /agent/v1/config", m.known(m.config))
 	mux.HandleFunc("POST /agent/v1/report", m.known(m.report))
+	mux.HandleFunc("POST "+protocol.TaskPath, m.known(m.taskOutput))
 	mux.HandleFunc("GET /agent/v1/inspection", m.known(m.inspection))
 	mux.HandleFunc("POST /agent/v1/findings", m.known(m.findings))
 	mux.HandleFunc("GET "+protocol.HostingPath, m.known(m.hosting))

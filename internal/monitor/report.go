@@ -69,6 +69,11 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 		if report.Scheduler == nil {
 			report.Scheduler = m.earlier(cluster, report)
 		}
+		if node.Role == protocol.Head {
+			if err := recordTasks(ctx, tx, node.Cluster, report.Tasks); err != nil {
+				return err
+			}
+		}
 		if node.Role != protocol.Head || report.Scheduler == nil {
 			return nil
 		}

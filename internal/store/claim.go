@@ -23,6 +23,7 @@ const (
 
 	SnapshotKind Kind = "snapshot"
 	FabricKind   Kind = "fabric"
+	TaskKind     Kind = "task"
 )
 
 // Life is what every entity with a lifecycle has.

@@ -79,7 +79,7 @@ func goesOn(t *testing.T, url string, names []string) {
 			t.Errorf("%s: %v, %v; it was written as %v", w.what, got, err, w.want)
 		}
 	}
-	for _, kind := range []store.Kind{store.ClusterKind, store.NodeKind, store.MachineKind, store.SnapshotKind, store.FabricKind} {
+	for _, kind := range []store.Kind{store.ClusterKind, store.NodeKind, store.MachineKind, store.SnapshotKind, store.FabricKind, store.TaskKind} {
 		claims, err := s.Claim(ctx, kind, "test", time.Minute, 100)
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +167,10 @@ var writtenThen = []struct {
 		f, err := tx.Fabric(ctx, "f1")
 		return fmt.Sprint(f.Config["hosts"], " ", f.Managers), err
 	}, "here [0x0002c90300000001]"},
+	{"00057_task", "what a task runs, and what its head said of it", func(ctx context.Context, tx *store.Tx) (any, error) {
+		t, err := tx.Task(ctx, "t1")
+		return fmt.Sprint(t.Work.Command, t.Work.Ranks, t.Work.Limit, " ", *t.Said.Exit, t.Said.Nodes, t.Said.Samples), err
+	}, "[hostname] 2 10m0s 0 [n2] [{rate 2.5 GB/s}]"},
 }
 
 // readAll calls everything that reads without being told what.
@@ -216,6 +220,9 @@ func lifeOf(ctx context.Context, tx *store.Tx, c store.Claim) (life store.Life, 
 		return row.Life, err
 	case store.SnapshotKind:
 		row, err := tx.Snapshot(ctx, c.ID)
+		return row.Life, err
+	case store.TaskKind:
+		row, err := tx.Task(ctx, c.ID)
 		return row.Life, err
 	}
 	row, err := tx.Fabric(ctx, c.ID)

@@ -45,9 +45,16 @@ const (
 	Saved  Phase = "saved"
 )
 
+// Phases of a task.
+const (
+	Queued  Phase = "queued" // its cluster's head was told of it
+	Running Phase = "running"
+	Ended   Phase = "ended"
+)
+
 // Phases of more than one kind.
 const (
-	Pending   Phase = "pending"   // node, cluster
+	Pending   Phase = "pending"   // node, cluster, task
 	Ready     Phase = "ready"     // node, cluster
 	Releasing Phase = "releasing" // node, machine
 )
@@ -81,6 +88,7 @@ func Kinds() []Definition {
 		{MachineKind, []Phase{Enrolled, Inspecting, Available, Reserved, InUse, Releasing, Maintenance, Quarantined}, Removed},
 		{SnapshotKind, []Phase{Saving, Saved, Failed, Deleting}, Deleted},
 		{FabricKind, []Phase{Pending, Ready, Degraded}, Deleted},
+		{TaskKind, []Phase{Pending, Queued, Running}, Ended},
 	}
 }
 

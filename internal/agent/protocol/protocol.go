@@ -4,6 +4,7 @@
 //	POST /agent/v1/join                 JoinRequest → JoinReply      once a boot, with the boot's one-time token
 //	GET  /agent/v1/config?after=N       → Config                     long poll: 204 after about 25 s without news
 //	POST /agent/v1/report               Report → ReportReply         heartbeat; at once when something changed
+//	POST /agent/v1/task                 TaskOutput → TaskKept        a head's: what a task has written
 //	GET  /agent/v1/inspection           → Inspection                 what to do, for a boot with duty inspect
 //	POST /agent/v1/findings             Findings                     how far it is, and at last what was found
 //	GET  /agent/v1/hosting?after=N      → Hosting                    the guests of a hypervisor, for a boot with duty host
@@ -139,6 +140,8 @@ type Config struct {
 	Partitions map[string]uint16 `json:"partitions,omitempty"`
 	// Test is what the node is to measure before it is handed over; nil: nothing, or no more.
 	Test *Test `json:"test,omitempty"`
+	// Tasks are what a head is to have run, in the order in which they were asked for.
+	Tasks []Task `json:"tasks,omitempty"`
 }
 
 // PauseStep is a part of a pause that the head carries out. It reports the outcome as a check of the step's name, which
@@ -224,6 +227,8 @@ type Report struct {
 	Test *TestResult `json:"test,omitempty"`
 	// Scheduler is what a head's scheduler says; nil from other nodes, or while it does not answer.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
+	// Tasks are those of the Config, as far as the head has taken them up.
+	Tasks []TaskState `json:"tasks,omitempty"`
 	Earlier
 }
 

@@ -146,6 +146,9 @@ const CPUSets = "/run/muster/cgroup/cpuset"
 // ErrStarting: the scheduler does not answer yet, and will soon.
 var ErrStarting = errors.New("not listening")
 
+// ErrRefusedJob: the scheduler does not take the job as it is.
+var ErrRefusedJob = errors.New("refused")
+
 // Ours begins the reason of every drain that is Muster's to end.
 const Ours = "muster:"
 

@@ -1,0 +1,278 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/access"
+	"muster/internal/admission"
+	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
+	"muster/internal/kit/duration"
+	"muster/internal/spec"
+	"muster/internal/store"
+)
+
+// Bounds of tasks.
+const (
+	mostUnfinished  = 100 // tasks of a cluster that wait or run
+	usualTaskLimit  = time.Hour
+	longestTask     = 7 * 24 * time.Hour
+	shortestTaskEnd = time.Second
+)
+
+// taskView shows what runs, and what it has found, only to whom it runs as: others could not read it in the cluster either.
+func taskView(ctx context.Context, c store.Cluster, t store.Task) apiv1.Task {
+	v := apiv1.Task{
+		ID: t.ID, Cluster: c.Name, ClusterID: c.ID, Account: t.Account, Phase: apiv1.Phase(t.Phase), Reason: t.Reason,
+		Outcome: apiv1.TaskOutcome(t.Outcome), Exit: t.Said.Exit, Job: t.Said.Job, Nodes: t.Said.Nodes, CreatedAt: t.CreatedAt,
+		Cancel: t.Cancel, Bytes: t.Said.Bytes, Kept: t.Kept,
+	}
+	if t.Phase == store.Ended {
+		v.Reason = t.Said.Text
+	}
+	if at := t.Said.Began; !at.IsZero() {
+		v.Began = &at
+	}
+	if at := t.Said.Ended; !at.IsZero() {
+		v.Ended = &at
+	}
+	if identityOf(ctx) != t.Account {
+		return v
+	}
+	w := t.Work
+	v.Work = &apiv1.TaskBody{
+		Command: w.Command, Script: w.Script, Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit.String(),
+	}
+	for _, s := range t.Said.Samples {
+		v.Samples = append(v.Samples, apiv1.Sample{Name: s.Name, Value: s.Value, Unit: s.Unit})
+	}
+	return v
+}
+
+func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv1.Task], error) {
+	work, err := workOf(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	out := &output[apiv1.Task]{}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		c, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return err
+		}
+		if err := a.runnable(ctx, tx, c, &work); err != nil {
+			return err
+		}
+		t := store.Task{ID: admission.NewID("t"), Cluster: c.ID, Account: identityOf(ctx), Work: work}
+		if err := tx.AddTask(ctx, t); err != nil {
+			return err
+		}
+		t, err = tx.Task(ctx, t.ID)
+		out.Body = taskView(ctx, c, t)
+		return err
+	})
+	return out, err
+}
+
+func invalidTask(format string, args ...any) error {
+	return problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf(format, args...), "`muster run --help` shows what can be run")
+}
+
+// workOf reads what is wanted, as far as the request alone says whether it makes sense.
+func workOf(b apiv1.TaskBody) (store.Work, error) {
+	w := store.Work{Command: b.Command, Script: b.Script, Queue: b.Queue, Nodes: b.Nodes, On: b.On, Ranks: b.Ranks, Whole: b.Whole}
+	size := len(b.Script)
+	for _, word := range b.Command {
+		size += len(word) + 1
+	}
+	all := strings.Join(b.Command, "") + b.Script
+	switch {
+	case (len(b.Command) > 0) == (b.Script != ""):
+		return w, invalidTask("give a command or a script")
+	case len(b.Command) > 0 && b.Command[0] == "":
+		return w, invalidTask("command: the program has no name")
+	case size > protocol.MostScript:
+		return w, invalidTask("what is to run has %d bytes, at most %d are taken", size, protocol.MostScript)
+	case strings.ContainsRune(all, 0):
+		return w, invalidTask("what is to run has a zero byte")
+	case b.Nodes > 0 && len(b.On) > 0:
+		return w, invalidTask("nodes and on: give one of them")
+	case b.Ranks > 0 && b.Ranks < max(b.Nodes, len(b.On)):
+		return w, invalidTask("%d ranks are too few for %d nodes", b.Ranks, max(b.Nodes, len(b.On)))
+	}
+	w.Limit = usualTaskLimit
+	if b.Limit != "" {
+		limit, err := duration.Parse(b.Limit)
+		if err != nil {
+			return w, invalidTask("limit: %v", err)
+		}
+		if w.Limit = limit; limit < shortestTaskEnd || limit > longestTask {
+			return w, invalidTask("limit: it is from 1s to 7d")
+		}
+	}
+	return w, nil
+}
+
+// runnable refuses what the cluster cannot run. It fills in the queue.
+func (a *API) runnable(ctx context.Context, tx *store.Tx, c store.Cluster, w *store.Work) error {
+	switch {
+	case !c.Admits(identityOf(ctx)):
+		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits some of its project only", c.Name),
+			"they stand in its file under access.users")
+	case c.Desired == store.ToDelete || c.Desired == store.ToPause:
+		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase),
+			"`muster get "+c.Name+"` shows it; `muster resume` brings one back that is paused")
+	}
+	n, err := tx.UnfinishedTasks(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if n >= mostUnfinished {
+		text := fmt.Sprintf("cluster %s has %d tasks that wait or run, and no more are taken", c.Name, n)
+		return problem(http.StatusConflict, "conflict", text, "`muster tasks list "+c.Name+"` shows them")
+	}
+	scheduler := a.Admission.Schedulers.Of(c.Spec.Scheduler())
+	placed := w.Nodes > 0 || len(w.On) > 0 || w.Ranks > 0 || w.Whole || w.Queue != ""
+	if !scheduler.Caps.Jobs {
+		if placed {
+			return invalidTask("cluster %s has %s: a program starts once, on its head, and starts others from there, as by mpirun",
+				c.Name, scheduler.Title)
+		}
+		return nil
+	}
+	if len(w.On) > 0 {
+		if err := named(ctx, tx, c, w); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(c.Spec.Queues, func(q spec.Queue) bool { return w.Queue == "" || q.Name == w.Queue })
+	if i < 0 {
+		return invalidTask("cluster %s has no queue %q", c.Name, w.Queue)
+	}
+	if most := *c.Spec.Queues[i].Max; w.Nodes > most {
+		return invalidTask("queue %s of cluster %s has %d nodes at most", c.Spec.Queues[i].Name, c.Name, most)
+	}
+	return nil
+}
+
+// named refuses nodes that a job cannot be on together.
+func named(ctx context.Context, tx *store.Tx, c store.Cluster, w *store.Work) error {
+	nodes, err := tx.Nodes(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	queues := map[string]string{}
+	for _, n := range nodes {
+		if n.Role == protocol.Compute {
+			queues[n.Name] = n.Queue
+		}
+	}
+	seen := map[string]bool{}
+	for _, name := range w.On {
+		queue, there := queues[name]
+		switch {
+		case !there:
+			return invalidTask("cluster %s has no compute node %q", c.Name, name)
+		case seen[name]:
+			return invalidTask("node %s is named twice", name)
+		case w.Queue != "" && queue != w.Queue:
+			return invalidTask("node %s is in queue %s, not in %s: a program runs on nodes of one queue", name, queue, w.Queue)
+		}
+		seen[name], w.Queue = true, cmp.Or(w.Queue, queue)
+	}
+	return nil
+}
+
+func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[apiv1.List[apiv1.Task]], error) {
+	out := &output[apiv1.List[apiv1.Task]]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		c, err := a.find(ctx, tx, in.Cluster)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Tasks(ctx, c.ID)
+		var all []apiv1.Task
+		for _, t := range slices.Backward(rows) {
+			v := taskView(ctx, c, t)
+			v.Samples = nil // one asks for a task's own
+			all = append(all, v)
+		}
+		out.Body = pageOf(in.Page, all, func(t apiv1.Task) string { return inOrder(t.CreatedAt) + t.ID })
+		return err
+	})
+	return out, err
+}
+
+// findTask is the task of an ID with its cluster, if the request's action may be done there.
+func (a *API) findTask(ctx context.Context, tx *store.Tx, id string) (store.Cluster, store.Task, error) {
+	t, err := tx.Task(ctx, id)
+	if err != nil {
+		return store.Cluster{}, t, err
+	}
+	c, err := tx.Cluster(ctx, t.Cluster)
+	if err == nil {
+		err = permit(ctx, c.Project, "task "+id)
+	}
+	return c, t, err
+}
+
+func (a *API) getTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
+	out := &output[apiv1.Task]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		c, t, err := a.findTask(ctx, tx, in.Task)
+		if err == nil {
+			out.Body = taskView(ctx, c, t)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*output[apiv1.TaskOutput], error) {
+	out := &output[apiv1.TaskOutput]{}
+	err := a.DB.View(ctx, func(tx *store.Tx) error {
+		_, t, err := a.findTask(ctx, tx, in.Task)
+		if err != nil {
+			return err
+		}
+		if t.Account != identityOf(ctx) {
+			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account), "")
+		}
+		piece, err := tx.TaskOutput(ctx, t.ID, in.From)
+		out.Body = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == store.Ended}
+		if out.Body.Bytes == nil {
+			out.Body.Bytes = []byte{}
+		}
+		return err
+	})
+	return out, err
+}
+
+func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
+	out := &output[apiv1.Task]{}
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		c, t, err := a.findTask(ctx, tx, in.Task)
+		if err != nil {
+			return err
+		}
+		if caller := callerOf(ctx); t.Account != caller.Name && !caller.May(access.Govern, c.Project) {
+			text := fmt.Sprintf("task %s is %s's", t.ID, t.Account)
+			return problem(http.StatusForbidden, "forbidden", text, "it takes them, or an owner of the project")
+		}
+		if t.Phase != store.Ended && !t.Cancel {
+			if err := tx.CancelTask(ctx, t); err != nil {
+				return err
+			}
+		}
+		t, err = tx.Task(ctx, t.ID)
+		out.Body = taskView(ctx, c, t)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,86 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/apiv1"
+	"muster/internal/store"
+)
+
+// TestATaskIsItsUsersAlone asks for one as a member, and looks at it as another, as the project's owner and as an operator.
+func TestATaskIsItsUsersAlone(t *testing.T) {
+	s, db := server(t, 8)
+	tenants(t, db)
+	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
+	got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["./solver", "--key", "hidden"], "ranks": 1, "limit": "90s"}`, as("member")...)
+	var task apiv1.Task
+	if err := json.Unmarshal([]byte(got.text), &task); err != nil || got.status != 202 || task.Account != "member" || task.Work == nil || task.Work.Limit != "1m30s" {
+		t.Fatal(got)
+	}
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.EndTask(t.Context(), store.Task{ID: task.ID, Cluster: "c-aero"}, store.TaskSaid{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK,
+			Samples: []protocol.TaskSample{{Name: "hidden", Value: 1}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"member", "sam", "owner", "operator", "viewer"} {
+		for _, path := range []string{"/v1/tasks/" + task.ID, "/v1/clusters/aero%2Fcfd/tasks"} {
+			got := call(t, s, "GET", path, "", as(who)...)
+			if shown := strings.Contains(got.text, "hidden"); got.status != 200 || shown != (who == "member") || !strings.Contains(got.text, task.ID) {
+				t.Errorf("%s of %s: %d %s", path, who, got.status, got.text)
+			}
+		}
+		want := 403
+		if who == "member" {
+			want = 200
+		}
+		if got := call(t, s, "GET", "/v1/tasks/"+task.ID+"/output", "", as(who)...); got.status != want {
+			t.Errorf("output to %s: %d %s", who, got.status, got.text)
+		}
+	}
+}
+
+// TestTasksThatMakeNoSenseAreRefused spells them out, and what a cluster with too many of them says.
+func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
+	s, db := server(t, 8)
+	tenants(t, db)
+	as := []string{"Authorization", "Bearer member"}
+	for body, want := range map[string]string{
+		`{}`:                                "a command or a script",
+		`{"command": ["x"], "script": "y"}`: "a command or a script",
+		`{"command": [""]}`:                 "no name",
+		`{"script": "a\u0000b"}`:            "zero byte",
+		`{"command": ["x"], "nodes": 2}`:    "has 1 nodes at most",
+		`{"command": ["x"], "nodes": 1, "on": ["n1"]}`:        "one of them",
+		`{"command": ["x"], "on": ["n9"]}`:                    "no compute node",
+		`{"command": ["x"], "queue": "gpu"}`:                  "no queue",
+		`{"command": ["x"], "limit": "8d"}`:                   "from 1s to 7d",
+		`{"command": ["x"], "limit": "soon"}`:                 "limit",
+		`{"command": ["x"], "nodes": 2, "ranks": 1}`:          "too few",
+		`{"command": ["` + strings.Repeat("x", 70000) + `"]}`: "at most 65536",
+	} {
+		if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", body, as...); got.status != 422 || !strings.Contains(got.text, want) {
+			t.Errorf("%.80s: %d %.300s", body, got.status, got.text)
+		}
+	}
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
+		for i := range 99 { // with sam's
+			if err := tx.AddTask(context.WithoutCancel(t.Context()), store.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: store.Work{Script: "x"}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["x"]}`, as...); got.status != 409 || !strings.Contains(got.text, "100 tasks") {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+}

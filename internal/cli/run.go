@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
+	"muster/internal/kit/duration"
+)
+
+// mostScript is how long a script may be; the controller refuses longer ones, but need not be sent a whole disk.
+const mostScript = 64 << 10
+
+func (a *app) runOn() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT…]",
+		Short: "Run a program on a cluster, without logging in",
+		Long: `Run a program on a cluster as yourself, show what it writes, and end with its exit status. The cluster's scheduler starts it when
+it is its turn, once on each node that is asked for, or as often as --ranks says. With --script a file is run instead, once, on the
+first of its nodes: it may start others by srun or mpirun. On a cluster without a scheduler programs run on the head.
+
+It goes on when you stop watching, when the controller is away, and when the head boots anew. ` + "`muster tasks`" + ` shows it, what it wrote
+(the first 8 MiB), and ends it. It begins once or not at all: where nobody can know which, it is lost, and you decide.
+
+A program tells numbers by lines NAME VALUE [UNIT] in the file that MUSTER_SAMPLES names; they are kept with the task.`,
+		Example: `  muster run hello -- hostname
+  muster run hello --nodes 3 -- hostname
+  muster run cfd --ranks 64 --limit 30m -- ./solver input.dat
+  muster run cfd --on n1,n2 --whole --script job.sh
+  muster run hello --detach -- ./long`,
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+		Args:              cobra.MinimumNArgs(1),
+	}
+	var in apiv1.RunTaskInput
+	var limit time.Duration
+	flags := c.Flags()
+	flags.SetInterspersed(true)
+	flags.IntVarP(&in.Body.Nodes, "nodes", "N", 0, "on `N` nodes, once on each if --ranks says nothing else")
+	flags.StringSliceVar(&in.Body.On, "on", nil, "on these nodes: `NODE,NODE…`")
+	flags.IntVarP(&in.Body.Ranks, "ranks", "n", 0, "start it `N` times, over the nodes")
+	flags.StringVar(&in.Body.Queue, "queue", "", "on nodes of this `QUEUE` (default: the first)")
+	flags.BoolVar(&in.Body.Whole, "whole", false, "share the nodes with no other job")
+	flags.Var((*duration.Value)(&limit), "limit", "end it after this `TIME` of running, such as 90s or 10m (default 1h)")
+	script := flags.String("script", "", "run this `FILE`, or - for standard input, instead of a command")
+	detach := flags.BoolP("detach", "d", false, "don't wait for its end: say its ID")
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		in.Cluster, in.Body.Command = args[0], args[1:]
+		if (len(in.Body.Command) > 0) == (*script != "") {
+			return usage("say what to run: `muster run %s -- COMMAND`, or --script FILE", args[0])
+		}
+		if limit > 0 {
+			in.Body.Limit = limit.String()
+		}
+		if *script != "" {
+			text, err := a.script(*script)
+			if err != nil {
+				return err
+			}
+			in.Body.Script = text
+		}
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		task, raw, err := apiv1.RunTask.Call(ctx, controller, in)
+		if err != nil {
+			return err
+		}
+		if *detach {
+			return output.print(a.out, raw, func() { a.out.line("%s", task.ID) })
+		}
+		return a.follow(ctx, controller, task.ID, *output)
+	})
+	return c
+}
+
+// script reads what is to run.
+func (a *app) script(name string) (string, error) {
+	from := a.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, mostScript+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the script: %w", err)
+	case len(text) == 0:
+		return "", usage("the script is empty")
+	case len(text) > mostScript:
+		return "", usage("the script has more than %s", bytesSize(mostScript))
+	}
+	return string(text), nil
+}
+
+// follow shows what a task writes until it has ended, and ends as it does. For other formats it shows the task instead.
+func (a *app) follow(ctx context.Context, c *client, id string, output format) error {
+	told, from, since := "", int64(0), time.Now()
+	for {
+		task, raw, err := apiv1.GetTask.Call(ctx, c, apiv1.TaskRef{Task: id})
+		if err == nil && output == asTable {
+			from, err = a.pour(ctx, c, id, from)
+		}
+		switch {
+		case ctx.Err() != nil:
+			a.say("task %s goes on; `muster tasks get %s` shows it, `muster tasks cancel %s` ends it", id, id, id)
+			return silent{context.Cause(ctx)}
+		case err != nil:
+			return fmt.Errorf("%w (task %s goes on)", err, id)
+		case task.Phase == apiv1.Ended:
+			return a.ended(task, raw, output)
+		}
+		if text := standingTask(task); text != told && task.Phase != apiv1.Running && time.Since(since) > a.timing.look {
+			told = text
+			a.say("task %s %s", id, text)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(a.timing.draw * 2):
+		}
+	}
+}
+
+// pour writes what a task has written from a byte on, and returns where it goes on.
+func (a *app) pour(ctx context.Context, c *client, id string, from int64) (int64, error) {
+	to := a.foreign()
+	for {
+		piece, _, err := apiv1.GetTaskOutput.Call(ctx, c, apiv1.GetTaskOutputInput{TaskRef: apiv1.TaskRef{Task: id}, From: from})
+		if err != nil || len(piece.Bytes) == 0 {
+			return from, err
+		}
+		if _, err := to.Write(piece.Bytes); err != nil {
+			return from, err
+		}
+		from = piece.Next
+	}
+}
+
+// foreign is where a program's output goes: as it is to a file or another program, made fit to a terminal.
+func (a *app) foreign() io.Writer {
+	if _, is := terminal(a.out); is {
+		return a.out.prose()
+	}
+	return a.out.raw()
+}
+
+// ended tells how a task has ended, by the exit status too.
+func (a *app) ended(task apiv1.Task, raw []byte, output format) error {
+	if err := output.print(a.out, raw, func() {}); err != nil {
+		return err
+	}
+	if task.Bytes > task.Kept && output == asTable {
+		a.say("task %s wrote %s, of which the first %s are kept", task.ID, bytesSize(task.Bytes), bytesSize(task.Kept))
+	}
+	switch {
+	case task.Outcome == apiv1.TaskOK:
+		return nil
+	case task.Outcome == apiv1.TaskFailed && task.Exit != nil && *task.Exit > 0:
+		return exitCode(*task.Exit)
+	}
+	return errors.New("task " + task.ID + " " + standingTask(task))
+}
+
+// standingTask is how far a task is, in words.
+func standingTask(t apiv1.Task) string {
+	text := map[apiv1.Phase]string{apiv1.Pending: "waits", apiv1.Queued: "is in the queue", apiv1.Running: "runs"}[t.Phase]
+	if t.Phase == apiv1.Ended {
+		text = map[apiv1.TaskOutcome]string{apiv1.TaskOK: "has ended", apiv1.TaskFailed: "has failed",
+			apiv1.TaskTimedOut: "had not ended at its limit, and was ended", apiv1.TaskCancelled: "was cancelled",
+			apiv1.TaskLost: "is lost: it may have run, or not"}[t.Outcome]
+	}
+	if len(t.Nodes) > 0 {
+		text += " on " + strings.Join(t.Nodes, ", ")
+	}
+	if t.Reason != "" {
+		text += ": " + t.Reason
+	}
+	return text
+}

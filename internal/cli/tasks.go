@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/internal/apiv1"
+)
+
+func (a *app) tasks() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "tasks",
+		Short: "See and end what `muster run` has started",
+		Long: `What was run on clusters by ` + "`muster run`" + `. A task is kept until its cluster is deleted, up to 1000 of a cluster, and 64 MiB of what
+those that have ended have written. What a task runs, wrote and measured is shown to whom it runs as, and to nobody else.`,
+		Example: `  muster tasks list hello
+  muster tasks output t-0123456789abcdef`,
+	}, a.tasksList(), a.tasksGet(), a.tasksOutput(), a.tasksCancel())
+}
+
+func (a *app) tasksList() *cobra.Command {
+	c := &cobra.Command{
+		Use:               "list NAME",
+		Aliases:           []string{"ls"},
+		Short:             "List a cluster's tasks",
+		Long:              `List a cluster's tasks, the newest last: who has run what, how it ended, and how long it ran.`,
+		Example:           `  muster tasks list hello`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeFirst(a.clusterNames),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		tasks, raw, err := askAll(ctx, a, apiv1.ListTasks, apiv1.ListTasksInput{ClusterRef: apiv1.ClusterRef{Cluster: args[0]}})
+		if err != nil {
+			return err
+		}
+		return output.print(a.out, raw, func() { a.printTasks(args[0], tasks) })
+	})
+	return c
+}
+
+func (a *app) printTasks(cluster string, tasks []apiv1.Task) {
+	if len(tasks) == 0 {
+		a.say("cluster %s has no tasks; `muster run %s -- COMMAND` runs one", cluster, cluster)
+		return
+	}
+	t := newTable("ID", "USER", "PHASE", "EXIT", "NODES", "TOOK", "AGE", "COMMAND")
+	for _, task := range tasks {
+		phase := string(task.Phase)
+		if task.Outcome != "" {
+			phase = string(task.Outcome)
+		}
+		t.row(task.ID, task.Account, phase, exitText(task), strings.Join(task.Nodes, ","), tookText(task), age(task.CreatedAt), workText(task.Work))
+	}
+	t.print(a.out)
+}
+
+func exitText(t apiv1.Task) string {
+	if t.Exit == nil {
+		return ""
+	}
+	return strconv.Itoa(*t.Exit)
+}
+
+func tookText(t apiv1.Task) string {
+	if t.Began == nil || t.Ended == nil {
+		return ""
+	}
+	return seconds(t.Ended.Sub(*t.Began))
+}
+
+// workText is what a task runs, in one line.
+func workText(w *apiv1.TaskBody) string {
+	switch {
+	case w == nil:
+		return ""
+	case w.Script != "":
+		return "a script of " + bytesSize(int64(len(w.Script)))
+	}
+	return strings.Join(w.Command, " ")
+}
+
+func (a *app) tasksGet() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "get TASK",
+		Short:   "Show a task and the numbers that it told",
+		Long:    `Show how far a task is or how it ended, where it ran, and the numbers that its program has told.`,
+		Example: `  muster tasks get t-0123456789abcdef -o json`,
+		Args:    cobra.ExactArgs(1),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		return show(ctx, a, apiv1.GetTask, apiv1.TaskRef{Task: args[0]}, *output, a.printTask)
+	})
+	return c
+}
+
+func (a *app) printTask(t apiv1.Task) {
+	a.out.line("task %s of %s on cluster %s %s", t.ID, t.Account, t.Cluster, standingTask(t))
+	for _, fact := range [][2]string{
+		{"runs", workText(t.Work)}, {"exit status", exitText(t)}, {"job", t.Job}, {"asked for", t.CreatedAt.Local().Format(time.DateTime)},
+		{"took", tookText(t)}, {"wrote", fmt.Sprintf("%s, kept %s", bytesSize(t.Bytes), bytesSize(t.Kept))},
+	} {
+		if fact[1] != "" {
+			a.out.line("  %-12s %s", fact[0], fact[1])
+		}
+	}
+	if len(t.Samples) == 0 {
+		return
+	}
+	a.out.gap()
+	table := newTable("SAMPLE", "VALUE", "UNIT")
+	for _, s := range t.Samples {
+		table.row(s.Name, strconv.FormatFloat(s.Value, 'g', -1, 64), s.Unit)
+	}
+	table.print(a.out)
+}
+
+func (a *app) tasksOutput() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "output TASK",
+		Short: "Show what a task wrote",
+		Long: `Show what a task of yours wrote to standard output and standard error, as far as it is kept: to a file as it is, to a terminal without
+what a terminal would obey. With -f it goes on until the task has ended, and ends with its exit status.`,
+		Example: `  muster tasks output t-0123456789abcdef > out.txt
+  muster tasks output -f t-0123456789abcdef`,
+		Args: cobra.ExactArgs(1),
+	}
+	follow := c.Flags().BoolP("follow", "f", false, "go on until the task has ended")
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		controller, err := a.connect()
+		if err != nil {
+			return err
+		}
+		if *follow {
+			return a.follow(ctx, controller, args[0], asTable)
+		}
+		_, err = a.pour(ctx, controller, args[0], 0)
+		return err
+	})
+	return c
+}
+
+func (a *app) tasksCancel() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "cancel TASK",
+		Short:   "End a task",
+		Long:    `End a task that waits or runs. Its programs get a few seconds to end. Owners of a project may end everybody's.`,
+		Example: `  muster tasks cancel t-0123456789abcdef`,
+		Args:    cobra.ExactArgs(1),
+	}
+	output := formatFlag(c)
+	c.RunE = a.do(func(ctx context.Context, args []string) error {
+		return show(ctx, a, apiv1.CancelTask, apiv1.TaskRef{Task: args[0]}, *output, func(t apiv1.Task) {
+			if t.Phase == apiv1.Ended {
+				a.say("task %s %s", t.ID, standingTask(t))
+				return
+			}
+			a.say("task %s is being cancelled", t.ID)
+		})
+	})
+	return c
+}

@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/kit/words"
+	"muster/internal/store"
+)
+
+const (
+	taskLooks = 5 * time.Second // what moves a task wakes it; this is for what was missed
+	// taskSilence is how long beyond its limit a task may go on for its head. It ends tasks itself, and tells at once.
+	taskSilence = 15 * time.Minute
+	// taskUnheard is how long a head that has taken a newer configuration up may say nothing of a task in it.
+	taskUnheard = 10 * time.Second
+)
+
+// taskView is a task as its handlers see it.
+type taskView struct {
+	store.Task
+	cluster store.Cluster
+	head    store.Node // the zero value: there is none
+	before  int        // tasks of the cluster that were asked for earlier and have not ended
+	now     time.Time
+}
+
+func (w Deps) tasks() stateTable[taskView] {
+	return stateTable[taskView]{
+		db:   w.DB,
+		of:   store.TaskKind,
+		load: loadTask,
+		phases: map[store.Phase]phase[taskView]{
+			store.Pending: {handle: taskBegin},
+			store.Queued:  {handle: taskFollow},
+			store.Running: {handle: taskFollow, deadline: taskEnd, late: taskLate},
+		},
+	}
+}
+
+func loadTask(ctx context.Context, tx *store.Tx, id string) (v taskView, s subject, err error) {
+	if v.Task, err = tx.Task(ctx, id); err != nil {
+		return v, s, err
+	}
+	if v.cluster, err = tx.Cluster(ctx, v.Cluster); err != nil {
+		return v, s, err
+	}
+	nodes, err := tx.Nodes(ctx, v.Cluster)
+	if err != nil {
+		return v, s, err
+	}
+	for _, n := range nodes {
+		if n.Role == protocol.Head {
+			v.head = n
+		}
+	}
+	if v.before, err = tx.TasksBefore(ctx, v.Task); err != nil {
+		return v, s, err
+	}
+	c := v.cluster
+	s = subject{life: v.Life, event: store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
+	v.now, err = tx.Now(ctx)
+	return v, s, err
+}
+
+// served says that the cluster's head is there and listens.
+func (t taskView) served() bool {
+	c := t.cluster
+	return t.head.Phase == store.Ready && t.head.Desired == store.Present && (c.Phase == store.Ready || c.Phase == store.Degraded)
+}
+
+// taskBegin has the head told of a task, once it can be, and once no more than a few of its cluster's go before.
+func taskBegin(_ context.Context, t taskView) Outcome {
+	switch {
+	case t.cluster.Desired == store.ToDelete:
+		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
+	case t.Cancel:
+		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
+	case t.before >= protocol.MostTasks:
+		return waitFor(taskLooks, "%d tasks of the cluster go first", t.before)
+	case !t.served():
+		return waitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
+	}
+	return advance(store.Queued, "task %s of %s goes to the head", t.ID, t.Account).with(func(ctx context.Context, tx *store.Tx) error {
+		return tx.TellOfTask(ctx, t.Task, t.head.Boot)
+	})
+}
+
+// taskFollow draws the conclusion from what the head says of a task.
+func taskFollow(_ context.Context, t taskView) Outcome {
+	seen := t.head.Seen
+	heard := t.served() && seen.Boot == t.head.Boot && seen.Revision >= t.cluster.Revision+t.head.News
+	switch {
+	case t.Said.Stage == protocol.TaskEnded:
+		return t.end(t.Said)
+	case t.cluster.Desired == store.ToDelete:
+		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
+	case t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
+		return t.end(store.TaskSaid{Outcome: protocol.TaskFailed,
+			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
+	case t.Said.Stage == protocol.TaskRuns && t.Phase == store.Queued:
+		return advance(store.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
+	}
+	return waitFor(taskLooks, "%s", t.Said.Text)
+}
+
+// taskEnd is when nothing more is expected of a task. While its cluster is paused, or its head away, it is not late.
+func taskEnd(t taskView) time.Time {
+	if !t.served() || t.Said.Stage == protocol.TaskEnded {
+		return t.now.Add(time.Hour)
+	}
+	return t.PhaseAt.Add(t.Work.Limit + taskSilence)
+}
+
+func taskLate(t taskView) Outcome {
+	return t.end(store.TaskSaid{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
+}
+
+// end notes how a task has ended.
+func (t taskView) end(said store.TaskSaid) Outcome {
+	if said.Stage == "" { // the head has no part in it
+		last := t.Said
+		last.Outcome, last.Text = said.Outcome, said.Text
+		said = last
+	}
+	said.Stage = protocol.TaskEnded
+	text := fmt.Sprintf("task %s of %s: %s", t.ID, t.Account, taskWords()[said.Outcome])
+	switch {
+	case said.Outcome == protocol.TaskFailed && said.Exit != nil:
+		text += fmt.Sprintf(", exit status %d", *said.Exit)
+	case said.Outcome != protocol.TaskOK && said.Text != "":
+		text += ": " + said.Text
+	}
+	if n := len(said.Samples); n > 0 {
+		text += ", " + words.Count(n, "sample")
+	}
+	o := advance(store.Ended, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTask(ctx, t.Task, said) })
+	o.asleep = true
+	return o
+}
+
+func taskWords() map[protocol.TaskOutcome]string {
+	return map[protocol.TaskOutcome]string{
+		protocol.TaskOK: "has ended", protocol.TaskFailed: "has failed", protocol.TaskTimedOut: "had not ended at its limit",
+		protocol.TaskCancelled: "was cancelled", protocol.TaskLost: "is lost",
+	}
+}

@@ -1,0 +1,88 @@
+package monitor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/environment/identity"
+	"muster/internal/store"
+)
+
+// mostTaskNodes is how many nodes of a task are kept by name.
+const mostTaskNodes = 4096
+
+// tasksOf are those that a node's agent is told of: a head, of its cluster's.
+func tasksOf(ctx context.Context, tx *store.Tx, self store.Node) ([]protocol.Task, error) {
+	if self.Role != protocol.Head {
+		return nil, nil
+	}
+	rows, err := tx.TasksOnHead(ctx, self.Cluster)
+	var tasks []protocol.Task
+	for _, t := range rows {
+		w := t.Work
+		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, Command: w.Command, Script: w.Script, Queue: w.Queue,
+			Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel, Boot: t.Boot})
+	}
+	return tasks, err
+}
+
+// recordTasks writes what a head says of its cluster's tasks. Those of others, and those that have ended, do not hear of it.
+func recordTasks(ctx context.Context, tx *store.Tx, cluster string, said []protocol.TaskState) error {
+	for _, s := range said[:min(len(said), protocol.MostTasks)] {
+		kept := store.TaskSaid{Stage: s.Stage, Text: s.Text, Job: s.Job, Nodes: s.Nodes[:min(len(s.Nodes), mostTaskNodes)],
+			Began: s.Began, Bytes: max(0, s.Bytes)}
+		switch s.Stage {
+		case protocol.TaskWaits, protocol.TaskRuns:
+		case protocol.TaskEnded:
+			kept.Outcome, kept.Exit, kept.Ended = s.Outcome, s.Exit, s.Ended
+			kept.Samples = s.Samples[:min(len(s.Samples), protocol.MostTaskSamples)]
+			switch s.Outcome {
+			case protocol.TaskOK, protocol.TaskFailed, protocol.TaskTimedOut, protocol.TaskCancelled, protocol.TaskLost:
+			default:
+				kept.Outcome = protocol.TaskLost
+			}
+		default:
+			continue
+		}
+		if err := tx.SaveTask(ctx, cluster, s.ID, kept); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// taskOutput keeps the next piece of what a task has written. It says how much there is, so that a piece whose answer was lost,
+// or that comes twice, does no harm.
+func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identity.Agent) {
+	var piece protocol.TaskOutput
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(&piece); err != nil {
+		http.Error(w, "unreadable output: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if len(piece.Bytes) > protocol.MostTaskPiece {
+		http.Error(w, "the piece is too long", http.StatusBadRequest)
+		return
+	}
+	var kept protocol.TaskKept
+	err := m.db.Update(r.Context(), func(tx *store.Tx) error {
+		node, err := tx.Node(r.Context(), who.Node)
+		if err != nil {
+			return err
+		}
+		if _, err := wanted(r.Context(), tx, node, who); err != nil {
+			return err
+		}
+		if node.Role != protocol.Head {
+			return errRefused
+		}
+		kept.Bytes, err = tx.KeepOutput(r.Context(), node.Cluster, piece.ID, piece.Start, piece.Bytes)
+		if errors.Is(err, store.ErrNotFound) { // it is forgotten: no reason to end the head's boot
+			kept.Bytes, err = protocol.NoTask, nil
+		}
+		return err
+	})
+	m.answer(w, r, kept, err)
+}

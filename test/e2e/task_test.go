@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/test/rig"
+)
+
+type task struct {
+	ID, Phase, Outcome, Account, Reason string
+	Exit                                *int
+	Nodes                               []string
+	Samples                             []struct {
+		Name, Unit string
+		Value      float64
+	}
+}
+
+// TestProgramsAreRunFromOutside goes through docs/run-a-program.md.
+func TestProgramsAreRunFromOutside(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "")
+	outer, controller := r, r.Start()
+	r.Run("machines", "add", "--local", "4", "--wait")
+	r.Run("create", "-f", r.File("hello.yaml", "name: hello\nnodes: 2\n"), "--wait")
+
+	began := time.Now()
+	r.Run("run", "hello", "--", "true")
+	t.Logf("a program that does nothing took %v", time.Since(began))
+	if out := r.Run("run", "hello", "--nodes", "2", "--", "hostname"); out != "n1\nn2\n" && out != "n2\nn1\n" {
+		t.Errorf("hostname on two nodes: %q", out)
+	}
+	if got := r.Muster("run", "hello", "--", "sh", "-c", "echo out; echo err >&2; exit 37"); got.Code != 37 || got.Out != "out\nerr\n" {
+		t.Errorf("%+v", got)
+	}
+	if out := r.Run("run", "hello", "--ranks", "2", "--nodes", "2", "--", "mpi-pingpong"); !regexp.MustCompile(`(?i)latency.* [0-9.]+`).MatchString(out) {
+		t.Errorf("MPI: %s", out)
+	}
+	if out := r.Run("run", "hello", "--", "head", "-c", "2000000", "/dev/zero"); len(out) != 2000000 {
+		t.Errorf("%d bytes came", len(out))
+	}
+	var told task
+	r.Get(&told, "run", "hello", "--script", r.File("job.sh", "id -un\nid -u\necho rate 2.5 GB/s >>$MUSTER_SAMPLES\n"))
+	if told.Outcome != "ok" || len(told.Samples) != 1 || told.Samples[0].Value != 2.5 || told.Samples[0].Unit != "GB/s" {
+		t.Errorf("%+v", told)
+	}
+	if out := r.Run("tasks", "output", told.ID); !strings.HasPrefix(out, told.Account+"\n") || strings.Contains(out, "\n0\n") {
+		t.Errorf("it ran as\n%s", out)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--nodes 3 -- true", "has 2 nodes at most"}, {"--on n7 -- true", "no compute node"}, {"--limit 8d -- true", "from 1s to 7d"}, {"--nodes 2 --ranks 1 -- true", "too few"},
+	} {
+		if got := r.Muster(append([]string{"run", "hello"}, strings.Fields(c.args)...)...); got.Code != 2 || !strings.Contains(got.Err, c.want) {
+			t.Errorf("run %s: %+v", c.args, got)
+		}
+	}
+
+	t.Run("one that passes its limit is ended", func(t *testing.T) {
+		r := r.In(t)
+		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 || !strings.Contains(got.Err, "at its limit") {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("one goes on while the controller is away, and is cancelled by it when it is back", func(t *testing.T) {
+		r := r.In(t)
+		first := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n1", "--", "sh", "-c", "echo begun; until [ -e go ]; do sleep 0.1; done; echo ended"))
+		second := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n2", "--", "sleep", "600"))
+		r.Eventually(time.Minute, "both run", func() bool {
+			return strings.Count(r.Run("tasks", "list", "hello"), " running ") == 2
+		})
+		controller.Kill()
+		outer.Start() // which lives longer than this part
+		r.Run("tasks", "cancel", second)
+		r.Run("ssh", "hello", "--", "touch go")
+		if got := r.Muster("tasks", "output", "-f", first); got.Code != 0 || got.Out != "begun\nended\n" {
+			t.Errorf("%+v", got)
+		}
+		r.Eventually(time.Minute, "the other is cancelled", func() bool {
+			var told task
+			return json.Unmarshal([]byte(r.Run("tasks", "get", second, "-o", "json")), &told) == nil && told.Outcome == "cancelled"
+		})
+		r.Eventually(time.Minute, "no job and no folder is left in the cluster", func() bool {
+			return r.Run("ssh", "hello", "--", "squeue -h; ls -A .muster/tasks") == ""
+		})
+	})
+
+	t.Log(r.Run("tasks", "list", "hello"), r.Run("tasks", "get", told.ID))
+	r.Run("delete", "hello", "--wait")
+	if got := r.Muster("tasks", "get", told.ID); got.Code != 6 {
+		t.Errorf("its cluster is deleted, and the task is still there: %+v", got)
+	}
+}
