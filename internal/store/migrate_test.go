@@ -167,7 +167,7 @@ var writtenThen = []struct {
 		f, err := tx.Fabric(ctx, "f1")
 		return fmt.Sprint(f.Config["hosts"], " ", f.Managers), err
 	}, "here [0x0002c90300000001]"},
-	{"00057_task", "what a task runs, and what its head said of it", func(ctx context.Context, tx *store.Tx) (any, error) {
+	{"00059_task", "what a task runs, and what its head said of it", func(ctx context.Context, tx *store.Tx) (any, error) {
 		t, err := tx.Task(ctx, "t1")
 		return fmt.Sprint(t.Work.Command, t.Work.Ranks, t.Work.Limit, " ", *t.Said.Exit, t.Said.Nodes, t.Said.Samples), err
 	}, "[hostname] 2 10m0s 0 [n2] [{rate 2.5 GB/s}]"},
