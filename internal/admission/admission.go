@@ -16,12 +16,18 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // Image is what admission must know of one.
@@ -103,14 +109,14 @@ type Plan struct {
 	Steps    []Step        // what happens to nodes that are there
 	Price    inventory.Price
 	Messages []string
-	Lays     []Layout   // how the queues that get nodes lie in the network, where that is known
-	Term     store.Term // when its lease runs
-	FitsAt   *time.Time // when it starts; nil: now
+	Lays     []Layout     // how the queues that get nodes lie in the network, where that is known
+	Term     cluster.Term // when its lease runs
+	FitsAt   *time.Time   // when it starts; nil: now
 
 	image   Image
-	from    *store.Snapshot // that a new cluster gets its files from; nil: none
-	current *store.Cluster  // nil for a new one
-	release []store.Node
+	from    *snapshot.Snapshot // that a new cluster gets its files from; nil: none
+	current *cluster.Cluster   // nil for a new one
+	release []node.Node
 	rolls   bool   // it says anew what nodes boot
 	again   string // what is done to a rollout that there was, in words
 }
@@ -123,9 +129,9 @@ type Placed struct {
 	Class   string
 	Machine inventory.Machine
 
-	guest *store.Guest // to be made; nil where the machine is a whole one
-	vm    *spec.VM     // that it was asked as
-	wakes *store.Node  // the node that it is, where that sleeps; nil: it is a new one
+	guest *host.Guest // to be made; nil where the machine is a whole one
+	vm    *spec.VM    // that it was asked as
+	wakes *node.Node  // the node that it is, where that sleeps; nil: it is a new one
 	// where it is in its queue's network; "" and 0: not known
 	leaf       string
 	leafNumber int
@@ -172,18 +178,18 @@ func (a *Admission) known(c spec.Cluster) error {
 }
 
 // Create plans a new cluster. The error is a *Refusal when the request is at fault.
-func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*Plan, error) {
+func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*Plan, error) {
 	resolved, err := a.Resolve(c)
 	if err != nil {
 		return nil, err
 	}
-	if other, err := tx.ClusterNamed(ctx, resolved.Project, resolved.Name); err == nil {
+	if other, err := cluster.Named(ctx, tx, resolved.Project, resolved.Name); err == nil {
 		hint := "choose another name, or change it with `muster apply`"
-		if other.Desired == store.ToDelete {
+		if other.Desired == core.ToDelete {
 			hint = "it is being deleted; wait for its end with `muster delete --wait`"
 		}
 		return nil, refuse(Conflict, "name-taken", "name", fmt.Sprintf("there is a cluster %s already", resolved.Name), hint)
-	} else if !errors.Is(err, store.ErrNotFound) {
+	} else if !errors.Is(err, core.ErrNotFound) {
 		return nil, err
 	}
 	if a.Short != nil {
@@ -199,22 +205,22 @@ func (a *Admission) Create(ctx context.Context, tx *store.Tx, c spec.Cluster) (*
 		return nil, err
 	}
 	plan := &Plan{Spec: resolved, image: image}
-	return plan, a.place(ctx, tx, plan, shapeOf(store.Cluster{Spec: resolved}, nil).missing)
+	return plan, a.place(ctx, tx, plan, shapeOf(cluster.Cluster{Spec: resolved}, nil).missing)
 }
 
 // Change plans a new intent for a running cluster. It keeps its image as long as the image's name stays.
-func (a *Admission) Change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster) (*Plan, error) {
+func (a *Admission) Change(ctx context.Context, tx *core.Tx, current cluster.Cluster, c spec.Cluster) (*Plan, error) {
 	return a.change(ctx, tx, current, c, a.keep(current))
 }
 
-func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster, image pick) (*Plan, error) {
+func (a *Admission) change(ctx context.Context, tx *core.Tx, current cluster.Cluster, c spec.Cluster, image pick) (*Plan, error) {
 	c.Lease = kept(current.Spec.Lease, c.Lease)
 	c.Storage = keptSizes(current.Spec, c.Storage)
 	resolved, err := a.Resolve(c)
 	if err != nil {
 		return nil, err
 	}
-	if current.Desired == store.ToDelete {
+	if current.Desired == core.ToDelete {
 		return nil, beingDeleted(current)
 	}
 	plan := &Plan{Spec: resolved, Changes: spec.Diff(current.Spec, resolved), current: &current}
@@ -228,7 +234,7 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 	if err := a.admits(ctx, tx, resolved); err != nil {
 		return plan, err
 	}
-	nodes, err := tx.Nodes(ctx, current.ID)
+	nodes, err := node.Of(ctx, tx, current.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +257,11 @@ func (a *Admission) change(ctx context.Context, tx *store.Tx, current store.Clus
 }
 
 // admits refuses a list of users on which somebody stands who is not in the cluster's project.
-func (a *Admission) admits(ctx context.Context, tx *store.Tx, c spec.Cluster) error {
+func (a *Admission) admits(ctx context.Context, tx *core.Tx, c spec.Cluster) error {
 	if c.Access == nil {
 		return nil
 	}
-	members, err := tx.Memberships(ctx, c.Project, "")
+	members, err := person.Memberships(ctx, tx, c.Project, "")
 	if err != nil {
 		return err
 	}
@@ -311,15 +317,15 @@ func possible(changes []spec.Change) error {
 }
 
 // place chooses machines for the members that are missing and prices the whole.
-func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing []member) error {
-	if err := tx.LockAdmission(ctx); err != nil {
+func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing []member) error {
+	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -335,9 +341,9 @@ func (a *Admission) place(ctx context.Context, tx *store.Tx, plan *Plan, missing
 	if err != nil {
 		return err
 	}
-	var nodes []store.Node
+	var nodes []node.Node
 	if plan.current != nil {
-		if nodes, err = tx.Nodes(ctx, plan.current.ID); err != nil {
+		if nodes, err = node.Of(ctx, tx, plan.current.ID); err != nil {
 			return err
 		}
 	}
@@ -384,8 +390,8 @@ func noKernel(image Image, machine string) *Refusal {
 
 // Refill reserves machines for the members of a cluster that have no node: after a failure, or when a name had to wait
 // for its old machine. It reserves as many as there are machines for and returns the refusal for the rest, if any.
-func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) ([]Placed, *Refusal, error) {
-	nodes, err := tx.Nodes(ctx, c.ID)
+func (a *Admission) Refill(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]Placed, *Refusal, error) {
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -393,10 +399,10 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if len(missing) == 0 {
 		return nil, nil, nil
 	}
-	if err := tx.LockAdmission(ctx); err != nil {
+	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return nil, nil, err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -413,7 +419,7 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 	if err != nil {
 		return nil, nil, err
 	}
-	avoided, err := tx.AvoidedHosts(ctx, c.ID, avoidFor)
+	avoided, err := host.AvoidedHosts(ctx, tx, c.ID, avoidFor)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -442,47 +448,47 @@ func (a *Admission) Refill(ctx context.Context, tx *store.Tx, c store.Cluster) (
 
 // CarryOut writes a plan as intent: a new cluster with its nodes, or a changed one. Call it in the transaction that
 // made the plan.
-func (a *Admission) CarryOut(ctx context.Context, tx *store.Tx, p *Plan, by string, drainFor time.Duration) (store.Cluster, error) {
+func (a *Admission) CarryOut(ctx context.Context, tx *core.Tx, p *Plan, by string, drainFor time.Duration) (cluster.Cluster, error) {
 	id := ""
 	if p.current == nil {
 		id = NewID("c")
 		key := make([]byte, a.Schedulers.Of(p.Spec.Scheduler()).Caps.Credential.Bytes)
 		_, _ = rand.Read(key)
-		c := store.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, Credential: store.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
-		if err := tx.AddCluster(ctx, c); err != nil {
+		c := cluster.Cluster{ID: id, Project: p.Spec.Project, Name: p.Spec.Name, Spec: p.Spec, Image: p.image.Digest, Credential: core.NewSecret(key), CreatedBy: by, HomeTerms: a.HomeTerms()}
+		if err := cluster.Add(ctx, tx, c); err != nil {
 			return c, err
 		}
 		if p.from != nil {
-			if err := tx.BornFrom(ctx, id, p.from.ID); err != nil {
+			if err := snapshot.BornFrom(ctx, tx, id, p.from.ID); err != nil {
 				return c, err
 			}
 		}
 	} else {
 		id = p.current.ID
-		if _, err := tx.ChangeSpec(ctx, id, p.Spec, drainFor); err != nil {
-			return store.Cluster{}, err
+		if _, err := cluster.ChangeSpec(ctx, tx, id, p.Spec, drainFor); err != nil {
+			return cluster.Cluster{}, err
 		}
 		if p.rolls {
-			if err := tx.SetRoot(ctx, id, p.image.Digest); err != nil {
-				return store.Cluster{}, err
+			if err := cluster.SetRoot(ctx, tx, id, p.image.Digest); err != nil {
+				return cluster.Cluster{}, err
 			}
 		}
 	}
 	if !p.Term.StartsAt.IsZero() && (p.current == nil || !p.Term.Equal(p.current.Term)) {
-		if err := tx.SetTerm(ctx, id, p.Term); err != nil {
-			return store.Cluster{}, err
+		if err := cluster.SetTerm(ctx, tx, id, p.Term); err != nil {
+			return cluster.Cluster{}, err
 		}
 	}
 	for _, n := range p.release {
-		if err := tx.WantNodeAbsent(ctx, n.ID, drainFor); err != nil {
-			return store.Cluster{}, err
+		if err := node.WantAbsent(ctx, tx, n.ID, drainFor); err != nil {
+			return cluster.Cluster{}, err
 		}
 	}
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
-		return store.Cluster{}, err
+		return cluster.Cluster{}, err
 	}
-	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: p.words() + ", by " + by})
-	return tx.Cluster(ctx, id)
+	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: p.words() + ", by " + by})
+	return cluster.Get(ctx, tx, id)
 }
 
 // words says what a plan does.
@@ -516,11 +522,11 @@ func (p *Plan) words() string {
 }
 
 // seat stores the nodes, each in the seat of its name.
-func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, placed []Placed) error {
+func (a *Admission) seat(ctx context.Context, tx *core.Tx, clusterID string, placed []Placed) error {
 	if len(placed) == 0 {
 		return nil
 	}
-	seats, err := tx.Seats(ctx, cluster)
+	seats, err := cluster.Seats(ctx, tx, clusterID)
 	if err != nil {
 		return err
 	}
@@ -531,10 +537,10 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 	}
 	for _, p := range placed {
 		if p.wakes != nil {
-			if err := tx.SetAllocation(ctx, *p.guest); err != nil {
+			if err := host.SetAllocation(ctx, tx, *p.guest); err != nil {
 				return err
 			}
-			if err := tx.WakeSleeper(ctx, p.wakes.ID); err != nil {
+			if err := node.WakeSleeper(ctx, tx, p.wakes.ID); err != nil {
 				return err
 			}
 			continue
@@ -543,22 +549,22 @@ func (a *Admission) seat(ctx context.Context, tx *store.Tx, cluster string, plac
 			if next > substrate.MaxSlot {
 				return refuse(Conflict, "no-address", "", "the cluster has used all its addresses", "create a new cluster")
 			}
-			if err := tx.AddSeat(ctx, cluster, store.Seat{Name: p.Name, Slot: next}); err != nil {
+			if err := cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: p.Name, Slot: next}); err != nil {
 				return err
 			}
 			slots[p.Name], next = next, next+1
 		}
 		if p.guest != nil {
-			if err := tx.AddGuest(ctx, *p.guest, "for node "+p.Name); err != nil {
+			if err := host.AddGuest(ctx, tx, *p.guest, "for node "+p.Name); err != nil {
 				return err
 			}
-			tx.Log(store.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: store.Reserved, Text: p.partWords()})
+			tx.Log(core.Event{Type: "machine.phase", Machine: p.Machine.Name, Phase: machine.Reserved, Text: p.partWords()})
 		}
-		node := store.Node{ID: NewID("n"), Cluster: cluster, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber, Terms: a.Terms(p.Class, p.Machine)}
-		if err := tx.AddNode(ctx, node); err != nil {
+		n := node.Node{ID: NewID("n"), Cluster: clusterID, Name: p.Name, Role: p.Role, Queue: p.Queue, Class: p.Class, MachineID: p.Machine.ID, Machine: p.Machine.Name, VM: p.vm, Leaf: p.leaf, LeafNumber: p.leafNumber, Terms: a.Terms(p.Class, p.Machine)}
+		if err := node.Add(ctx, tx, n); err != nil {
 			return err
 		}
-		if err := join(ctx, tx, node, p.Machine, p.guest); err != nil {
+		if err := join(ctx, tx, n, p.Machine, p.guest); err != nil {
 			return err
 		}
 	}
@@ -576,4 +582,4 @@ func NewID(kind string) string {
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 && !p.rolls }
 
 // Current is the running cluster that the plan changes; nil for a new one.
-func (p *Plan) Current() *store.Cluster { return p.current }
+func (p *Plan) Current() *cluster.Cluster { return p.current }

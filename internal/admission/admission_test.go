@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 const site = `
@@ -53,23 +56,23 @@ func (images) Image(name string) (admission.Image, error) {
 type fixture struct {
 	*testing.T
 	*admission.Admission
-	db *store.Store
+	db *core.Store
 }
 
-type machine struct {
+type offer struct {
 	name  string
 	cpus  int
 	arch  string
-	phase store.Phase
+	phase core.Phase
 	on    string // substrate; metal, if empty
 }
 
-func newFixture(t *testing.T, machines ...machine) fixture {
+func newFixture(t *testing.T, machines ...offer) fixture {
 	t.Helper()
 	return newFixtureAt(t, t.TempDir()+"/db", site, machines...)
 }
 
-func newFixtureAt(t *testing.T, url, site string, machines ...machine) fixture {
+func newFixtureAt(t *testing.T, url, site string, machines ...offer) fixture {
 	t.Helper()
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, site)
@@ -77,20 +80,20 @@ func newFixtureAt(t *testing.T, url, site string, machines ...machine) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := fixture{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, storetest.Open(t, url)}
+	d := fixture{t, &admission.Admission{Catalogue: catalogue, Images: images{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, kindstest.Open(t, url)}
 	for _, m := range machines {
-		err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.AddMachine(t.Context(), inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
+		err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+			return machine.Add(t.Context(), tx, inventory.Machine{ID: m.name, Name: m.name, Substrate: cmp.Or(m.on, "metal"), Facts: inventory.Facts{CPUs: m.cpus, Arch: m.arch}})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims, err := d.db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 1)
+		claims, err := d.db.Claim(t.Context(), machine.Kind, "test", time.Minute, 1)
 		if err != nil || len(claims) != 1 {
 			t.Fatal(claims, err)
 		}
-		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: m.phase, Never: true})
+		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+			return tx.Settle(t.Context(), claims[0], core.Settlement{Phase: m.phase, Never: true})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -105,21 +108,21 @@ func (d fixture) plan(text string) (*admission.Plan, error) {
 		d.Fatal(err)
 	}
 	var plan *admission.Plan
-	err = d.db.View(d.Context(), func(tx *store.Tx) (err error) {
+	err = d.db.View(d.Context(), func(tx *core.Tx) (err error) {
 		plan, err = d.Create(d.Context(), tx, doc.Cluster)
 		return err
 	})
 	return plan, err
 }
 
-func (d fixture) create(text string) store.Cluster {
+func (d fixture) create(text string) cluster.Cluster {
 	d.Helper()
 	doc, err := spec.Parse("", []byte(text))
 	if err != nil {
 		d.Fatal(err)
 	}
-	var c store.Cluster
-	if err := d.db.Update(d.Context(), func(tx *store.Tx) error {
+	var c cluster.Cluster
+	if err := d.db.Update(d.Context(), func(tx *core.Tx) error {
 		plan, err := d.Create(d.Context(), tx, doc.Cluster)
 		if err == nil {
 			c, err = d.CarryOut(d.Context(), tx, plan, "admin", 0)
@@ -131,13 +134,13 @@ func (d fixture) create(text string) store.Cluster {
 	return c
 }
 
-func farm(small, big int) []machine {
-	var all []machine
+func farm(small, big int) []offer {
+	var all []offer
 	for i := range small {
-		all = append(all, machine{fmt.Sprintf("s%d", i+1), 8, "amd64", store.Available, ""})
+		all = append(all, offer{fmt.Sprintf("s%d", i+1), 8, "amd64", machine.Available, ""})
 	}
 	for i := range big {
-		all = append(all, machine{fmt.Sprintf("b%d", i+1), 64, "amd64", store.Available, ""})
+		all = append(all, offer{fmt.Sprintf("b%d", i+1), 64, "amd64", machine.Available, ""})
 	}
 	return all
 }
@@ -161,8 +164,8 @@ func TestAPlanNamesTheMachinesAndThePrice(t *testing.T) {
 }
 
 func TestARefusalCountsWhatTheClassHas(t *testing.T) {
-	machines := append(farm(1, 3), machine{"b4", 64, "amd64", store.Quarantined, ""}, machine{"b5", 64, "amd64", store.Maintenance, ""},
-		machine{"b6", 64, "amd64", store.Inspecting, ""}, machine{"b7", 64, "arm64", store.Available, ""})
+	machines := append(farm(1, 3), offer{"b4", 64, "amd64", machine.Quarantined, ""}, offer{"b5", 64, "amd64", machine.Maintenance, ""},
+		offer{"b6", 64, "amd64", machine.Inspecting, ""}, offer{"b7", 64, "arm64", machine.Available, ""})
 	d := newFixture(t, machines...)
 	_, err := d.plan("name: a\nqueues:\n  - {name: cpu, class: big, nodes: 5}\n")
 	var refusal *admission.Refusal
@@ -191,7 +194,7 @@ func TestAQueueThatChangesItsClassReleasesItsNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.db.View(t.Context(), func(tx *store.Tx) error {
+	if err := d.db.View(t.Context(), func(tx *core.Tx) error {
 		plan, err := d.Change(t.Context(), tx, c, doc.Cluster)
 		if err != nil {
 			return err
@@ -210,7 +213,7 @@ func TestMissingNodesGetWhatThereIs(t *testing.T) {
 	c := d.create("name: a\nnodes: 4\n")
 	// Two nodes end, and one of their machines does not come back.
 	lose(t, d, c, "n1", "n2")
-	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
 		placed, refused, err := d.Refill(t.Context(), tx, c)
 		if err != nil {
 			return err
@@ -225,18 +228,18 @@ func TestMissingNodesGetWhatThereIs(t *testing.T) {
 }
 
 // lose ends nodes; the first one's machine stays quarantined.
-func lose(t *testing.T, d fixture, c store.Cluster, names ...string) {
+func lose(t *testing.T, d fixture, c cluster.Cluster, names ...string) {
 	t.Helper()
-	claims, err := d.db.Claim(t.Context(), store.NodeKind, "test", time.Minute, 100)
+	claims, err := d.db.Claim(t.Context(), node.Kind, "test", time.Minute, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	machines, err := d.db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 100)
+	machines, err := d.db.Claim(t.Context(), machine.Kind, "test", time.Minute, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.db.Update(t.Context(), func(tx *store.Tx) error {
-		nodes, err := tx.Nodes(t.Context(), c.ID)
+	err = d.db.Update(t.Context(), func(tx *core.Tx) error {
+		nodes, err := node.Of(t.Context(), tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -247,17 +250,17 @@ func lose(t *testing.T, d fixture, c store.Cluster, names ...string) {
 				}
 				for _, claim := range claims {
 					if claim.ID == n.ID {
-						if err := tx.LeaveMachine(t.Context(), n); err != nil {
+						if err := node.LeaveMachine(t.Context(), tx, n); err != nil {
 							return err
 						}
-						if err := tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Gone, Never: true}); err != nil {
+						if err := tx.Settle(t.Context(), claim, core.Settlement{Phase: node.Gone, Never: true}); err != nil {
 							return err
 						}
 					}
 				}
 				for _, claim := range machines {
 					if claim.ID == n.MachineID && i == 0 {
-						if err := tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Quarantined, Never: true}); err != nil {
+						if err := tx.Settle(t.Context(), claim, core.Settlement{Phase: machine.Quarantined, Never: true}); err != nil {
 							return err
 						}
 					}

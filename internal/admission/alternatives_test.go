@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"muster/internal/admission"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 const alternatives = `
@@ -20,8 +22,8 @@ classes:
 
 func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
-		machine{"h1", 1, "amd64", store.Available, ""}, machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Quarantined, ""},
-		machine{"m1", 4, "amd64", store.Available, ""}, machine{"s1", 2, "amd64", store.Available, ""}, machine{"s2", 2, "amd64", store.Available, ""})
+		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"b1", 8, "amd64", machine.Available, ""}, offer{"b2", 8, "amd64", machine.Quarantined, ""},
+		offer{"m1", 4, "amd64", machine.Available, ""}, offer{"s1", 2, "amd64", machine.Available, ""}, offer{"s2", 2, "amd64", machine.Available, ""})
 	plan, err := d.plan("name: cfd\nqueues: [{name: cpu, nodes: 3, class: big, or: [middle, small]}]\n")
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +54,12 @@ func TestAQueueTakesItsNextClassWhenOneIsExhausted(t *testing.T) {
 // A machine that a reservation needs is left to it, and the reservation may itself be of any of its classes.
 func TestAlternativesAreInTheCalendar(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
-		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""}, machine{"h3", 1, "amd64", store.Available, ""},
-		machine{"b1", 8, "amd64", store.Available, ""}, machine{"m1", 4, "amd64", store.Available, ""})
+		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""}, offer{"h3", 1, "amd64", machine.Available, ""},
+		offer{"b1", 8, "amd64", machine.Available, ""}, offer{"m1", 4, "amd64", machine.Available, ""})
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
 	now := d.create("name: now\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
-	var nodes []store.Node
-	if err := d.db.View(t.Context(), func(tx *store.Tx) (err error) { nodes, err = tx.Nodes(t.Context(), now.ID); return err }); err != nil || nodes[1].Class != "big" {
+	var nodes []node.Node
+	if err := d.db.View(t.Context(), func(tx *core.Tx) (err error) { nodes, err = node.Of(t.Context(), tx, now.ID); return err }); err != nil || nodes[1].Class != "big" {
 		t.Error(nodes, err)
 	}
 	_, err := d.plan("name: more\nqueues: [{name: cpu, nodes: 1, class: big, or: [middle]}]\n")
@@ -69,13 +71,13 @@ func TestAlternativesAreInTheCalendar(t *testing.T) {
 // A queue that grows takes what nobody has reserved; what it was promised, it gets in any case.
 func TestAQueueDoesNotGrowIntoAReservation(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", alternatives,
-		machine{"h1", 1, "amd64", store.Available, ""}, machine{"h2", 1, "amd64", store.Available, ""},
-		machine{"b1", 8, "amd64", store.Available, ""}, machine{"b2", 8, "amd64", store.Available, ""}, machine{"b3", 8, "amd64", store.Available, ""})
+		offer{"h1", 1, "amd64", machine.Available, ""}, offer{"h2", 1, "amd64", machine.Available, ""},
+		offer{"b1", 8, "amd64", machine.Available, ""}, offer{"b2", 8, "amd64", machine.Available, ""}, offer{"b3", 8, "amd64", machine.Available, ""})
 	grow := d.create("name: grow\nqueues: [{name: cpu, class: big, max: 3}]\n")
 	d.create("name: later\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 2, class: big}]\n")
 	grow.Targets = map[string]int{"cpu": 3}
 	refill := func() (placed []admission.Placed, refused *admission.Refusal) {
-		err := d.db.Update(t.Context(), func(tx *store.Tx) (err error) {
+		err := d.db.Update(t.Context(), func(tx *core.Tx) (err error) {
 			placed, refused, err = d.Refill(t.Context(), tx, grow)
 			return err
 		})

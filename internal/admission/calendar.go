@@ -8,8 +8,10 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/calendar"
+	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
 )
 
 // BeingPrepared is who holds machines that come back from somebody, or are looked at.
@@ -19,20 +21,20 @@ const BeingPrepared = "(being prepared)"
 // cluster in question as it is to be: what it lacks is no booking, as it is what is asked. nil: there is none.
 //
 // Of an elastic queue, the nodes that are there are held, and its min is promised.
-func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, machines []store.Machine, asks *store.Cluster) (calendar.Calendar, error) {
+func (a *Admission) Calendar(ctx context.Context, tx *core.Tx, now time.Time, machines []machine.Machine, asks *cluster.Cluster) (calendar.Calendar, error) {
 	c := calendar.Calendar{Now: now}
-	clusters, err := tx.Clusters(ctx, "")
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return c, err
 	}
-	tenures, err := tx.Tenures(ctx)
+	tenures, err := cluster.Tenures(ctx, tx)
 	if err != nil {
 		return c, err
 	}
-	slices.SortFunc(clusters, func(x, y store.Cluster) int {
+	slices.SortFunc(clusters, func(x, y cluster.Cluster) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 	})
-	living, has, holder := map[string]store.Cluster{}, map[[2]string]int{}, map[string]store.NodeLease{}
+	living, has, holder := map[string]cluster.Cluster{}, map[[2]string]int{}, map[string]cluster.NodeLease{}
 	for _, cluster := range clusters {
 		if asks != nil && cluster.ID == asks.ID {
 			cluster.Term = asks.Term
@@ -49,13 +51,13 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		if m.Hosts || m.IsGuest() {
 			continue // nothing is promised of guests: see find
 		}
-		if m.Desired != store.ForService || m.Phase == store.Quarantined || m.Phase == store.Maintenance {
+		if m.Desired != machine.ForService || m.Phase == machine.Quarantined || m.Phase == machine.Maintenance {
 			continue
 		}
 		one := calendar.Machine{Machine: m.Machine}
 		if h, held := holder[m.ID]; held {
 			one.By, one.Until = h.Cluster, now.Add(a.caps(m.Machine).Turnaround)
-			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == store.Present && (owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
+			if owner := living[h.Cluster]; !h.Leaves && owner.Desired == core.Present && (owner.EndsAt.IsZero() || owner.Returned().After(one.Until)) {
 				one.Until = owner.Returned()
 			}
 		} else if !m.Free() {
@@ -64,7 +66,7 @@ func (a *Admission) Calendar(ctx context.Context, tx *store.Tx, now time.Time, m
 		c.Machines = append(c.Machines, one)
 	}
 	for _, cluster := range clusters {
-		if asks != nil && cluster.ID == asks.ID || cluster.Desired != store.Present || !cluster.EndsAt.IsZero() && !cluster.Returned().After(now) {
+		if asks != nil && cluster.ID == asks.ID || cluster.Desired != core.Present || !cluster.EndsAt.IsZero() && !cluster.Returned().After(now) {
 			continue
 		}
 		var lacks []member

@@ -9,14 +9,14 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/machine"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
 // members that may be of another one are, node by node, in the order of their classes. The error is a *Refusal that counts what
 // the class has, and why it is not free.
-func (a *Admission) choose(members []member, machines []store.Machine, isolation, arch string, more bool) ([]Placed, error) {
+func (a *Admission) choose(members []member, machines []machine.Machine, isolation, arch string, more bool) ([]Placed, error) {
 	var free []inventory.Machine
 	for _, m := range machines {
 		if m.Free() && (arch == "" || m.Facts.Arch == arch) {
@@ -57,7 +57,7 @@ func (a *Admission) choose(members []member, machines []store.Machine, isolation
 
 // match finds for every member a machine of its class, or a part of one. The error is a *placement.Shortage, a
 // *placement.Apart, a *guestShortage, or a *Refusal.
-func (a *Admission) match(members []member, machines []store.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
+func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
 	var wants []placement.Want
 	var wholes, parts []int // places in members
 	for i, m := range members {
@@ -151,7 +151,7 @@ func (a *Admission) byNumber(class inventory.Class) string {
 }
 
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
-func (a *Admission) shortage(short *placement.Shortage, members []member, machines []store.Machine, isolation, arch string, more bool) *Refusal {
+func (a *Admission) shortage(short *placement.Shortage, members []member, machines []machine.Machine, isolation, arch string, more bool) *Refusal {
 	var class inventory.Class // as the last member that asks for it
 	for _, m := range members {
 		if m.Class == short.Class {
@@ -202,15 +202,15 @@ func (a *Admission) shortage(short *placement.Shortage, members []member, machin
 }
 
 // availability is a machine's state in the words of a shortage.
-func availability(m store.Machine) string {
+func availability(m machine.Machine) string {
 	switch {
 	case m.Free():
 		return "free"
-	case m.Phase == store.Quarantined:
+	case m.Phase == machine.Quarantined:
 		return "quarantined"
-	case m.Phase == store.Maintenance || m.Desired != store.ForService:
+	case m.Phase == machine.Maintenance || m.Desired != machine.ForService:
 		return "in maintenance"
-	case m.Holder != "", m.HostsOnDemand() && (m.Phase == store.Reserved || m.Phase == store.InUse): // by its guests
+	case m.Holder != "", m.HostsOnDemand() && (m.Phase == machine.Reserved || m.Phase == machine.InUse): // by its guests
 		return "in use"
 	}
 	return "being prepared"

@@ -20,11 +20,11 @@ classes:
 `
 
 func TestAnImageWithoutTheDriverOfADeviceIsRefused(t *testing.T) {
-	d := newFixtureAt(t, t.TempDir()+"/db", gpuSite, machine{name: "h1", cpus: 2, arch: "amd64", phase: "available", on: "local"})
+	d := newFixtureAt(t, t.TempDir()+"/db", gpuSite, offer{name: "h1", cpus: 2, arch: "amd64", phase: "available", on: "local"})
 	gpu := inventory.Device{Kind: "gpu", PCI: "0000:41:00.0", Vendor: "10de", ID: "2330", Name: "NVIDIA H100", Group: "1", Path: []string{"0000:00:01.0"}}
 	hca := inventory.Device{Kind: "hca", PCI: "0000:42:00.0", Vendor: "15b3", ID: "1021", Group: "2", Path: []string{"0000:00:02.0"}}
 	d.add(inventory.Machine{ID: "m1", Name: "r1n1", Substrate: "metal", MACs: []string{"52:54:00:00:00:01"}, Facts: inventory.Facts{CPUs: 4, Arch: "amd64", Devices: []inventory.Device{gpu, hca}}})
-	f := host(4, 16, gpu, hca)
+	f := hypervisor(4, 16, gpu, hca)
 	d.add(inventory.Machine{ID: "hv1", Name: "hv1", Substrate: "vm", Hosts: true, Facts: f})
 
 	const vm = "name: a\nimage: IMAGE\nqueues: [{name: q, class: vm, nodes: 1, vm: {cpus: 1, memory: 1GiB, devices: {DEVICES}}}]\n"

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"muster/internal/inventory"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 	"muster/internal/kit/words"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // avoidFor is how long a cluster's nodes stay away from a host on which one of them has failed, if there are others.
@@ -21,13 +22,13 @@ const avoidFor = 10 * time.Minute
 
 // room is a hypervisor as admission sees it: what it has, and what its guests hold.
 type room struct {
-	machine store.Machine
+	machine machine.Machine
 	placement.Room
 }
 
 // rooms are the machines on which guests can be placed now: hypervisors, and free whole machines, which become hypervisors by
 // that, if there is an image that makes them so.
-func (a *Admission) rooms(machines []store.Machine, arch string) []room {
+func (a *Admission) rooms(machines []machine.Machine, arch string) []room {
 	_, missing := a.Images.Image(inventory.HypervisorImage)
 	held := map[string][]placement.Allocation{}
 	for _, m := range machines {
@@ -76,7 +77,7 @@ type guestShortage struct {
 
 // placeGuests finds a host for every member whose class is of hypervisors, and what it has of it: which are the places in
 // placed of those. The error is a *guestShortage.
-func (a *Admission) placeGuests(members []member, which []int, machines []store.Machine, isolation, arch string, placed []Placed) error {
+func (a *Admission) placeGuests(members []member, which []int, machines []machine.Machine, isolation, arch string, placed []Placed) error {
 	names, whole := map[string]bool{}, map[string]bool{} // machines chosen whole for others of the same plan
 	for _, m := range machines {
 		names[m.Name] = true
@@ -167,15 +168,15 @@ func share(placed []placement.Placed, guests int) []placement.Placed {
 }
 
 // newGuest is a guest that is to be, under the host's name and the lowest number that is free.
-func newGuest(on string, host store.Machine, h placement.Allocation, asked placement.Guest, names map[string]bool) store.Guest {
+func newGuest(on string, m machine.Machine, h placement.Allocation, asked placement.Guest, names map[string]bool) host.Guest {
 	name := ""
 	for number := 1; name == "" || names[name]; number++ {
-		name = fmt.Sprintf("%s-g%d", host.Name, number)
+		name = fmt.Sprintf("%s-g%d", m.Name, number)
 	}
 	names[name] = true
 	h.Guest = name
-	facts := PartFacts(host.Facts, h, asked.CPUs, asked.MemoryMiB)
-	return store.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: host.ID, Facts: facts}, Allocation: h}
+	facts := PartFacts(m.Facts, h, asked.CPUs, asked.MemoryMiB)
+	return host.Guest{Machine: inventory.Machine{ID: NewID("m"), Name: name, Substrate: on, Host: m.ID, Facts: facts}, Allocation: h}
 }
 
 // PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
@@ -218,9 +219,9 @@ func (p Placed) partWords() string {
 }
 
 // chooseElsewhere is choose for nodes that replace others: on other hosts than those that have failed some, if that is possible.
-func (a *Admission) chooseElsewhere(missing []member, machines []store.Machine, avoided map[string]bool, isolation string) ([]Placed, error) {
+func (a *Admission) chooseElsewhere(missing []member, machines []machine.Machine, avoided map[string]bool, isolation string) ([]Placed, error) {
 	if len(avoided) > 0 {
-		others := slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return avoided[m.ID] })
+		others := slices.DeleteFunc(slices.Clone(machines), func(m machine.Machine) bool { return avoided[m.ID] })
 		placed, err := a.choose(missing, others, isolation, "", true)
 		if refusal, err := asRefusal(err); refusal == nil {
 			return placed, err
@@ -241,7 +242,7 @@ func (a *Admission) shapes() map[string]spec.VM {
 }
 
 // refuseGuests explains why hypervisors cannot carry what is asked of their class.
-func (a *Admission) refuseGuests(short *guestShortage, members []member, machines []store.Machine) *Refusal {
+func (a *Admission) refuseGuests(short *guestShortage, members []member, machines []machine.Machine) *Refusal {
 	class, _ := a.Catalogue.Find(short.class)
 	path, there, whole, aside := "", 0, 0, map[string]int{}
 	for _, m := range members {
@@ -283,12 +284,12 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 
 // wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
 // whole as long as somebody has reserved machines for a time to come, since nothing tells when the guests would be gone.
-func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []store.Machine) error {
+func wouldBecomeHypervisor(err error, placed []Placed, members []member, machines []machine.Machine) error {
 	if refusal, _ := asRefusal(err); refusal == nil {
 		return err
 	}
 	for i, p := range placed {
-		if p.guest != nil && slices.ContainsFunc(machines, func(m store.Machine) bool { return m.ID == p.guest.Host && m.CanHost() }) {
+		if p.guest != nil && slices.ContainsFunc(machines, func(m machine.Machine) bool { return m.ID == p.guest.Host && m.CanHost() }) {
 			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: no free machine becomes a hypervisor while machines are reserved for a time to come, and those that are one have no room", p.Class),
 				"`muster calendar` shows who has reserved machines")
 		}
@@ -354,7 +355,7 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 }
 
 // Roomy are the machines of a class that hold guests, or can, and that have room for one more guest of its usual size, by ID.
-func (a *Admission) Roomy(class inventory.Class, machines []store.Machine) map[string]bool {
+func (a *Admission) Roomy(class inventory.Class, machines []machine.Machine) map[string]bool {
 	roomy := map[string]bool{}
 	for _, r := range a.rooms(machines, "") {
 		if !class.Has(r.machine.Machine) {
@@ -379,7 +380,7 @@ type Share struct {
 }
 
 // ShareOf counts what is held of a host by its guests, which are among the machines.
-func ShareOf(host store.Machine, machines []store.Machine) Share {
+func ShareOf(host machine.Machine, machines []machine.Machine) Share {
 	s := Share{Devices: map[string]int{}, OfDevices: map[string]int{}}
 	kept, keptMiB := host.Facts.Kept()
 	s.OfCores = len(host.Facts.Layout) - len(kept)

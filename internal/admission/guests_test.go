@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 const guestSite = `
@@ -28,8 +31,8 @@ classes:
   - {name: cheap, select: ["substrate = vm"], hypervisor: true, overcommit: {cpu: 2}, vm: {cpus: 1, memory: 1GiB}}
 `
 
-// host is a hypervisor of one socket: cores, of which four or more keep one, and memory in GiB, of which the 16th part stays.
-func host(cores, memory int, devices ...inventory.Device) inventory.Facts {
+// hypervisor is a hypervisor of one socket: cores, of which four or more keep one, and memory in GiB, of which the 16th part stays.
+func hypervisor(cores, memory int, devices ...inventory.Device) inventory.Facts {
 	f := inventory.Facts{Host: "box", Arch: "amd64", CPUs: cores, Cores: cores, MemoryMiB: memory << 10, Devices: devices}
 	var cpus []int
 	for i := range cores {
@@ -47,9 +50,9 @@ func gpu(number int) inventory.Device {
 // newGuestFixture has heads' places, h1 and on, and hypervisors, hv1 and on.
 func newGuestFixture(t *testing.T, url string, heads int, hosts ...inventory.Facts) fixture {
 	t.Helper()
-	var machines []machine
+	var machines []offer
 	for i := range heads {
-		machines = append(machines, machine{fmt.Sprintf("h%d", i+1), 2, "amd64", store.Available, "local"})
+		machines = append(machines, offer{fmt.Sprintf("h%d", i+1), 2, "amd64", machine.Available, "local"})
 	}
 	d := newFixtureAt(t, cmp.Or(url, t.TempDir()+"/db"), guestSite, machines...)
 	for i, facts := range hosts {
@@ -61,27 +64,27 @@ func newGuestFixture(t *testing.T, url string, heads int, hosts ...inventory.Fac
 // add makes a machine available.
 func (d fixture) add(m inventory.Machine) {
 	d.Helper()
-	if err := d.db.Update(d.Context(), func(tx *store.Tx) error { return tx.AddMachine(d.Context(), m) }); err != nil {
+	if err := d.db.Update(d.Context(), func(tx *core.Tx) error { return machine.Add(d.Context(), tx, m) }); err != nil {
 		d.Fatal(err)
 	}
-	claims, err := d.db.Claim(d.Context(), store.MachineKind, "test", time.Minute, 100)
+	claims, err := d.db.Claim(d.Context(), machine.Kind, "test", time.Minute, 100)
 	if err != nil {
 		d.Fatal(err)
 	}
 	for _, claim := range claims {
-		if err := d.db.Update(d.Context(), func(tx *store.Tx) error {
-			return tx.Settle(d.Context(), claim, store.Settlement{Phase: store.Available, Never: true})
+		if err := d.db.Update(d.Context(), func(tx *core.Tx) error {
+			return tx.Settle(d.Context(), claim, core.Settlement{Phase: machine.Available, Never: true})
 		}); err != nil {
 			d.Fatal(err)
 		}
 	}
 }
 
-func (d fixture) machines() []store.Machine {
+func (d fixture) machines() []machine.Machine {
 	d.Helper()
-	var all []store.Machine
-	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) {
-		all, err = tx.Machines(d.Context())
+	var all []machine.Machine
+	if err := d.db.View(d.Context(), func(tx *core.Tx) (err error) {
+		all, err = machine.List(d.Context(), tx)
 		return err
 	}); err != nil {
 		d.Fatal(err)
@@ -128,7 +131,7 @@ func refused(t *testing.T, err error) *admission.Refusal {
 }
 
 func TestIsolationVMIsOneLine(t *testing.T) {
-	d := newGuestFixture(t, "", 1, host(4, 16))
+	d := newGuestFixture(t, "", 1, hypervisor(4, 16))
 	plan, err := d.plan("name: a\nisolation: vm\nnodes: 2\n")
 	if err != nil {
 		t.Fatal(err)
@@ -149,15 +152,15 @@ func TestIsolationVMIsOneLine(t *testing.T) {
 }
 
 func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
-		d := newGuestFixture(t, url, 2, host(4, 16), host(4, 16))
+	kindstest.Each(t, func(t *testing.T, url string) {
+		d := newGuestFixture(t, url, 2, hypervisor(4, 16), hypervisor(4, 16))
 		d.create("name: a\nqueues: [{name: cpu, class: vm, nodes: 4, vm: {cpus: 1, memory: 2GiB}}]\n")
 		d.sound()
 		guests := 0
 		for _, m := range d.machines() {
 			if m.Host != "" {
 				guests++
-				if m.Allocation == nil || m.Holder == "" || m.Phase != store.Reserved {
+				if m.Allocation == nil || m.Holder == "" || m.Phase != machine.Reserved {
 					t.Errorf("guest %+v", m)
 				}
 			}
@@ -177,9 +180,9 @@ func TestGuestsAreReservedWithTheirNodes(t *testing.T) {
 }
 
 func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		const askers = 4
-		d := newGuestFixture(t, url, askers, host(16, 64, gpu(1), gpu(2)), host(16, 64, gpu(3)))
+		d := newGuestFixture(t, url, askers, hypervisor(16, 64, gpu(1), gpu(2)), hypervisor(16, 64, gpu(3)))
 		results := make([]error, askers)
 		var all sync.WaitGroup
 		for i := range askers {
@@ -188,7 +191,7 @@ func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				results[i] = d.db.Update(context.Background(), func(tx *store.Tx) error {
+				results[i] = d.db.Update(context.Background(), func(tx *core.Tx) error {
 					plan, err := d.Create(context.Background(), tx, doc.Cluster)
 					if err == nil {
 						_, err = d.CarryOut(context.Background(), tx, plan, "admin", 0)
@@ -214,7 +217,7 @@ func TestOfTwoWhoAskForTheLastDeviceOneHasIt(t *testing.T) {
 }
 
 func TestAClassMaySayThatGuestsShareCores(t *testing.T) {
-	d := newGuestFixture(t, "", 4, host(2, 16))
+	d := newGuestFixture(t, "", 4, hypervisor(2, 16))
 	d.create("name: a\nqueues: [{name: cpu, class: cheap, nodes: 2}]\n")
 	cores := map[int]bool{}
 	for _, m := range d.machines() {
@@ -236,7 +239,7 @@ func TestAClassMaySayThatGuestsShareCores(t *testing.T) {
 }
 
 func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
-	d := newGuestFixture(t, "", 3, host(4, 16))
+	d := newGuestFixture(t, "", 3, hypervisor(4, 16))
 	plan, err := d.plan("name: a\nqueues:\n  - {name: fast, class: small, nodes: 1}\n  - {name: part, class: vm, nodes: 1}\n")
 	if err != nil || placedOn(plan) != "head=h1 fast1=h2 part1=hv1-g1" {
 		t.Fatal(placedOn(plan), err)
@@ -256,7 +259,7 @@ func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
 }
 
 func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
-	d := newGuestFixture(t, "", 2, host(4, 16))
+	d := newGuestFixture(t, "", 2, hypervisor(4, 16))
 	for file, want := range map[string]string{
 		"name: a\nisolation: vm\nqueues: [{name: cpu, class: small, nodes: 1}]\n":                               "queues[0].class: class small is of whole machines, and isolation is vm (of classes of virtual machines there are vm, cheap)",
 		"name: a\nisolation: local\nqueues: [{name: cpu, class: small, or: [vm], nodes: 1}]\n":                  "queues[0].or[0]: class vm makes virtual machines, and isolation is local",
@@ -281,7 +284,7 @@ func TestWithoutAHypervisorTheRefusalSaysHowToGetOne(t *testing.T) {
 }
 
 func TestAnotherShapeReplacesTheQueuesNodes(t *testing.T) {
-	d := newGuestFixture(t, "", 1, host(8, 32))
+	d := newGuestFixture(t, "", 1, hypervisor(8, 32))
 	c := d.create("name: a\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 1, memory: 2GiB}}]\n")
 	for text, want := range map[string][]string{
 		"name: a\nqueues: [{name: cpu, class: vm, nodes: 2, vm: {cpus: 2, memory: 2GiB}}]\n":    {"cpu1", "cpu2"},
@@ -292,7 +295,7 @@ func TestAnotherShapeReplacesTheQueuesNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var plan *admission.Plan
-		if err := d.db.View(t.Context(), func(tx *store.Tx) (err error) {
+		if err := d.db.View(t.Context(), func(tx *core.Tx) (err error) {
 			plan, err = d.Change(t.Context(), tx, c, doc.Cluster)
 			return err
 		}); err != nil || !slices.Equal(plan.Release, want) {
@@ -303,15 +306,15 @@ func TestAnotherShapeReplacesTheQueuesNodes(t *testing.T) {
 
 func TestAReplacementStaysAwayFromTheHostThatFailedItIfItCan(t *testing.T) {
 	for _, hosts := range []int{1, 2} {
-		d := newGuestFixture(t, "", 1, slices.Repeat([]inventory.Facts{host(4, 16)}, hosts)...)
+		d := newGuestFixture(t, "", 1, slices.Repeat([]inventory.Facts{hypervisor(4, 16)}, hosts)...)
 		c := d.create("name: a\nisolation: vm\nnodes: 1\n")
 		var placed []admission.Placed
-		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-			nodes, err := tx.Nodes(t.Context(), c.ID)
+		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+			nodes, err := node.Of(t.Context(), tx, c.ID)
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(tx.NoteFailure(t.Context(), nodes[1].ID), tx.LeaveMachine(t.Context(), nodes[1])); err != nil {
+			if err := errors.Join(host.NoteFailure(t.Context(), tx, nodes[1].ID), node.LeaveMachine(t.Context(), tx, nodes[1])); err != nil {
 				return err
 			}
 			placed, _, err = d.Refill(t.Context(), tx, c)
@@ -326,7 +329,7 @@ func TestAReplacementStaysAwayFromTheHostThatFailedItIfItCan(t *testing.T) {
 }
 
 func TestAHostHasRoomUntilItsLastCoreIsHeld(t *testing.T) {
-	d := newGuestFixture(t, "", 1, host(4, 16), host(4, 16))
+	d := newGuestFixture(t, "", 1, hypervisor(4, 16), hypervisor(4, 16))
 	class, _ := d.Catalogue.Find("vm")
 	if got := d.Roomy(class, d.machines()); len(got) != 2 {
 		t.Error("at first:", got)
@@ -338,8 +341,8 @@ func TestAHostHasRoomUntilItsLastCoreIsHeld(t *testing.T) {
 }
 
 func TestARefusalCountsHostsThatAreSetApart(t *testing.T) {
-	d := newGuestFixture(t, "", 1, host(4, 16))
-	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.WantMachine(t.Context(), "hv1", store.ForMaintenance) }); err != nil {
+	d := newGuestFixture(t, "", 1, hypervisor(4, 16))
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error { return machine.Want(t.Context(), tx, "hv1", machine.ForMaintenance) }); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.plan("name: a\nisolation: vm\nnodes: 1\n")
@@ -351,13 +354,13 @@ func TestARefusalCountsHostsThatAreSetApart(t *testing.T) {
 func TestADeviceThatIsLostIsGivenToNobody(t *testing.T) {
 	broken := gpu(1)
 	broken.Lost = "it does not answer"
-	d := newGuestFixture(t, "", 2, host(16, 64, broken, gpu(2)))
+	d := newGuestFixture(t, "", 2, hypervisor(16, 64, broken, gpu(2)))
 	for i, served := range []bool{true, false} {
 		doc, err := spec.Parse("", fmt.Appendf(nil, "name: c%d\nqueues: [{name: gpu, class: vm, nodes: 1, vm: {cpus: 2, memory: 4GiB, devices: {gpu: 1}}}]\n", i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.db.Update(t.Context(), func(tx *store.Tx) error {
+		err = d.db.Update(t.Context(), func(tx *core.Tx) error {
 			plan, err := d.Create(t.Context(), tx, doc.Cluster)
 			if err == nil {
 				_, err = d.CarryOut(t.Context(), tx, plan, "admin", 0)

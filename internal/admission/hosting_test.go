@@ -7,7 +7,7 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
 )
 
 const poolSite = `
@@ -32,15 +32,15 @@ func (h hostingImages) Image(name string) (admission.Image, error) {
 // newPool has places of heads, and machines r1 and on that may be whole or hold guests, with three cores for them.
 func newPool(t *testing.T, heads, machines int) fixture {
 	t.Helper()
-	var places []machine
+	var places []offer
 	for i := range heads {
-		places = append(places, machine{fmt.Sprintf("h%d", i+1), 2, "amd64", store.Available, "local"})
+		places = append(places, offer{fmt.Sprintf("h%d", i+1), 2, "amd64", machine.Available, "local"})
 	}
 	d := newFixtureAt(t, t.TempDir()+"/db", poolSite, places...)
 	d.Images = hostingImages{}
 	for i := range machines {
 		name := fmt.Sprintf("r%d", i+1)
-		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}, Facts: host(4, 16)})
+		d.add(inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}, Facts: hypervisor(4, 16)})
 	}
 	return d
 }

@@ -9,18 +9,20 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/calendar"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // term plans when the lease runs. What a change says of it counts from the start that the cluster has.
-func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) error {
+func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) error {
 	lease := *plan.Spec.Lease
 	now = now.Truncate(time.Second) // as people write times
-	t := store.Term{StartsAt: lease.Begin(now).Truncate(time.Second)}
+	t := cluster.Term{StartsAt: lease.Begin(now).Truncate(time.Second)}
 	switch {
 	case plan.current != nil:
 		t.StartsAt = plan.current.StartsAt
@@ -30,7 +32,7 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) er
 	if lease.For != "" {
 		t.EndsAt = t.StartsAt.Add(spec.Duration(lease.For))
 	}
-	for _, m := range shapeOf(store.Cluster{Spec: plan.Spec}, nil).missing {
+	for _, m := range shapeOf(cluster.Cluster{Spec: plan.Spec}, nil).missing {
 		if class, ok := a.classOf(m, plan.Spec.Isolation); ok {
 			t.Lead = max(t.Lead, inventory.LeadOf(class, plain(machines), func(m inventory.Machine) time.Duration { return a.caps(m).Lead }))
 		}
@@ -54,7 +56,7 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []store.Machine) er
 	return nil
 }
 
-func plain(machines []store.Machine) []inventory.Machine {
+func plain(machines []machine.Machine) []inventory.Machine {
 	all := make([]inventory.Machine, 0, len(machines))
 	for _, m := range machines {
 		all = append(all, m.Machine)
@@ -63,7 +65,7 @@ func plain(machines []store.Machine) []inventory.Machine {
 }
 
 // prolong refuses another end of a running lease that would take what others have reserved.
-func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now time.Time, machines []store.Machine) error {
+func (a *Admission) prolong(ctx context.Context, tx *core.Tx, plan *Plan, now time.Time, machines []machine.Machine) error {
 	if plan.Term.EndsAt.Equal(plan.current.EndsAt) {
 		return nil
 	}
@@ -91,11 +93,11 @@ func (a *Admission) prolong(ctx context.Context, tx *store.Tx, plan *Plan, now t
 }
 
 // hurt says to a project whose booking a request of it would harm. What others own it is told without their names.
-func hurt(ctx context.Context, tx *store.Tx, project string, conflict *calendar.Conflict) (string, error) {
+func hurt(ctx context.Context, tx *core.Tx, project string, conflict *calendar.Conflict) (string, error) {
 	if conflict.Own > 0 {
 		return words.Count(conflict.Own, "node") + " would be missing", nil
 	}
-	other, err := tx.Cluster(ctx, conflict.Hurts.By)
+	other, err := cluster.Get(ctx, tx, conflict.Hurts.By)
 	if err != nil {
 		return "", err
 	}
@@ -108,11 +110,11 @@ func hurt(ctx context.Context, tx *store.Tx, project string, conflict *calendar.
 
 // find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
 // that starts later it only looks whether they will be there.
-func (a *Admission) find(ctx context.Context, tx *store.Tx, plan *Plan, now time.Time, missing []member, machines []store.Machine) ([]Placed, error) {
+func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.Time, missing []member, machines []machine.Machine) ([]Placed, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	asks := store.Cluster{Term: plan.Term}
+	asks := cluster.Cluster{Term: plan.Term}
 	if plan.current != nil {
 		asks.ID = plan.current.ID
 		if end := plan.Term.EndsAt; !end.IsZero() && !end.After(now) {
@@ -241,7 +243,7 @@ func plainly(length time.Duration) time.Duration {
 }
 
 // endable refuses a lease that is to end in a pause where none is possible: then it would never end.
-func (a *Admission) endable(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
+func (a *Admission) endable(ctx context.Context, tx *core.Tx, plan *Plan, machines []machine.Machine) error {
 	if plan.Term.EndsAt.IsZero() || plan.Spec.Lease.OnEnd != spec.OnEndPause {
 		return nil
 	}
@@ -252,8 +254,8 @@ func (a *Admission) endable(ctx context.Context, tx *store.Tx, plan *Plan, machi
 		}
 	}
 	class, _ := a.Catalogue.Find(plan.Spec.Head.Class)
-	fits := func(m store.Machine) bool { return class.Has(m.Machine) }
-	keeps := func(m store.Machine) bool { return fits(m) && a.caps(m.Machine).KeepsHead }
+	fits := func(m machine.Machine) bool { return class.Has(m.Machine) }
+	keeps := func(m machine.Machine) bool { return fits(m) && a.caps(m.Machine).KeepsHead }
 	switch {
 	case plan.current != nil:
 		if at, err := a.losesHead(ctx, tx, *plan.current); err != nil {
@@ -272,12 +274,12 @@ func (a *Admission) endable(ctx context.Context, tx *store.Tx, plan *Plan, machi
 }
 
 // Foresee says what a cluster that starts later will lack at its start, as things stand; "" for nothing.
-func (a *Admission) Foresee(ctx context.Context, tx *store.Tx, c store.Cluster) (string, error) {
+func (a *Admission) Foresee(ctx context.Context, tx *core.Tx, c cluster.Cluster) (string, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return "", err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return "", err
 	}
@@ -296,7 +298,7 @@ func (a *Admission) Foresee(ctx context.Context, tx *store.Tx, c store.Cluster) 
 // prefer leaves, of the machines for nodes that a running cluster lacks, those that reservations need, where there are others.
 // Who runs goes first: what a node that has failed took with it is missed now, and until a reservation starts its machine may
 // be back. But nodes above the min of a queue that grows were promised to nobody: they stay out, and refused says why.
-func (a *Admission) prefer(ctx context.Context, tx *store.Tx, c store.Cluster, missing []member, machines []store.Machine) (kept []member, left []store.Machine, refused *Refusal, err error) {
+func (a *Admission) prefer(ctx context.Context, tx *core.Tx, c cluster.Cluster, missing []member, machines []machine.Machine) (kept []member, left []machine.Machine, refused *Refusal, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, nil, nil, err
@@ -350,12 +352,12 @@ func lastIndex(members []member, is func(member) bool) int {
 }
 
 // only leaves those free machines that were given; the others are told of in a shortage.
-func only(machines []store.Machine, given []inventory.Machine) []store.Machine {
+func only(machines []machine.Machine, given []inventory.Machine) []machine.Machine {
 	chosen := map[string]bool{}
 	for _, m := range given {
 		chosen[m.ID] = true
 	}
-	return slices.DeleteFunc(slices.Clone(machines), func(m store.Machine) bool { return m.Free() && !chosen[m.ID] })
+	return slices.DeleteFunc(slices.Clone(machines), func(m machine.Machine) bool { return m.Free() && !chosen[m.ID] })
 }
 
 // kept is the lease that a changed file means: what it does not say stays as it is, so that a file without a lease does
@@ -382,7 +384,7 @@ func (p *Plan) compute() int {
 func (p *Plan) Later(now time.Time) bool { return p.Term.Begins().After(now) }
 
 // Prolonged is a cluster's file with another end of its lease.
-func Prolonged(c store.Cluster, until time.Time) spec.Cluster {
+func Prolonged(c cluster.Cluster, until time.Time) spec.Cluster {
 	want := c.Spec
 	lease := *c.Spec.Lease
 	lease.For = duration.Text(until.Sub(c.StartsAt))

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // rules gives admission's site rules for leases; its classes' machines need no time to come and go.
@@ -27,18 +30,18 @@ func (d fixture) rules(leases string) fixture {
 
 func (d fixture) now() (now time.Time) {
 	d.Helper()
-	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) { now, err = tx.Now(d.Context()); return err }); err != nil {
+	if err := d.db.View(d.Context(), func(tx *core.Tx) (err error) { now, err = tx.Now(d.Context()); return err }); err != nil {
 		d.Fatal(err)
 	}
 	return now
 }
 
 // change plans another lease for a cluster, and carries it out if it may.
-func (d fixture) change(c store.Cluster, edit func(*spec.Cluster)) (*admission.Plan, error) {
+func (d fixture) change(c cluster.Cluster, edit func(*spec.Cluster)) (*admission.Plan, error) {
 	d.Helper()
 	var plan *admission.Plan
-	err := d.db.Update(d.Context(), func(tx *store.Tx) error {
-		current, err := tx.Cluster(d.Context(), c.ID)
+	err := d.db.Update(d.Context(), func(tx *core.Tx) error {
+		current, err := cluster.Get(d.Context(), tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -53,7 +56,7 @@ func (d fixture) change(c store.Cluster, edit func(*spec.Cluster)) (*admission.P
 	return plan, err
 }
 
-func (d fixture) until(c store.Cluster, end time.Time) error {
+func (d fixture) until(c cluster.Cluster, end time.Time) error {
 	d.Helper()
 	_, err := d.change(c, func(want *spec.Cluster) {
 		c, err := d.cluster(c.ID)
@@ -65,8 +68,8 @@ func (d fixture) until(c store.Cluster, end time.Time) error {
 	return err
 }
 
-func (d fixture) cluster(id string) (c store.Cluster, err error) {
-	err = d.db.View(d.Context(), func(tx *store.Tx) (err error) { c, err = tx.Cluster(d.Context(), id); return err })
+func (d fixture) cluster(id string) (c cluster.Cluster, err error) {
+	err = d.db.View(d.Context(), func(tx *core.Tx) (err error) { c, err = cluster.Get(d.Context(), tx, id); return err })
 	return c, err
 }
 
@@ -90,8 +93,8 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	if course.StartsAt.Sub(d.now()) < 7*time.Hour || course.EndsAt.Sub(course.StartsAt) != 2*time.Hour {
 		t.Fatal(course.Term)
 	}
-	_ = d.db.View(t.Context(), func(tx *store.Tx) error {
-		if nodes, err := tx.Nodes(t.Context(), course.ID); err != nil || len(nodes) > 0 {
+	_ = d.db.View(t.Context(), func(tx *core.Tx) error {
+		if nodes, err := node.Of(t.Context(), tx, course.ID); err != nil || len(nodes) > 0 {
 			t.Error(nodes, err)
 		}
 		return nil
@@ -191,7 +194,7 @@ func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
 	if err != nil || len(plan.Changes) != 1 || plan.Changes[0].Path != "lease.for" || plan.Changes[0].Effect != spec.Live {
 		t.Error(plan.Changes, err)
 	}
-	if c, _ := d.cluster(c.ID); c.EndsAt.Sub(c.StartsAt) != 6*time.Hour || c.OnEnd() != store.ToDelete {
+	if c, _ := d.cluster(c.ID); c.EndsAt.Sub(c.StartsAt) != 6*time.Hour || c.OnEnd() != core.ToDelete {
 		t.Error(c.Term)
 	}
 	_, err = d.change(c, func(want *spec.Cluster) { want.Lease = &spec.Lease{Start: "+1h"} })
@@ -200,7 +203,7 @@ func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {
 
 // Machines of a class that overlaps another: the plan takes those that the reservation can do without.
 func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
-	d := newFixture(t, machine{"a-big", 64, "amd64", store.Available, ""}, machine{"b", 4, "amd64", store.Available, ""}, machine{"c", 4, "amd64", store.Available, ""})
+	d := newFixture(t, offer{"a-big", 64, "amd64", machine.Available, ""}, offer{"b", 4, "amd64", machine.Available, ""}, offer{"c", 4, "amd64", machine.Available, ""})
 	path := t.TempDir() + "/site.yaml"
 	write(t, path, "site: home\ndefaults: {project: default, image: debian12-hpc, class: any, head_class: any}\nclasses:\n"+
 		"  - {name: any, select: [\"cpus > 0\"], lead: 0s}\n  - {name: big, select: [\"cpus >= 64\"], lead: 0s}\n")
@@ -222,8 +225,8 @@ func TestMachinesThatAReservationNeedsAreTakenLast(t *testing.T) {
 	}
 	d.create("name: head\nqueues: [{name: q, class: any, nodes: 0}]\n")
 	holder := ""
-	if err := d.db.View(t.Context(), func(tx *store.Tx) error {
-		machines, err := tx.Machines(t.Context())
+	if err := d.db.View(t.Context(), func(tx *core.Tx) error {
+		machines, err := machine.List(t.Context(), tx)
 		for _, m := range machines {
 			if m.HolderName == "head/head" {
 				holder = m.Name

@@ -6,9 +6,10 @@ import (
 	"math/bits"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/meter"
 	"muster/internal/spec"
-	"muster/internal/store"
 	"muster/internal/usage"
 )
 
@@ -31,12 +32,12 @@ func (l Limit) Reached() bool { return l.Percent >= 100 }
 func (l Limit) String() string { return fmt.Sprintf("%s of %s (%d %%)", l.Used, l.Limit, l.Percent) }
 
 // ClusterLimits are those that the cluster's own file sets.
-func (a *Admission) ClusterLimits(ctx context.Context, tx *store.Tx, id string, c spec.Cluster) ([]Limit, error) {
+func (a *Admission) ClusterLimits(ctx context.Context, tx *core.Tx, id string, c spec.Cluster) ([]Limit, error) {
 	budget := budgetOf(c)
 	if budget.Micros == 0 || id == "" {
 		return nil, nil
 	}
-	spent, err := tx.Spending(ctx, store.UsageOf{Cluster: id})
+	spent, err := meter.Spending(ctx, tx, meter.Of{Cluster: id})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (a *Admission) ClusterLimits(ctx context.Context, tx *store.Tx, id string, 
 }
 
 // ProjectLimits are those that the site sets a project for the running month.
-func (a *Admission) ProjectLimits(ctx context.Context, tx *store.Tx, project string) ([]Limit, error) {
+func (a *Admission) ProjectLimits(ctx context.Context, tx *core.Tx, project string) ([]Limit, error) {
 	granted := a.Catalogue.Projects[project]
 	if granted.Budget.Monthly.Currency == "" && granted.Quota.NodeHours == nil {
 		return nil, nil
@@ -54,7 +55,7 @@ func (a *Admission) ProjectLimits(ctx context.Context, tx *store.Tx, project str
 		return nil, err
 	}
 	from, _ := usage.Month(now)
-	spent, err := tx.Spending(ctx, store.UsageOf{Projects: []string{project}, From: from})
+	spent, err := meter.Spending(ctx, tx, meter.Of{Projects: []string{project}, From: from})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func percent(used, limit int64) int {
 }
 
 // spendable refuses when a limit that pauses clusters is reached: what came now would be paused again at once.
-func (a *Admission) spendable(ctx context.Context, tx *store.Tx, id string, c spec.Cluster) (*Refusal, error) {
+func (a *Admission) spendable(ctx context.Context, tx *core.Tx, id string, c spec.Cluster) (*Refusal, error) {
 	own, err := a.ClusterLimits(ctx, tx, id, c)
 	if err != nil {
 		return nil, err

@@ -5,43 +5,47 @@ import (
 	"errors"
 	"fmt"
 
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 // Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there while
 // it runs, that is a hypervisor already of which reaches says so, and where the guest sees the same machine; a nil reaches says
 // that another guest may take its place. The guest is returned as it would be there. why says that there is none. To act on it, call it in the transaction that does.
-func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, reaches func(host store.Machine) bool) (g store.Guest, why string, err error) {
-	if err := tx.LockAdmission(ctx); err != nil {
+func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, reaches func(host machine.Machine) bool) (g host.Guest, why string, err error) {
+	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return g, "", err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return g, "", err
 	}
-	here := map[string]store.Machine{}
+	here := map[string]machine.Machine{}
 	for _, m := range machines {
 		here[m.ID] = m
 	}
-	guest, host := here[n.MachineID], here[n.HostID]
+	guest, h := here[n.MachineID], here[n.HostID]
 	class, known := a.Catalogue.Find(n.Class)
 	if guest.Allocation == nil || !known {
 		return g, "its class " + n.Class + " no longer exists", nil
 	}
 	asked := guestOf(member{vm: n.VM}, class)
 	var hosts []placement.Host
-	var of []store.Machine
+	var of []machine.Machine
 	others := 0
 	for _, r := range a.rooms(machines, "") {
-		if r.machine.ID == host.ID || !class.Has(r.machine.Machine) || reaches != nil && !(r.machine.Hosts && reaches(r.machine)) {
+		if r.machine.ID == h.ID || !class.Has(r.machine.Machine) || reaches != nil && !(r.machine.Hosts && reaches(r.machine)) {
 			continue
 		}
 		others++
 		at := []placement.Host{{Name: r.machine.Name, Room: r.Room}}
 		placed, err := spread(asked, 1, at)
-		if reaches != nil && err == nil && placed[0].Allocation.View(r.Facts) != guest.Allocation.View(host.Facts) {
+		if reaches != nil && err == nil && placed[0].Allocation.View(r.Facts) != guest.Allocation.View(h.Facts) {
 			continue // whatever is best for it there
 		}
 		hosts, of = append(hosts, at[0]), append(of, r.machine)
@@ -61,5 +65,5 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *store.Tx, n store.Node, r
 	allocation := placed[0].Allocation
 	allocation.Guest = guest.Name
 	facts := PartFacts(to.Facts, allocation, asked.CPUs, asked.MemoryMiB)
-	return store.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Allocation: allocation}, "", nil
+	return host.Guest{Machine: inventory.Machine{ID: guest.ID, Name: guest.Name, Substrate: guest.Substrate, Host: to.ID, Facts: facts}, Allocation: allocation}, "", nil
 }

@@ -7,20 +7,23 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // Unpausable says why a cluster cannot be paused; nil if it can. What a head on a whole machine holds, it holds in that
 // machine's memory.
-func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluster) (refused, err error) {
+func (a *Admission) Unpausable(ctx context.Context, tx *core.Tx, c cluster.Cluster) (refused, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if c.Phase == store.Pending && c.Begins().After(now) {
+	if c.Phase == core.Pending && c.Begins().After(now) {
 		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` gives its reservation up"), nil
 	}
 	at, err := a.losesHead(ctx, tx, c)
@@ -32,8 +35,8 @@ func (a *Admission) Unpausable(ctx context.Context, tx *store.Tx, c store.Cluste
 }
 
 // losesHead names the machine of a cluster's head if what the head keeps would be lost with it; "" if it outlives it.
-func (a *Admission) losesHead(ctx context.Context, tx *store.Tx, c store.Cluster) (machine string, err error) {
-	nodes, err := tx.Nodes(ctx, c.ID)
+func (a *Admission) losesHead(ctx context.Context, tx *core.Tx, c cluster.Cluster) (machineID string, err error) {
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return "", err
 	}
@@ -41,8 +44,8 @@ func (a *Admission) losesHead(ctx context.Context, tx *store.Tx, c store.Cluster
 		if n.Role != protocol.Head || n.MachineID == "" {
 			continue
 		}
-		m, err := tx.Machine(ctx, n.MachineID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		m, err := machine.Get(ctx, tx, n.MachineID)
+		if err != nil && !errors.Is(err, core.ErrNotFound) {
 			return "", err
 		}
 		if err == nil && !a.caps(m.Machine).KeepsHead {
@@ -55,23 +58,23 @@ func (a *Admission) losesHead(ctx context.Context, tx *store.Tx, c store.Cluster
 // Resume plans the return of a paused cluster: all its nodes, under their old names, on machines that are free now, or, of
 // those that sleep, where they are. The
 // plan of one that is not paused has nothing in it.
-func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (*Plan, error) {
+func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*Plan, error) {
 	plan := &Plan{Spec: c.Spec, current: &c}
 	switch {
-	case c.Desired == store.ToDelete:
+	case c.Desired == core.ToDelete:
 		return nil, beingDeleted(c)
-	case c.Desired == store.Present:
+	case c.Desired == core.Present:
 		return plan, nil
-	case c.Phase != store.Paused:
+	case c.Phase != cluster.Paused:
 		return nil, refuse(Conflict, "still-pausing", "", fmt.Sprintf("cluster %s is still pausing: %s", c.Name, c.Reason), "resume it when it is paused; `muster pause "+c.Name+" --wait` waits until then")
 	}
-	nodes, err := tx.Nodes(ctx, c.ID)
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return nil, err
 	}
 	plan.image = a.exactly(c.Spec.Image, c.Image)
 	wanted := c
-	wanted.Desired = store.Present
+	wanted.Desired = core.Present
 	shape := shapeOf(wanted, nodes)
 	var missing []member
 	plan.release = shape.release
@@ -79,7 +82,7 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 		plan.Release = append(plan.Release, n.Name)
 	}
 	for _, n := range nodes {
-		if n.Asleep() && n.Desired == store.Present && !slices.Contains(plan.Release, n.Name) {
+		if n.Asleep() && n.Desired == core.Present && !slices.Contains(plan.Release, n.Name) {
 			missing = append(missing, member{Name: n.Name, Role: n.Role, Queue: n.Queue, Class: n.Class, path: "queues[" + n.Queue + "].max", vm: n.VM, wakes: &n})
 		}
 	}
@@ -88,7 +91,7 @@ func (a *Admission) Resume(ctx context.Context, tx *store.Tx, c store.Cluster) (
 }
 
 // noMemoryDisk says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
-func (m member) noMemoryDisk(machines []store.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
+func (m member) noMemoryDisk(machines []machine.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
 	host, why := "", ""
 	for _, at := range machines {
 		if at.ID == m.wakes.HostID {
@@ -103,23 +106,23 @@ func (m member) noMemoryDisk(machines []store.Machine, hosts []placement.Host, s
 }
 
 // CarryOutResume writes the plan of Resume as intent. Call it in the transaction that made the plan.
-func (a *Admission) CarryOutResume(ctx context.Context, tx *store.Tx, p *Plan, by string) (store.Cluster, error) {
+func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by string) (cluster.Cluster, error) {
 	id := p.current.ID
-	if err := tx.WantClusterPresent(ctx, id); err != nil {
-		return store.Cluster{}, err
+	if err := cluster.WantPresent(ctx, tx, id); err != nil {
+		return cluster.Cluster{}, err
 	}
 	for _, n := range p.release {
-		if err := tx.WantNodeAbsent(ctx, n.ID, 0); err != nil {
-			return store.Cluster{}, err
+		if err := node.WantAbsent(ctx, tx, n.ID, 0); err != nil {
+			return cluster.Cluster{}, err
 		}
 	}
 	if err := a.seat(ctx, tx, id, p.Add); err != nil {
-		return store.Cluster{}, err
+		return cluster.Cluster{}, err
 	}
-	tx.Log(store.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
-	return tx.Cluster(ctx, id)
+	tx.Log(core.Event{Type: "cluster.requested", Project: p.Spec.Project, ClusterID: id, Cluster: p.Spec.Name, Text: fmt.Sprintf("resume with %s, by %s", words.Count(len(p.Add), "machine"), by)})
+	return cluster.Get(ctx, tx, id)
 }
 
-func beingDeleted(c store.Cluster) *Refusal {
+func beingDeleted(c cluster.Cluster) *Refusal {
 	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait for its end, then create it anew")
 }

@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 	"muster/internal/usage"
 )
 
@@ -30,16 +33,16 @@ func (a *Admission) HomeTerms() usage.Terms {
 }
 
 // pay holds a plan against quotas and budgets, and prices it: what the cluster costs an hour once it is ready.
-func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines []store.Machine) error {
-	id, staying := "", map[string]store.Node{}
+func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines []machine.Machine) error {
+	id, staying := "", map[string]node.Node{}
 	if plan.current != nil {
 		id = plan.current.ID
-		nodes, err := tx.Nodes(ctx, id)
+		nodes, err := node.Of(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		for _, n := range nodes {
-			if n.Desired == store.Present && !n.Asleep() && !slices.ContainsFunc(plan.release, func(r store.Node) bool { return r.ID == n.ID }) {
+			if n.Desired == core.Present && !n.Asleep() && !slices.ContainsFunc(plan.release, func(r node.Node) bool { return r.ID == n.ID }) {
 				staying[n.ID] = n
 			}
 		}
@@ -75,7 +78,7 @@ func (a *Admission) pay(ctx context.Context, tx *store.Tx, plan *Plan, machines 
 }
 
 // foresee says what the plan's price comes to.
-func (a *Admission) foresee(ctx context.Context, tx *store.Tx, plan *Plan) error {
+func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error {
 	if plan.Price.Currency == "" {
 		return nil
 	}
@@ -89,7 +92,7 @@ func (a *Admission) foresee(ctx context.Context, tx *store.Tx, plan *Plan) error
 	if limit := budgetOf(plan.Spec); limit.Micros > 0 && plan.Price.Micros > 0 {
 		left := limit.Micros
 		if plan.current != nil {
-			spent, err := tx.Spending(ctx, store.UsageOf{Cluster: plan.current.ID})
+			spent, err := meter.Spending(ctx, tx, meter.Of{Cluster: plan.current.ID})
 			if err != nil {
 				return err
 			}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/meter"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // Use is what a project holds at a moment, or asks for.
@@ -19,19 +21,19 @@ type Use struct {
 }
 
 // InUse is what the project's clusters hold and were promised.
-func (a *Admission) InUse(ctx context.Context, tx *store.Tx, project string) (Use, error) {
+func (a *Admission) InUse(ctx context.Context, tx *core.Tx, project string) (Use, error) {
 	use, promise, err := a.inUse(ctx, tx, project, "", spec.Cluster{})
 	use.Nodes += promise
 	return use, err
 }
 
 // inUse counts what one cluster was promised beside the rest, and by another spec.
-func (a *Admission) inUse(ctx context.Context, tx *store.Tx, project, id string, wanted spec.Cluster) (use Use, promise int, err error) {
-	clusters, err := tx.Clusters(ctx, project)
+func (a *Admission) inUse(ctx context.Context, tx *core.Tx, project, id string, wanted spec.Cluster) (use Use, promise int, err error) {
+	clusters, err := cluster.List(ctx, tx, project)
 	if err != nil {
 		return use, 0, err
 	}
-	held, err := tx.HeldBy(ctx, project)
+	held, err := meter.HeldBy(ctx, tx, project)
 	if err != nil {
 		return use, 0, err
 	}
@@ -56,9 +58,9 @@ func (a *Admission) inUse(ctx context.Context, tx *store.Tx, project, id string,
 
 // promised counts the nodes that a cluster may have at any time and that are not there: after a failure, its place is
 // nobody else's.
-func promised(c store.Cluster, staying map[string]int) int {
+func promised(c cluster.Cluster, staying map[string]int) int {
 	c.Targets = nil
-	if c.Desired != store.Present {
+	if c.Desired != core.Present {
 		return 0
 	}
 	missing := max(0, 1-staying[""])
@@ -71,7 +73,7 @@ func promised(c store.Cluster, staying map[string]int) int {
 // room is how many of the nodes that are to come, the first ones, leave a project within its quota, and have money left; the
 // refusal is for the rest. It is asked in the transaction that adds them: the project's lock lets one such transaction
 // pass at a time.
-func (a *Admission) room(ctx context.Context, tx *store.Tx, id string, c spec.Cluster, add []Placed) (int, *Refusal, error) {
+func (a *Admission) room(ctx context.Context, tx *core.Tx, id string, c spec.Cluster, add []Placed) (int, *Refusal, error) {
 	if len(add) == 0 {
 		return 0, nil, nil
 	}
@@ -82,7 +84,7 @@ func (a *Admission) room(ctx context.Context, tx *store.Tx, id string, c spec.Cl
 	if quota.Nodes == nil && quota.Cores == nil && quota.GPUs == nil {
 		return len(add), nil, nil
 	}
-	if err := tx.LockProject(ctx, c.Project); err != nil {
+	if err := meter.LockProject(ctx, tx, c.Project); err != nil {
 		return 0, nil, err
 	}
 	use, promise, err := a.inUse(ctx, tx, c.Project, id, c)
@@ -118,15 +120,15 @@ func (a *Admission) room(ctx context.Context, tx *store.Tx, id string, c spec.Cl
 
 // promisable refuses a reservation of more nodes than the project's quota has left. Its cores are counted when its machines
 // are known.
-func (a *Admission) promisable(ctx context.Context, tx *store.Tx, plan *Plan) error {
+func (a *Admission) promisable(ctx context.Context, tx *core.Tx, plan *Plan) error {
 	quota := a.Catalogue.Projects[plan.Spec.Project].Quota.Nodes
 	if quota == nil {
 		return nil
 	}
-	if err := tx.LockProject(ctx, plan.Spec.Project); err != nil {
+	if err := meter.LockProject(ctx, tx, plan.Spec.Project); err != nil {
 		return err
 	}
-	id, before, asked := "", 0, promised(store.Cluster{Spec: plan.Spec, Desired: store.Present}, nil)
+	id, before, asked := "", 0, promised(cluster.Cluster{Spec: plan.Spec, Desired: core.Present}, nil)
 	if plan.current != nil {
 		id, before = plan.current.ID, promised(*plan.current, nil)
 	}

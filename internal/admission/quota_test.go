@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 const limited = site + `
@@ -24,12 +27,12 @@ projects:
 `
 
 // request creates a cluster and returns its ID, or the refusal.
-func (d fixture) request(ctx context.Context, text string) (c store.Cluster, err error) {
+func (d fixture) request(ctx context.Context, text string) (c cluster.Cluster, err error) {
 	doc, err := spec.Parse("", []byte(text))
 	if err != nil {
 		return c, err
 	}
-	err = d.db.Update(ctx, func(tx *store.Tx) error {
+	err = d.db.Update(ctx, func(tx *core.Tx) error {
 		plan, err := d.Create(ctx, tx, doc.Cluster)
 		if err == nil {
 			c, err = d.CarryOut(ctx, tx, plan, "admin", 0)
@@ -42,7 +45,7 @@ func (d fixture) request(ctx context.Context, text string) (c store.Cluster, err
 func (d fixture) inUse() admission.Use {
 	d.Helper()
 	var use admission.Use
-	if err := d.db.View(d.Context(), func(tx *store.Tx) (err error) {
+	if err := d.db.View(d.Context(), func(tx *core.Tx) (err error) {
 		use, err = d.InUse(d.Context(), tx, "default")
 		return err
 	}); err != nil {
@@ -54,8 +57,8 @@ func (d fixture) inUse() admission.Use {
 // clusters names the clusters there are.
 func (d fixture) clusters() (names []string) {
 	d.Helper()
-	if err := d.db.View(d.Context(), func(tx *store.Tx) error {
-		clusters, err := tx.Clusters(d.Context(), "default")
+	if err := d.db.View(d.Context(), func(tx *core.Tx) error {
+		clusters, err := cluster.List(d.Context(), tx, "default")
 		for _, c := range clusters {
 			names = append(names, c.Name)
 		}
@@ -67,7 +70,7 @@ func (d fixture) clusters() (names []string) {
 }
 
 func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		d := newFixtureAt(t, url, limited, farm(24, 0)...)
 		var all sync.WaitGroup
 		errs := make([]error, 8)
@@ -90,14 +93,14 @@ func TestAQuotaIsNeverExceededByRequestsAtTheSameTime(t *testing.T) {
 
 // Clusters of different classes share no machine and no number, so that nothing but the quota's own lock is between them.
 func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		const clusters = 6
 		text := "site: home\ndefaults: {project: default, image: debian12-hpc, class: c0, head_class: c0}\nprojects: {default: {quota: {nodes: 10}}}\nclasses:\n"
-		var machines []machine
+		var machines []offer
 		for i := range clusters {
 			text += fmt.Sprintf("  - {name: c%d, select: [\"name ~ c%d-\"]}\n", i, i)
 			for j := range 3 {
-				machines = append(machines, machine{fmt.Sprintf("c%d-%d", i, j), 8, "amd64", store.Available, ""})
+				machines = append(machines, offer{fmt.Sprintf("c%d-%d", i, j), 8, "amd64", machine.Available, ""})
 			}
 		}
 		d := newFixtureAt(t, url, text, machines...)
@@ -116,7 +119,7 @@ func TestAQuotaIsNotExceededByClustersThatGrowAtTheSameTime(t *testing.T) {
 				for len(d.clusters()) < clusters {
 					time.Sleep(time.Millisecond) // until all are there
 				}
-				errs[i] = d.db.Update(t.Context(), func(tx *store.Tx) error {
+				errs[i] = d.db.Update(t.Context(), func(tx *core.Tx) error {
 					plan, err := d.Change(t.Context(), tx, c, doc.Cluster)
 					if err == nil {
 						_, err = d.CarryOut(t.Context(), tx, plan, "admin", 0)
@@ -181,14 +184,14 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 		t.Errorf("%d nodes in use while one is replaced, not 5", use.Nodes)
 	}
 	elastic := d.create("name: elastic\nqueues:\n  - {name: cpu, min: 1, max: 8}\n") // 2, the promise for n1 beside
-	refill := func(c store.Cluster, nodes int) (placed []admission.Placed, refused *admission.Refusal) {
-		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+	refill := func(c cluster.Cluster, nodes int) (placed []admission.Placed, refused *admission.Refusal) {
+		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
 			if nodes > 0 {
-				if err := tx.SetTargets(t.Context(), c.ID, map[string]int{"cpu": nodes}); err != nil {
+				if err := cluster.SetTargets(t.Context(), tx, c.ID, map[string]int{"cpu": nodes}); err != nil {
 					return err
 				}
 			}
-			fresh, err := tx.Cluster(t.Context(), c.ID)
+			fresh, err := cluster.Get(t.Context(), tx, c.ID)
 			if err != nil {
 				return err
 			}
@@ -215,7 +218,7 @@ func TestAPromiseStaysWhileANodeIsReplacedAndGrowthDoesNotTakeIt(t *testing.T) {
 func TestWhatGoesIsGoneFromTheQuotaOnlyWhenItsMachineIs(t *testing.T) {
 	d := newFixtureAt(t, t.TempDir()+"/db", limited, farm(12, 0)...)
 	c := d.create("name: a\nnodes: 8\n")
-	if err := d.db.Update(t.Context(), func(tx *store.Tx) error { return tx.WantClusterDeleted(t.Context(), c.ID) }); err != nil {
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error { return cluster.WantDeleted(t.Context(), tx, c.ID) }); err != nil {
 		t.Fatal(err)
 	}
 	_, err := d.request(t.Context(), "name: b\nnodes: 1\n")
@@ -223,7 +226,7 @@ func TestWhatGoesIsGoneFromTheQuotaOnlyWhenItsMachineIs(t *testing.T) {
 }
 
 func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		site := strings.Replace(limited, "quota: {nodes: 10, cores: 80, gpus: 0}", "budget: {monthly: 1 EUR}", 1)
 		site = strings.Replace(site, "price: 0.10 EUR", "price: 360000 EUR", 1) // 100 a second
 		machines := farm(12, 0)
@@ -241,7 +244,7 @@ func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return d.db.View(t.Context(), func(tx *store.Tx) error {
+			return d.db.View(t.Context(), func(tx *core.Tx) error {
 				_, err := d.Change(t.Context(), tx, c, doc.Cluster)
 				return err
 			})
@@ -254,15 +257,15 @@ func TestABudgetThatIsUsedUpLetsNothingCome(t *testing.T) {
 }
 
 // ready makes a cluster's nodes ready.
-func ready(t *testing.T, d fixture, c store.Cluster) {
+func ready(t *testing.T, d fixture, c cluster.Cluster) {
 	t.Helper()
-	claims, err := d.db.Claim(t.Context(), store.NodeKind, "ready", time.Minute, 100)
+	claims, err := d.db.Claim(t.Context(), node.Kind, "ready", time.Minute, 100)
 	if err != nil || len(claims) == 0 {
 		t.Fatal(claims, err)
 	}
 	for _, claim := range claims {
-		if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.Settle(t.Context(), claim, store.Settlement{Phase: store.Ready, Never: true})
+		if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+			return tx.Settle(t.Context(), claim, core.Settlement{Phase: core.Ready, Never: true})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -273,8 +276,8 @@ func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
 	d := newFixture(t, farm(3, 0)...)
 	_, err := d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 USD}\n")
 	refusal(t, err, admission.Invalid, "budget.limit: a budget in USD, but this site counts in EUR", "5.00 EUR")
-	if err := d.db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.AddMachine(t.Context(), inventory.Machine{ID: "x", Name: "x", Substrate: "metal"})
+	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
+		return machine.Add(t.Context(), tx, inventory.Machine{ID: "x", Name: "x", Substrate: "metal"})
 	}); err != nil {
 		t.Fatal(err)
 	}

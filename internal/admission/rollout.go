@@ -7,9 +7,12 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // Step is what a change does to one node that is there.
@@ -30,8 +33,8 @@ const (
 // Next are the nodes of a cluster to boot anew now, so that never more are down than its file allows, whatever the others
 // are down for. Compute nodes come first, those without jobs before the others; the head, by which users and jobs find
 // each other, comes alone and last.
-func Next(c store.Cluster, nodes []store.Node) []store.Node {
-	if c.Desired != store.Present || c.Halted() {
+func Next(c cluster.Cluster, nodes []node.Node) []node.Node {
+	if c.Desired != core.Present || c.Halted() {
 		return nil
 	}
 	want := 0
@@ -39,15 +42,15 @@ func Next(c store.Cluster, nodes []store.Node) []store.Node {
 		want += c.Wants(q)
 	}
 	up, settled := 0, true
-	var behind, head []store.Node
+	var behind, head []node.Node
 	for _, n := range nodes {
-		steady := n.Desired == store.Present && n.Phase == store.Ready && !n.Renew
+		steady := n.Desired == core.Present && n.Phase == core.Ready && !n.Renew
 		switch {
 		case n.Role == protocol.Head && steady && c.Behind(n):
 			head = append(head, n)
 		case n.Role == protocol.Head:
 		case !steady:
-			settled = settled && n.Desired == store.Absent
+			settled = settled && n.Desired == node.Absent
 		default:
 			up++
 			if c.Behind(n) {
@@ -63,7 +66,7 @@ func Next(c store.Cluster, nodes []store.Node) []store.Node {
 	return behind[:min(len(behind), max(0, c.Spec.Unavailable(want)-max(0, want-up)))]
 }
 
-func cheapestFirst(a, b store.Node) int {
+func cheapestFirst(a, b node.Node) int {
 	return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(a.Slot, b.Slot))
 }
 
@@ -76,19 +79,19 @@ type Progress struct {
 }
 
 // ProgressOf counts. It reports false where there is nothing to roll out.
-func ProgressOf(c store.Cluster, nodes []store.Node) (Progress, bool) {
+func ProgressOf(c cluster.Cluster, nodes []node.Node) (Progress, bool) {
 	p := Progress{To: aim(c.Root(), c.Rollout.Good)}
 	behind := false
 	for _, n := range nodes {
-		if n.Desired != store.Present {
+		if n.Desired != core.Present {
 			continue
 		}
 		p.Total++
 		behind = behind || c.Behind(n)
 		switch {
-		case n.Phase == store.Ready && n.Boot > 0 && n.Has(c.Root()):
+		case n.Phase == core.Ready && n.Boot > 0 && n.Has(c.Root()):
 			p.Done++
-		case n.Phase == store.Draining && n.Renew:
+		case n.Phase == node.Draining && n.Renew:
 			p.Draining = append(p.Draining, n.Name)
 		}
 	}
@@ -96,7 +99,7 @@ func ProgressOf(c store.Cluster, nodes []store.Node) (Progress, bool) {
 }
 
 // aim names what nodes are to boot, by what is new in it.
-func aim(to, from store.Root) string {
+func aim(to, from node.Root) string {
 	switch image := to.Name != from.Name || to.Image != from.Image; {
 	case image && to.Name == from.Name:
 		return fmt.Sprintf("image %s@%s", to.Name, short(to.Image))
@@ -119,7 +122,7 @@ type pick func(name string) (Image, error)
 
 // keep stays with the cluster's image while its name stays, whatever has been built under that name since; and going back
 // to the name that it came from is going back to the very image.
-func (a *Admission) keep(c store.Cluster) pick {
+func (a *Admission) keep(c cluster.Cluster) pick {
 	return func(name string) (Image, error) {
 		switch name {
 		case c.Spec.Image:
@@ -148,7 +151,7 @@ func (a *Admission) newest(name string) (Image, error) {
 }
 
 // Refresh is Change with the newest image of the file's name.
-func (a *Admission) Refresh(ctx context.Context, tx *store.Tx, current store.Cluster, c spec.Cluster) (*Plan, error) {
+func (a *Admission) Refresh(ctx context.Context, tx *core.Tx, current cluster.Cluster, c spec.Cluster) (*Plan, error) {
 	return a.change(ctx, tx, current, c, a.newest)
 }
 
@@ -162,7 +165,7 @@ func (a *Admission) Newer(p *Plan) []string {
 }
 
 // RollBack plans to boot again what the cluster was last wholly ready with.
-func (a *Admission) RollBack(ctx context.Context, tx *store.Tx, current store.Cluster) (*Plan, error) {
+func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	good := current.Rollout.Good
 	if good.Image == "" || good == current.Root() {
 		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to go back from", current.Name), "`muster apply` with another image in the file starts one")
@@ -180,7 +183,7 @@ func (a *Admission) RollBack(ctx context.Context, tx *store.Tx, current store.Cl
 }
 
 // ResumeRollout plans to go on with a rollout that has stopped.
-func (a *Admission) ResumeRollout(ctx context.Context, tx *store.Tx, current store.Cluster) (*Plan, error) {
+func (a *Admission) ResumeRollout(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	if !current.Halted() {
 		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name), "`muster describe "+current.Name+"` shows how it stands")
 	}
@@ -193,15 +196,15 @@ func (a *Admission) ResumeRollout(ctx context.Context, tx *store.Tx, current sto
 }
 
 // renewals completes a plan with what its nodes boot anew: which, when and why, or that they cannot.
-func (a *Admission) renewals(ctx context.Context, tx *store.Tx, p *Plan) error {
+func (a *Admission) renewals(ctx context.Context, tx *core.Tx, p *Plan) error {
 	wanted := *p.current
 	wanted.Spec, wanted.Image = p.Spec, p.image.Digest
 	wanted.Rollout.Aim++ // what had stopped goes on
-	nodes, err := tx.Nodes(ctx, wanted.ID)
+	nodes, err := node.Of(ctx, tx, wanted.ID)
 	if err != nil {
 		return err
 	}
-	nodes = slices.DeleteFunc(nodes, func(n store.Node) bool { return slices.Contains(p.Release, n.Name) || !wanted.Behind(n) })
+	nodes = slices.DeleteFunc(nodes, func(n node.Node) bool { return slices.Contains(p.Release, n.Name) || !wanted.Behind(n) })
 	if err := a.bootable(ctx, tx, p, nodes); err != nil {
 		return err
 	}
@@ -210,9 +213,9 @@ func (a *Admission) renewals(ctx context.Context, tx *store.Tx, p *Plan) error {
 }
 
 // bootable refuses what the machines of nodes cannot boot, or must not.
-func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes []store.Node) error {
+func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []node.Node) error {
 	for _, n := range nodes {
-		m, err := tx.Machine(ctx, n.MachineID)
+		m, err := machine.Get(ctx, tx, n.MachineID)
 		if err != nil {
 			return err
 		}
@@ -234,7 +237,7 @@ func (a *Admission) bootable(ctx context.Context, tx *store.Tx, p *Plan, nodes [
 }
 
 // waves puts the nodes that boot anew in the order in which lifecycle takes them, if no job begins or ends meanwhile.
-func waves(c store.Cluster, behind []store.Node) []Step {
+func waves(c cluster.Cluster, behind []node.Node) []Step {
 	slices.SortStableFunc(behind, cheapestFirst)
 	want := 0
 	for _, q := range c.Spec.Queues {
@@ -260,16 +263,16 @@ func waves(c store.Cluster, behind []store.Node) []Step {
 	return steps
 }
 
-func because(c store.Cluster, n store.Node) string {
+func because(c cluster.Cluster, n node.Node) string {
 	to := c.Root()
 	if n.Image != to.Image {
-		return aim(to, store.Root{Name: c.Rollout.Good.Name, Image: n.Image, Disk: to.Disk})
+		return aim(to, node.Root{Name: c.Rollout.Good.Name, Image: n.Image, Disk: to.Disk})
 	}
-	return aim(to, store.Root{Name: to.Name, Image: to.Image, Disk: n.Disk})
+	return aim(to, node.Root{Name: to.Name, Image: to.Image, Disk: n.Disk})
 }
 
 // when says what a step waits for.
-func when(n store.Node, wave int) string {
+func when(n node.Node, wave int) string {
 	after := "now"
 	if wave > 1 {
 		after = fmt.Sprintf("after wave %d", wave-1)
@@ -289,7 +292,7 @@ func have(n int, noun string) string {
 }
 
 // departures are the steps of nodes that go.
-func departures(c store.Cluster, release []store.Node) []Step {
+func departures(c cluster.Cluster, release []node.Node) []Step {
 	var steps []Step
 	for _, n := range release {
 		why := "no more"

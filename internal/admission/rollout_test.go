@@ -5,25 +5,27 @@ import (
 	"testing"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // halfway is a cluster of three nodes and their head, all with an older image.
-func halfway() (store.Cluster, []store.Node) {
+func halfway() (cluster.Cluster, []node.Node) {
 	three := 3
-	c := store.Cluster{
+	c := cluster.Cluster{
 		Spec:  spec.Cluster{Image: "new", Queues: []spec.Queue{{Name: "main", Min: &three, Max: &three}}},
 		Image: "sha256:new",
 	}
-	c.Desired, c.Phase = store.Present, store.Provisioning
-	var nodes []store.Node
+	c.Desired, c.Phase = core.Present, cluster.Provisioning
+	var nodes []node.Node
 	for slot, name := range []string{"head", "n1", "n2", "n3"} {
-		n := store.Node{Name: name, Role: protocol.Compute, Queue: "main", Slot: slot, Boot: 1, Image: "sha256:old"}
+		n := node.Node{Name: name, Role: protocol.Compute, Queue: "main", Slot: slot, Boot: 1, Image: "sha256:old"}
 		if slot == 0 {
 			n.Role, n.Queue = protocol.Head, ""
 		}
-		n.Desired, n.Phase = store.Present, store.Ready
+		n.Desired, n.Phase = core.Present, core.Ready
 		nodes = append(nodes, n)
 	}
 	return c, nodes
@@ -32,23 +34,23 @@ func halfway() (store.Cluster, []store.Node) {
 func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 	tests := []struct {
 		name string
-		edit func(c *store.Cluster, n []store.Node)
+		edit func(c *cluster.Cluster, n []node.Node)
 		want []string
 	}{
-		{"the first without jobs", func(_ *store.Cluster, n []store.Node) { n[1].Seen.Scheduler = &protocol.NodeState{Jobs: 1} }, []string{"n2"}},
-		{"none beside one that is down", func(_ *store.Cluster, n []store.Node) { n[3].Phase = store.Booting }, nil},
-		{"none beside one that is missing", func(_ *store.Cluster, n []store.Node) { n[3].Desired, n[3].Phase = store.Absent, store.Gone }, nil},
-		{"none once it has stopped", func(c *store.Cluster, _ []store.Node) { c.Rollout.Aim, c.Rollout.Stopped = 2, 2 }, nil},
-		{"none for a pause", func(c *store.Cluster, _ []store.Node) { c.Desired = store.ToPause }, nil},
-		{"the head last", func(_ *store.Cluster, n []store.Node) { updated(n[1:]) }, []string{"head"}},
-		{"the head waits for a node that boots", func(_ *store.Cluster, n []store.Node) { updated(n[1:]); n[2].Phase = store.Booting }, nil},
-		{"the head waits for the successor of a dead node", func(_ *store.Cluster, n []store.Node) {
+		{"the first without jobs", func(_ *cluster.Cluster, n []node.Node) { n[1].Seen.Scheduler = &protocol.NodeState{Jobs: 1} }, []string{"n2"}},
+		{"none beside one that is down", func(_ *cluster.Cluster, n []node.Node) { n[3].Phase = node.Booting }, nil},
+		{"none beside one that is missing", func(_ *cluster.Cluster, n []node.Node) { n[3].Desired, n[3].Phase = node.Absent, node.Gone }, nil},
+		{"none once it has stopped", func(c *cluster.Cluster, _ []node.Node) { c.Rollout.Aim, c.Rollout.Stopped = 2, 2 }, nil},
+		{"none for a pause", func(c *cluster.Cluster, _ []node.Node) { c.Desired = cluster.ToPause }, nil},
+		{"the head last", func(_ *cluster.Cluster, n []node.Node) { updated(n[1:]) }, []string{"head"}},
+		{"the head waits for a node that boots", func(_ *cluster.Cluster, n []node.Node) { updated(n[1:]); n[2].Phase = node.Booting }, nil},
+		{"the head waits for the successor of a dead node", func(_ *cluster.Cluster, n []node.Node) {
 			updated(n[1:])
-			n[2].Desired, n[2].Phase = store.Absent, store.Gone
+			n[2].Desired, n[2].Phase = node.Absent, node.Gone
 		}, nil},
-		{"the head waits for no node that there is no machine for", func(c *store.Cluster, n []store.Node) {
+		{"the head waits for no node that there is no machine for", func(c *cluster.Cluster, n []node.Node) {
 			updated(n[1:])
-			n[2].Desired, n[2].Phase = store.Absent, store.Gone
+			n[2].Desired, n[2].Phase = node.Absent, node.Gone
 			c.Short = "class local: 1 asked, 0 free"
 		}, []string{"head"}},
 	}
@@ -56,7 +58,7 @@ func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, nodes := halfway()
 			test.edit(&c, nodes)
-			nodes = slices.DeleteFunc(nodes, func(n store.Node) bool { return n.Phase == store.Gone })
+			nodes = slices.DeleteFunc(nodes, func(n node.Node) bool { return n.Phase == node.Gone })
 			var got []string
 			for _, n := range Next(c, nodes) {
 				got = append(got, n.Name)
@@ -69,7 +71,7 @@ func TestNodesBootAnewInTurnAndTheHeadWhenAllOthersAreThere(t *testing.T) {
 }
 
 // updated gives nodes the new image.
-func updated(nodes []store.Node) {
+func updated(nodes []node.Node) {
 	for i := range nodes {
 		nodes[i].Image = "sha256:new"
 	}

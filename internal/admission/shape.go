@@ -5,10 +5,12 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/fabric/topology"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // HeadName is the head node's host name.
@@ -20,11 +22,11 @@ type member struct {
 	Role  protocol.Role
 	Queue string
 	Class string
-	or    []string    // classes that will do instead, in order
-	path  string      // of the number or class that asks for it
-	above bool        // its queue grows, and has its min without it
-	vm    *spec.VM    // what it has of its host where it is a guest; nil: as its class says
-	wakes *store.Node // a node that sleeps, which it is to be: on no other host than its own
+	or    []string   // classes that will do instead, in order
+	path  string     // of the number or class that asks for it
+	above bool       // its queue grows, and has its min without it
+	vm    *spec.VM   // what it has of its host where it is a guest; nil: as its class says
+	wakes *node.Node // a node that sleeps, which it is to be: on no other host than its own
 
 	policy placement.Policy // how its queue's machines are to lie
 	fabric *topology.Map    // in which network; nil: where machines are is not known. locate fills it in
@@ -34,24 +36,24 @@ type member struct {
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
 type shape struct {
 	missing []member
-	release []store.Node
+	release []node.Node
 }
 
 // shapeOf keeps as many of a queue's nodes as the cluster wants now. Those go first that are not ready, then those without
 // jobs, of an elastic queue longest idle first, then those with the highest numbers; a node of a class that the queue does
 // not name, of another shape, or of a queue that was removed, goes in any case.
 // Missing nodes get the lowest numbers whose names are not in use: a name is free when its node is gone.
-func shapeOf(c store.Cluster, nodes []store.Node) shape {
+func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 	var s shape
 	taken := map[string]bool{}
-	staying := map[string][]store.Node{} // queue → nodes; the head's is ""
+	staying := map[string][]node.Node{} // queue → nodes; the head's is ""
 	for _, n := range nodes {
 		taken[n.Name] = true
-		if n.Desired == store.Present && !(c.Desired == store.ToPause && n.Asleep()) { // of those that sleep the resume decides
+		if n.Desired == core.Present && !(c.Desired == cluster.ToPause && n.Asleep()) { // of those that sleep the resume decides
 			staying[n.Queue] = append(staying[n.Queue], n)
 		}
 	}
-	if c.Desired == store.ToPause {
+	if c.Desired == cluster.ToPause {
 		s.release = staying[""]
 	} else if len(staying[""]) == 0 && !taken[HeadName] {
 		s.missing = append(s.missing, member{Name: HeadName, Role: protocol.Head, Class: c.Spec.Head.Class, path: "head.class"})
@@ -61,14 +63,14 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 		want := c.Wants(q)
 		fits := slices.Clone(staying[q.Name])
 		delete(staying, q.Name)
-		fits = slices.DeleteFunc(fits, func(n store.Node) bool {
+		fits = slices.DeleteFunc(fits, func(n node.Node) bool {
 			other := !slices.Contains(q.Classes(), n.Class) || n.VM != nil && q.VM != nil && !n.VM.Same(*q.VM)
 			if other {
 				s.release = append(s.release, n)
 			}
 			return other
 		})
-		slices.SortStableFunc(fits, func(a, b store.Node) int {
+		slices.SortStableFunc(fits, func(a, b node.Node) int {
 			later := 0
 			if q.Elastic() {
 				later = b.Seen.IdleAt.Compare(a.Seen.IdleAt)
@@ -88,17 +90,17 @@ func shapeOf(c store.Cluster, nodes []store.Node) shape {
 	for _, gone := range staying { // queues that were removed
 		s.release = append(s.release, gone...)
 	}
-	slices.SortFunc(s.release, func(a, b store.Node) int { return cmp.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(s.release, func(a, b node.Node) int { return cmp.Compare(a.Slot, b.Slot) })
 	return s
 }
 
 // Surplus are the nodes that a cluster as wanted now has too many, or of which it wants none of their kind.
-func Surplus(c store.Cluster, nodes []store.Node) []store.Node { return shapeOf(c, nodes).release }
+func Surplus(c cluster.Cluster, nodes []node.Node) []node.Node { return shapeOf(c, nodes).release }
 
 // worth is how much would be lost with a node.
-func worth(n store.Node) int {
+func worth(n node.Node) int {
 	switch {
-	case n.Phase != store.Ready:
+	case n.Phase != core.Ready:
 		return 0
 	case n.Seen.Scheduler == nil || n.Seen.Scheduler.Jobs == 0:
 		return 1

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // CreateFrom is Create for a cluster that gets its files from a snapshot, or from none.
-func (a *Admission) CreateFrom(ctx context.Context, tx *store.Tx, c spec.Cluster, from *store.Snapshot) (*Plan, error) {
+func (a *Admission) CreateFrom(ctx context.Context, tx *core.Tx, c spec.Cluster, from *snapshot.Snapshot) (*Plan, error) {
 	plan, err := a.Create(ctx, tx, c)
 	if err != nil || from == nil {
 		return plan, err

@@ -9,12 +9,15 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/calendar"
+	"muster/internal/core"
 	"muster/internal/fabric"
 	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 // Layout is how a queue's nodes lie in a fabric.
@@ -66,18 +69,18 @@ type knownTopology struct {
 
 // loadTopology reads how fabrics are cabled and puts the machines on maps. Where no snapshot was ever imported it costs one query
 // that finds nothing.
-func loadTopology(ctx context.Context, tx *store.Tx, machines []store.Machine) (knownTopology, error) {
-	cablings, err := tx.Topology(ctx)
+func loadTopology(ctx context.Context, tx *core.Tx, machines []machine.Machine) (knownTopology, error) {
+	cablings, err := fabrics.Topology(ctx, tx)
 	if err != nil || len(cablings) == 0 {
 		return knownTopology{}, err
 	}
-	ports, err := tx.FabricPorts(ctx, "")
+	ports, err := fabrics.Ports(ctx, tx, "")
 	return newTopology(cablings, machines, ports), err
 }
 
 // newTopology puts machines on the maps of fabrics, by the adapters that inspections found in them, and those of ports that an operator says
 // are theirs.
-func newTopology(cablings []store.Cabling, machines []store.Machine, ports []store.FabricPort) knownTopology {
+func newTopology(cablings []fabrics.Cabling, machines []machine.Machine, ports []fabrics.Port) knownTopology {
 	l := knownTopology{of: map[string]string{}}
 	assigned := map[string][]fabric.GUID{}
 	for _, p := range ports {
@@ -101,22 +104,22 @@ func newTopology(cablings []store.Cabling, machines []store.Machine, ports []sto
 
 // Topology is how a fabric is cabled and where the site's machines are in it.
 type Topology struct {
-	store.Cabling
+	fabrics.Cabling
 	Map      *topology.Map
 	Machines [][]string // names, by place
 }
 
 // Topologies lists those of all fabrics of which a snapshot was imported.
-func Topologies(ctx context.Context, tx *store.Tx) ([]Topology, error) {
-	cablings, err := tx.Topology(ctx)
+func Topologies(ctx context.Context, tx *core.Tx) ([]Topology, error) {
+	cablings, err := fabrics.Topology(ctx, tx)
 	if err != nil || len(cablings) == 0 {
 		return nil, err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := tx.FabricPorts(ctx, "")
+	ports, err := fabrics.Ports(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +160,7 @@ func (l knownTopology) at(machine string) string {
 }
 
 // best is the map that knows most of the machines that fit; of equal ones the first by name. nil: none knows any.
-func (l knownTopology) best(machines []store.Machine, fits func(inventory.Machine) bool) *topology.Map {
+func (l knownTopology) best(machines []machine.Machine, fits func(inventory.Machine) bool) *topology.Map {
 	var best *topology.Map
 	most := 0
 	for _, m := range l.maps {
@@ -176,7 +179,7 @@ func (l knownTopology) best(machines []store.Machine, fits func(inventory.Machin
 
 // locate tells the members of queues where machines are, and which nodes they are to be near to or far from: those of their
 // queue, or, where it has none, those of the cluster's others.
-func (a *Admission) locate(l knownTopology, members []member, nodes []store.Node, machines []store.Machine, isolation string) []member {
+func (a *Admission) locate(l knownTopology, members []member, nodes []node.Node, machines []machine.Machine, isolation string) []member {
 	if len(l.maps) == 0 {
 		return members
 	}
@@ -212,11 +215,11 @@ func (a *Admission) locate(l knownTopology, members []member, nodes []store.Node
 }
 
 // mates are the machines of the nodes that a queue's new ones are to be beside.
-func (l knownTopology) mates(m *member, nodes []store.Node) []string {
+func (l knownTopology) mates(m *member, nodes []node.Node) []string {
 	var own, others []string
 	for _, n := range nodes {
 		switch {
-		case n.MachineID == "" || n.Role != protocol.Compute || n.Desired != store.Present || n.Phase == store.Failed:
+		case n.MachineID == "" || n.Role != protocol.Compute || n.Desired != core.Present || n.Phase == core.Failed:
 		case n.Queue == m.Queue:
 			own = append(own, l.at(n.MachineID))
 		default:
@@ -230,9 +233,9 @@ func (l knownTopology) mates(m *member, nodes []store.Node) []string {
 }
 
 // staying are the nodes that are not released.
-func staying(nodes, released []store.Node) []store.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n store.Node) bool {
-		return slices.ContainsFunc(released, func(r store.Node) bool { return r.ID == n.ID })
+func staying(nodes, released []node.Node) []node.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n node.Node) bool {
+		return slices.ContainsFunc(released, func(r node.Node) bool { return r.ID == n.ID })
 	})
 }
 
@@ -246,7 +249,7 @@ func leafOf(m member, p Placed) (string, int) {
 }
 
 // layouts says how the queues lie that get nodes, with those of their nodes that stay.
-func layouts(l knownTopology, members []member, placed []Placed, nodes []store.Node) []Layout {
+func layouts(l knownTopology, members []member, placed []Placed, nodes []node.Node) []Layout {
 	var all []Layout
 	for _, m := range members {
 		if m.fabric == nil || slices.ContainsFunc(all, func(l Layout) bool { return l.Queue == m.Queue }) {
@@ -254,7 +257,7 @@ func layouts(l knownTopology, members []member, placed []Placed, nodes []store.N
 		}
 		var machines []string
 		for _, n := range nodes {
-			if n.Queue == m.Queue && n.MachineID != "" && n.Desired == store.Present && n.Phase != store.Failed && !n.Asleep() {
+			if n.Queue == m.Queue && n.MachineID != "" && n.Desired == core.Present && n.Phase != core.Failed && !n.Asleep() {
 				machines = append(machines, l.at(n.MachineID))
 			}
 		}

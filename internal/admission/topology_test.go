@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 const leaves = `
@@ -26,9 +28,9 @@ classes:
 // newLeafFixture has heads' places, h1 and on, and machines of class epyc-ib on leaves, a0 and on, b0 and on …, as many as it says.
 func newLeafFixture(t *testing.T, heads int, sizes ...int) fixture {
 	t.Helper()
-	var all []machine
+	var all []offer
 	for i := range heads {
-		all = append(all, machine{fmt.Sprintf("h%d", i+1), 1, "amd64", store.Available, ""})
+		all = append(all, offer{fmt.Sprintf("h%d", i+1), 1, "amd64", machine.Available, ""})
 	}
 	d := newFixtureAt(t, t.TempDir()+"/db", leaves, all...)
 	for leaf, size := range sizes {
@@ -59,7 +61,7 @@ func (d fixture) snapshot(fabric, text string) {
 	d.Helper()
 	g, err := topology.Read(text)
 	if err == nil {
-		err = d.db.Update(d.Context(), func(tx *store.Tx) error { return tx.SetTopology(d.Context(), fabric, g) })
+		err = d.db.Update(d.Context(), func(tx *core.Tx) error { return fabrics.SetTopology(d.Context(), tx, fabric, g) })
 	}
 	if err != nil {
 		d.Fatal(err)
@@ -77,7 +79,7 @@ func machinesOf(p *admission.Plan) string {
 	return strings.Join(names, " ")
 }
 
-func cluster(name, queue string) string {
+func existing(name, queue string) string {
 	return "name: " + name + "\nqueues: [{name: cpu, " + queue + "}]\n"
 }
 
@@ -90,7 +92,7 @@ func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
 		"nodes: 3, placement: spread":      {"a0 b0 c0", "cpu: 3 nodes on 3 leaves (leaf01 1, leaf02 1, leaf03 1), at most 2 hops apart"},
 		"nodes: 4, placement: same-switch": {"b0 b1 b2 b3", "cpu: 4 nodes on 1 leaf (leaf02)"},
 	} {
-		plan, err := d.plan(cluster("cfd", queue))
+		plan, err := d.plan(existing("cfd", queue))
 		if err != nil || machinesOf(plan) != want.machines || len(plan.Lays) != 1 || plan.Lays[0].String() != want.lay || plan.Lays[0].Fabric != "eth0" {
 			t.Errorf("%s: %v", queue, err)
 			if err == nil {
@@ -103,11 +105,11 @@ func TestAQueuesPlacementDecidesWhereItsNodesAre(t *testing.T) {
 func TestANodeThatComesLaterIsNearTheOthers(t *testing.T) {
 	for placement, want := range map[string]string{"compact": "c2", "same-switch": "c2", "spread": "a0"} {
 		d := newLeafFixture(t, 9, 2, 4, 3)
-		c := d.create(cluster("cfd", "nodes: 2, placement: "+placement))
+		c := d.create(existing("cfd", "nodes: 2, placement: "+placement))
 		if placement != "spread" { // leaf01 would be full with them: so let it be leaf03
 			d = newLeafFixture(t, 9, 1, 4, 3)
-			d.create(cluster("other", "nodes: 1, placement: same-switch"))
-			c = d.create(cluster("cfd", "nodes: 2, placement: "+placement))
+			d.create(existing("other", "nodes: 1, placement: same-switch"))
+			c = d.create(existing("cfd", "nodes: 2, placement: "+placement))
 		}
 		plan, err := d.change(c, func(s *spec.Cluster) { n := 3; s.Queues[0].Min, s.Queues[0].Max = &n, &n })
 		if err != nil {
@@ -121,15 +123,15 @@ func TestANodeThatComesLaterIsNearTheOthers(t *testing.T) {
 
 func TestOneSwitchIsRefusedBeforeAnythingIsReserved(t *testing.T) {
 	d := newLeafFixture(t, 9, 2, 4, 3)
-	_, err := d.plan(cluster("cfd", "nodes: 6, placement: same-switch"))
+	_, err := d.plan(existing("cfd", "nodes: 6, placement: same-switch"))
 	r := refusal(t, err, admission.NoCapacity, "class epyc-ib: 6 on one switch asked, at most 4 free on one (leaf02)")
 	if r.Diagnostics[0].Path != "queues[cpu].max" || r.Diagnostics[0].Hint == "" || r.FitsAt != nil { // no other time would help
 		t.Errorf("%+v", r.Diagnostics)
 	}
-	_, err = d.plan(cluster("cfd", "nodes: 12, placement: same-switch"))
+	_, err = d.plan(existing("cfd", "nodes: 12, placement: same-switch"))
 	refusal(t, err, admission.NoCapacity, "class epyc-ib: 12 asked, 9 free")
 
-	c := d.create(cluster("cfd", "nodes: 4, placement: same-switch"))
+	c := d.create(existing("cfd", "nodes: 4, placement: same-switch"))
 	_, err = d.change(c, func(s *spec.Cluster) { n := 5; s.Queues[0].Min, s.Queues[0].Max = &n, &n })
 	refusal(t, err, admission.NoCapacity, "class epyc-ib: 1 asked on leaf02, where the others are, and 0 free there")
 }
@@ -142,12 +144,12 @@ func TestAQueueOnOneSwitchIsOfOneClass(t *testing.T) {
 	}
 	d.cable(2, 2, 3)
 	for n, want := range map[int]string{2: "a0 a1", 3: "c0 c1 c2"} {
-		plan, err := d.plan(cluster("cfd", fmt.Sprintf("nodes: %d, placement: same-switch, class: epyc-ib, or: [xeon-ib]", n)))
+		plan, err := d.plan(existing("cfd", fmt.Sprintf("nodes: %d, placement: same-switch, class: epyc-ib, or: [xeon-ib]", n)))
 		if err != nil || machinesOf(plan) != want {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
-	_, err := d.plan(cluster("cfd", "nodes: 4, placement: same-switch, class: epyc-ib, or: [xeon-ib]"))
+	_, err := d.plan(existing("cfd", "nodes: 4, placement: same-switch, class: epyc-ib, or: [xeon-ib]"))
 	refusal(t, err, admission.NoCapacity, "class epyc-ib: 4 on one switch asked, at most 2 free on one (leaf01); instead, class xeon-ib: 4 asked, 3 free")
 }
 
@@ -166,11 +168,11 @@ func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 
 func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
 	d := newFixture(t, farm(3, 3)...)
-	plan, err := d.plan(cluster("cfd", "nodes: 2, class: big, placement: compact"))
+	plan, err := d.plan(existing("cfd", "nodes: 2, class: big, placement: compact"))
 	if err != nil || len(plan.Messages) != 1 || !strings.Contains(plan.Messages[0], "queue cpu: placement compact has no effect: of no machine of class big is known") || len(plan.Lays) > 0 {
 		t.Error(plan, err)
 	}
-	_, err = d.plan(cluster("cfd", "nodes: 2, class: big, placement: same-switch"))
+	_, err = d.plan(existing("cfd", "nodes: 2, class: big, placement: same-switch"))
 	if r := refusal(t, err, admission.NoCapacity, "of none of its free machines is known which switch it is on"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric cables import") {
 		t.Error(r.Diagnostics)
 	}
@@ -197,29 +199,29 @@ func TestNodesShareAChassisAsFarAsTheyCan(t *testing.T) {
 		8:  "cpu: 8 nodes on 1 leaf (chassis1)",
 		12: "cpu: 12 nodes on 2 leaves (chassis1 8, chassis2 4), at most 2 hops apart; the 8 on chassis1 share 4 cables to the others",
 	} {
-		plan, err := d.plan(cluster("cfd", fmt.Sprintf("nodes: %d, placement: compact", nodes)))
+		plan, err := d.plan(existing("cfd", fmt.Sprintf("nodes: %d, placement: compact", nodes)))
 		if err != nil || len(plan.Lays) != 1 || plan.Lays[0].String() != want {
 			t.Errorf("%d: %v %v", nodes, plan.Lays, err)
 		}
 	}
-	_, err = d.plan(cluster("cfd", "nodes: 9, placement: same-switch"))
+	_, err = d.plan(existing("cfd", "nodes: 9, placement: same-switch"))
 	refusal(t, err, admission.NoCapacity, "class epyc-ib: 9 on one switch asked, at most 8 free on one (chassis1)")
 }
 
 func TestGuestsAreOnHostsOfOneSwitch(t *testing.T) {
 	d := newLeafFixture(t, 9)
 	for _, name := range []string{"a0", "b0", "b1"} {
-		facts := host(4, 8)
+		facts := hypervisor(4, 8)
 		d.add(inventory.Machine{ID: name, Name: name, Substrate: "vm", Hosts: true, Facts: facts})
 	}
 	d.cable(1, 2)
-	plan, err := d.plan(cluster("cfd", "nodes: 5, class: vm, placement: same-switch"))
+	plan, err := d.plan(existing("cfd", "nodes: 5, class: vm, placement: same-switch"))
 	if err != nil || len(plan.Lays) != 1 || plan.Lays[0].String() != "cpu: 5 nodes on 1 leaf (leaf02)" {
 		t.Error(plan, err)
 	}
-	_, err = d.plan(cluster("cfd", "nodes: 7, class: vm, placement: same-switch"))
+	_, err = d.plan(existing("cfd", "nodes: 7, class: vm, placement: same-switch"))
 	refusal(t, err, admission.NoCapacity, "class vm: 7 on one switch asked, and on no switch have hosts room for so many")
-	if plan, err = d.plan(cluster("cfd", "nodes: 7, class: vm, placement: compact")); err != nil || len(plan.Lays) != 1 {
+	if plan, err = d.plan(existing("cfd", "nodes: 7, class: vm, placement: compact")); err != nil || len(plan.Lays) != 1 {
 		t.Error(plan, err)
 	}
 }

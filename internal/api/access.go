@@ -18,9 +18,12 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/pipes"
-	"muster/internal/store"
 )
 
 // certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.
@@ -31,8 +34,8 @@ const mostKeys = 100
 
 func (a *API) listKeys(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Key]], error) {
 	out := &output[apiv1.List[apiv1.Key]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		keys, err := tx.Keys(ctx, identityOf(ctx))
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		keys, err := person.Keys(ctx, tx, identityOf(ctx))
 		var all []apiv1.Key
 		for _, k := range keys {
 			all = append(all, apiv1.Key{Fingerprint: k.Fingerprint, Line: k.Line, CreatedAt: k.CreatedAt})
@@ -53,11 +56,11 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 	}
 	line := strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + " " + comment)
 	out := &output[apiv1.Key]{Body: apiv1.Key{Fingerprint: ssh.FingerprintSHA256(key), Line: line}}
-	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
 		if out.Body.CreatedAt, err = tx.Now(ctx); err != nil {
 			return err
 		}
-		keys, err := tx.Keys(ctx, identityOf(ctx))
+		keys, err := person.Keys(ctx, tx, identityOf(ctx))
 		if err != nil {
 			return err
 		}
@@ -65,7 +68,7 @@ func (a *API) addKey(ctx context.Context, in *apiv1.AddKeyInput) (*output[apiv1.
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("you have %d SSH keys, the most that one person may have", len(keys)),
 				"`muster keys list` shows them, `muster keys delete` forgets one")
 		}
-		return tx.AddKey(ctx, store.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
+		return person.AddKey(ctx, tx, person.Key{Person: identityOf(ctx), Fingerprint: out.Body.Fingerprint, Line: line})
 	})
 	return out, err
 }
@@ -90,24 +93,24 @@ func weak(key ssh.PublicKey) string {
 }
 
 func (a *API) deleteKey(ctx context.Context, in *apiv1.DeleteKeyInput) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		return tx.RemoveKey(ctx, identityOf(ctx), in.Fingerprint)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		return person.RemoveKey(ctx, tx, identityOf(ctx), in.Fingerprint)
 	})
 	return nil, err
 }
 
 // reachable is the node behind a name, with its cluster, if one can log in there now.
-func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, store.Node, error) {
-	var c store.Cluster
-	var found store.Node
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+func (a *API) reachable(ctx context.Context, ref, name string) (cluster.Cluster, node.Node, error) {
+	var c cluster.Cluster
+	var found node.Node
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		if c, err = a.find(ctx, tx, ref); err != nil {
 			return err
 		}
 		if !c.Admits(identityOf(ctx)) {
 			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits only some members of its project", c.Name), "its file lists them under access.users")
 		}
-		nodes, err := tx.Nodes(ctx, c.ID)
+		nodes, err := node.Of(ctx, tx, c.ID)
 		for _, n := range nodes {
 			if n.Name == name || name == "" && n.Role == protocol.Head {
 				found = n
@@ -117,11 +120,11 @@ func (a *API) reachable(ctx context.Context, ref, name string) (store.Cluster, s
 	})
 	switch {
 	case err != nil:
-	case c.Phase == store.Paused:
+	case c.Phase == cluster.Paused:
 		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.Format("2006-01-02 15:04 MST")), "`muster resume "+c.Name+" --wait` brings it back")
 	case found.ID == "" && name != "":
 		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("cluster %s has no node %q", c.Name, name), "`muster describe "+c.Name+"` lists its nodes")
-	case found.ID == "" || found.Phase != store.Ready && found.Phase != store.Draining:
+	case found.ID == "" || found.Phase != core.Ready && found.Phase != node.Draining:
 		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s cannot be entered now: %s, %s", c.Name, c.Phase, c.Reason), "`muster events -w "+c.Name+"` shows its progress")
 	}
 	return c, found, err
@@ -157,8 +160,8 @@ func (a *API) tunnel(ctx context.Context, in *apiv1.TunnelInput) (*huma.StreamRe
 		defer func() { _ = inside.Close() }()
 		defer a.streams(ctx, hctx.Operation().OperationID)()
 		askedOf(ctx).status = http.StatusSwitchingProtocols
-		within, cancel := a.lasting(ctx, c.ID, func(tx *store.Tx, now access.Caller) (bool, error) {
-			cluster, err := tx.Cluster(ctx, c.ID)
+		within, cancel := a.lasting(ctx, c.ID, func(tx *core.Tx, now access.Caller) (bool, error) {
+			cluster, err := cluster.Get(ctx, tx, c.ID)
 			return now.May(access.Enter, cluster.Project) && cluster.Admits(now.Name), err
 		})
 		defer cancel()

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/access"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
@@ -20,16 +21,16 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 	with := func(token, key string) []string {
 		return []string{"Authorization", "Bearer " + token, "Idempotency-Key", key}
 	}
-	begin := func(t *testing.T) (func(token, key, path string) reply, *store.Store) {
+	begin := func(t *testing.T) (func(token, key, path string) reply, *core.Store) {
 		t.Helper()
 		s, db := server(t, 8)
 		tenants(t, db)
-		err := db.Update(t.Context(), func(tx *store.Tx) error {
-			for name, token := range map[string]store.Token{
+		err := db.Update(t.Context(), func(tx *core.Tx) error {
+			for name, token := range map[string]person.Token{
 				"sam-reads": {Scope: access.ReadOnly}, "sam-in-bio": {Scope: access.Whole, Project: "bio"}, "sam-in-aero": {Scope: access.Whole, Project: "aero"},
 			} {
-				token.ID, token.Person, token.Name, token.Kind = "t-"+name, "sam", name, store.APIToken
-				if err := tx.AddToken(t.Context(), store.HashToken(name), token, time.Hour); err != nil {
+				token.ID, token.Person, token.Name, token.Kind = "t-"+name, "sam", name, person.APIToken
+				if err := person.AddToken(t.Context(), tx, person.HashToken(name), token, time.Hour); err != nil {
 					return err
 				}
 			}
@@ -61,7 +62,7 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 	})
 	t.Run("who was revoked", func(t *testing.T) {
 		ask, db := begin(t)
-		change(t, db, func(ctx context.Context, tx *store.Tx) error { return tx.RemoveMember(ctx, "aero", "sam") })
+		change(t, db, func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "sam") })
 		if got := ask("sam", "k", path); got.status != 404 || strings.Contains(got.text, "c-aero") {
 			t.Error(got)
 		}
@@ -101,13 +102,13 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 	})
 	t.Run("recorded by an older controller", func(t *testing.T) {
 		ask, db := begin(t)
-		change(t, db, func(ctx context.Context, tx *store.Tx) error {
-			a, err := tx.FindAnswer(ctx, "sam", "k")
+		change(t, db, func(ctx context.Context, tx *core.Tx) error {
+			a, err := person.FindAnswer(ctx, tx, "sam", "k")
 			if err != nil {
 				return err
 			}
 			a.Project = ""
-			return tx.SaveAnswer(ctx, "sam", "old", a)
+			return person.SaveAnswer(ctx, tx, "sam", "old", a)
 		})
 		if got := ask("sam", "old", path); got.status != 202 {
 			t.Error(got)
@@ -121,9 +122,9 @@ func TestARecordedAnswerIsForThoseWhoMayAskNow(t *testing.T) {
 	})
 }
 
-func change(t *testing.T, db *store.Store, f func(context.Context, *store.Tx) error) {
+func change(t *testing.T, db *core.Store, f func(context.Context, *core.Tx) error) {
 	t.Helper()
-	if err := db.Update(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := db.Update(t.Context(), func(tx *core.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,15 +133,15 @@ func TestKeysAndTokensOfAPersonAreCounted(t *testing.T) {
 	s, db := server(t, 0)
 	tenants(t, db)
 	as := []string{"Authorization", "Bearer sam"}
-	change(t, db, func(ctx context.Context, tx *store.Tx) error {
+	change(t, db, func(ctx context.Context, tx *core.Tx) error {
 		for i := range 99 {
-			if err := tx.AddKey(ctx, store.Key{Person: "sam", Fingerprint: fmt.Sprint("SHA256:", i), Line: "ssh-ed25519 AAAA"}); err != nil {
+			if err := person.AddKey(ctx, tx, person.Key{Person: "sam", Fingerprint: fmt.Sprint("SHA256:", i), Line: "ssh-ed25519 AAAA"}); err != nil {
 				return err
 			}
 		}
 		for i := range 498 { // and the one that is shown
-			token := store.Token{ID: fmt.Sprint("t-many-", i), Person: "sam", Kind: store.APIToken, Scope: access.Whole}
-			if err := tx.AddToken(ctx, store.HashToken(token.ID), token, time.Hour); err != nil {
+			token := person.Token{ID: fmt.Sprint("t-many-", i), Person: "sam", Kind: person.APIToken, Scope: access.Whole}
+			if err := person.AddToken(ctx, tx, person.HashToken(token.ID), token, time.Hour); err != nil {
 				return err
 			}
 		}

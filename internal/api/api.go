@@ -18,9 +18,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/telemetry"
 	"muster/internal/webdoor"
 )
@@ -37,7 +38,7 @@ type Dialer interface {
 
 // API answers users.
 type API struct {
-	DB        *store.Store
+	DB        *core.Store
 	Admission *admission.Admission
 	Authority *identity.Authority
 	Images    ImageStore
@@ -55,7 +56,7 @@ type API struct {
 	HomeUsage func(cluster string) (size, used int64, err error)
 
 	// CheckFabric says what the driver of a fabric finds wrong in what it is told; nil: there are no drivers.
-	CheckFabric func(store.Fabric) error
+	CheckFabric func(fabrics.Fabric) error
 
 	// Shares is how much may go on at once; nil: as with a thousand connections.
 	Shares *Shares

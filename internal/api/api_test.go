@@ -18,15 +18,18 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
-const token = storetest.Token
+const token = kindstest.Token
 
 type noImages struct{}
 
@@ -51,9 +54,9 @@ func (echo) Dial(context.Context, string, netip.AddrPort) (net.Conn, error) {
 }
 
 // server is an API over a fresh SQLite with free machines.
-func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Server, *store.Store) {
+func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Server, *core.Store) {
 	t.Helper()
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
@@ -62,10 +65,10 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
+	err = db.Update(t.Context(), func(tx *core.Tx) error {
 		for i := range machines {
 			id := fmt.Sprintf("m%d", i+1)
-			if err := tx.AddMachine(t.Context(), inventory.Machine{ID: id, Name: id, Substrate: "local", Facts: inventory.Facts{Arch: "amd64"}}); err != nil {
+			if err := machine.Add(t.Context(), tx, inventory.Machine{ID: id, Name: id, Substrate: "local", Facts: inventory.Facts{Arch: "amd64"}}); err != nil {
 				return err
 			}
 		}
@@ -91,15 +94,15 @@ func server(t *testing.T, machines int, changes ...func(*api.API)) (*httptest.Se
 	return s, db
 }
 
-func makeAvailable(t *testing.T, db *store.Store) {
+func makeAvailable(t *testing.T, db *core.Store) {
 	t.Helper()
-	claims, err := db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 1000)
+	claims, err := db.Claim(t.Context(), machine.Kind, "test", time.Minute, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range claims {
-		if err := db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.Settle(t.Context(), c, store.Settlement{Phase: store.Available, Never: true})
+		if err := db.Update(t.Context(), func(tx *core.Tx) error {
+			return tx.Settle(t.Context(), c, core.Settlement{Phase: machine.Available, Never: true})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -142,10 +145,10 @@ func call(t *testing.T, s *httptest.Server, method, path, body string, headers .
 	return out
 }
 
-func clusters(t *testing.T, db *store.Store) (n int) {
+func clusters(t *testing.T, db *core.Store) (n int) {
 	t.Helper()
-	if err := db.View(t.Context(), func(tx *store.Tx) error {
-		all, err := tx.Clusters(t.Context(), "")
+	if err := db.View(t.Context(), func(tx *core.Tx) error {
+		all, err := cluster.List(t.Context(), tx, "")
 		n = len(all)
 		return err
 	}); err != nil {
@@ -243,7 +246,7 @@ func TestApplyChangesOnlyWhatDiffers(t *testing.T) {
 func TestAWatchGoesOnWhereTheLastEventWas(t *testing.T) {
 	s, db := server(t, 1)
 	log := func(text string) {
-		if err := db.Update(t.Context(), func(tx *store.Tx) error { tx.Log(store.Event{Type: "test", Text: text}); return nil }); err != nil {
+		if err := db.Update(t.Context(), func(tx *core.Tx) error { tx.Log(core.Event{Type: "test", Text: text}); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +270,7 @@ func TestAWatchGoesOnWhereTheLastEventWas(t *testing.T) {
 				id = rest
 			}
 			if rest, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				var e store.Event
+				var e core.Event
 				if err := json.Unmarshal([]byte(rest), &e); err != nil {
 					t.Fatal(err)
 				}
@@ -326,13 +329,13 @@ func TestATunnelCarriesBytesBothWays(t *testing.T) {
 	if refused.StatusCode != 409 {
 		t.Fatal("a cluster that is not ready was entered:", refused.Status)
 	}
-	claims, err := db.Claim(t.Context(), store.NodeKind, "test", time.Minute, 10)
+	claims, err := db.Claim(t.Context(), node.Kind, "test", time.Minute, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range claims {
-		if err := db.Update(t.Context(), func(tx *store.Tx) error {
-			return tx.Settle(t.Context(), c, store.Settlement{Phase: store.Ready, Never: true})
+		if err := db.Update(t.Context(), func(tx *core.Tx) error {
+			return tx.Settle(t.Context(), c, core.Settlement{Phase: core.Ready, Never: true})
 		}); err != nil {
 			t.Fatal(err)
 		}

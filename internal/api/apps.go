@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/store"
 	"muster/internal/webdoor"
 )
 
@@ -26,7 +28,7 @@ func (a *API) webView() *apiv1.Web {
 }
 
 // appsView lists a cluster's web apps.
-func (a *API) appsView(c store.Cluster) (apps []apiv1.WebApp) {
+func (a *API) appsView(c cluster.Cluster) (apps []apiv1.WebApp) {
 	for _, app := range c.Spec.Apps() {
 		view := apiv1.WebApp{Name: app.Name, Node: app.Node, Port: app.Port}
 		if a.Web != nil {
@@ -50,20 +52,20 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 	}
 	code := webdoor.NewCode()
 	out := &output[apiv1.Opened]{Body: apiv1.Opened{URL: webdoor.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		out.Body.ExpiresAt = now.Add(webdoor.CodeLife)
-		return tx.AddWebLogin(ctx, store.HashToken(code), store.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, webdoor.CodeLife)
+		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, webdoor.CodeLife)
 	})
 	return out, err
 }
 
 // appOf finds a cluster and its app of that name.
-func (a *API) appOf(ctx context.Context, ref, name string) (c store.Cluster, app spec.App, err error) {
-	err = a.DB.View(ctx, func(tx *store.Tx) (err error) {
+func (a *API) appOf(ctx context.Context, ref, name string) (c cluster.Cluster, app spec.App, err error) {
+	err = a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		c, err = a.find(ctx, tx, ref)
 		return err
 	})

@@ -11,11 +11,12 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[apiv1.List[apiv1.Entry]], error) {
-	of := store.EntriesOf{Person: in.Person, Since: in.Since, Limit: in.Limit}
+	of := person.EntriesOf{Person: in.Person, Since: in.Since, Limit: in.Limit}
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
@@ -25,8 +26,8 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 	}
 	narrow(callerOf(ctx), &of, in.Project)
 	out := &output[apiv1.List[apiv1.Entry]]{Body: apiv1.List[apiv1.Entry]{Items: []apiv1.Entry{}}}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		entries, err := tx.Entries(ctx, of)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		entries, err := person.Entries(ctx, tx, of)
 		for _, e := range entries {
 			out.Body.Items = append(out.Body.Items, apiv1.Entry{ID: e.ID, At: e.At, Person: e.Person, Token: e.Token, Door: apiv1.Door(e.Door), Action: e.Action, Project: e.Project, Object: e.Object, Outcome: e.Outcome, Remote: e.Remote, Request: e.Request})
 		}
@@ -41,7 +42,7 @@ func (a *API) listAudit(ctx context.Context, in *apiv1.ListAuditInput) (*output[
 
 // narrow limits the entries to those that a caller may see, and to a project's if one is named: an operator sees all, an
 // owner their projects', and everybody what they did themselves.
-func narrow(c access.Caller, of *store.EntriesOf, project string) {
+func narrow(c access.Caller, of *person.EntriesOf, project string) {
 	if project = cmp.Or(project, c.Project); project == "" {
 		if !c.Everywhere() {
 			of.Projects, of.Own = owned(c), c.Name

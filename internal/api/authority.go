@@ -14,9 +14,10 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 	"muster/internal/limit"
 	"muster/internal/spec"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -80,8 +81,8 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 		return
 	}
 	asked.audited = true
-	e := store.Entry{
-		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: store.APIDoor, Action: operation.OperationID, Project: asked.project,
+	e := person.Entry{
+		ID: admission.NewID("a"), Person: caller.Name, Token: caller.Token, Door: person.APIDoor, Action: operation.OperationID, Project: asked.project,
 		Object: asked.cluster, Outcome: fmt.Sprint(outcome(ctx)), Remote: ctx.RemoteAddr(), Request: telemetry.RequestOf(ctx.Context()),
 	}
 	for part := range strings.SplitSeq(operation.Path, "/") {
@@ -94,8 +95,8 @@ func (a *API) audit(ctx huma.Context, caller access.Caller) {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx.Context()), 5*time.Second) // also of clients that have gone
 	defer cancel()
-	err := a.DB.Quietly(limited, func(tx *store.Tx) error {
-		return errors.Join(tx.Audit(limited, e), tx.TouchToken(limited, caller.Token))
+	err := a.DB.Quietly(limited, func(tx *core.Tx) error {
+		return errors.Join(person.Audit(limited, tx, e), person.TouchToken(limited, tx, caller.Token))
 	})
 	if err != nil {
 		a.Log.ErrorContext(limited, "cannot write to the audit log", "identity", caller.Name, "operation", e.Action, "error", err)
@@ -122,8 +123,8 @@ func (a *API) bearer(ctx context.Context, header string) (caller access.Caller, 
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller, unauthorized()
 	}
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
-		caller, err = tx.Bearer(ctx, store.HashToken(token))
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+		caller, err = person.Bearer(ctx, tx, person.HashToken(token))
 		return err
 	})
 	switch {
@@ -168,7 +169,7 @@ func forbidden(c access.Caller, r *asked) *apiv1.Problem {
 func permit(ctx context.Context, project, what string) error {
 	caller, asked := callerOf(ctx), askedOf(ctx)
 	if !caller.May(access.See, project) {
-		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
+		return fmt.Errorf("%s: %w", what, core.ErrNotFound)
 	}
 	asked.project = project
 	if !caller.May(asked.action, project) {
@@ -194,7 +195,7 @@ func choose[T any](ctx context.Context, what, ref string, all []T, of func(T) (p
 	candidates := access.Choose(callerOf(ctx), ref, all, of)
 	switch len(candidates) {
 	case 0:
-		return found, fmt.Errorf("%s %s: %w", what, ref, store.ErrNotFound)
+		return found, fmt.Errorf("%s %s: %w", what, ref, core.ErrNotFound)
 	case 1:
 		return candidates[0], nil
 	}
@@ -220,7 +221,7 @@ func usual(c access.Caller, sites string) string {
 }
 
 // home fills in the project of a cluster file that names none. It refuses projects that the caller may not make clusters in.
-func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Cluster, error) {
+func (a *API) home(ctx context.Context, tx *core.Tx, c spec.Cluster) (spec.Cluster, error) {
 	caller := callerOf(ctx)
 	refuse := func(code, text, hint string) error {
 		return &admission.Refusal{Kind: admission.Invalid, Diagnostics: spec.Diagnostics{{Code: code, Path: "project", Text: text, Hint: hint}}}
@@ -236,7 +237,7 @@ func (a *API) home(ctx context.Context, tx *store.Tx, c spec.Cluster) (spec.Clus
 	if c.Project == "" {
 		return c, refuse("which-project", "it does not say whose cluster it is to be", theirs)
 	}
-	_, err := tx.Project(ctx, c.Project)
+	_, err := person.GetProject(ctx, tx, c.Project)
 	if err == nil {
 		err = permit(ctx, c.Project, "project "+c.Project)
 	}

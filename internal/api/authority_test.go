@@ -13,8 +13,12 @@ import (
 	"muster/internal/access"
 	"muster/internal/api"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
+	"muster/internal/kinds/snapshot"
+	"muster/internal/kinds/task"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // operation is one of the API document's.
@@ -104,53 +108,53 @@ var wanted = map[answers][]string{
 }
 
 // tenants is a site with two projects, whose clusters and snapshots have the same names, and somebody of each role in aero.
-func tenants(t *testing.T, db *store.Store) {
+func tenants(t *testing.T, db *core.Store) {
 	t.Helper()
-	must := func(f func(context.Context, *store.Tx) error) {
+	must := func(f func(context.Context, *core.Tx) error) {
 		t.Helper()
-		if err := db.Update(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
+		if err := db.Update(t.Context(), func(tx *core.Tx) error { return f(t.Context(), tx) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(func(ctx context.Context, tx *store.Tx) error {
+	must(func(ctx context.Context, tx *core.Tx) error {
 		for _, name := range []string{"nobody", "viewer", "member", "owner", "operator", "sam", "olga", "vera"} {
-			if err := tx.AddPerson(ctx, store.Person{Name: name, Operator: name == "operator"}); err != nil {
+			if err := person.Add(ctx, tx, person.Person{Name: name, Operator: name == "operator"}); err != nil {
 				return err
 			}
-			if err := tx.AddToken(ctx, store.HashToken(name), store.Token{ID: "t-" + name, Person: name, Name: "test", Kind: store.APIToken, Scope: access.Whole}, time.Hour); err != nil {
+			if err := person.AddToken(ctx, tx, person.HashToken(name), person.Token{ID: "t-" + name, Person: name, Name: "test", Kind: person.APIToken, Scope: access.Whole}, time.Hour); err != nil {
 				return err
 			}
 		}
 		for i, project := range []string{"aero", "bio"} {
-			if err := tx.AddProject(ctx, store.Project{Name: project}); err != nil {
+			if err := person.AddProject(ctx, tx, person.Project{Name: project}); err != nil {
 				return err
 			}
 			one := 1
 			c := spec.Cluster{Name: "cfd", Project: project, Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"},
 				Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			id := "c-" + project
-			if err := tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: c, Image: "sha256:00", CreatedBy: "sam"}); err != nil {
 				return err
 			}
-			if err := tx.AddTask(ctx, store.Task{ID: "t-" + project, Cluster: id, Account: "sam", Work: store.Work{Command: []string{"secret"}}}); err != nil {
+			if err := task.Add(ctx, tx, task.Task{ID: "t-" + project, Cluster: id, Account: "sam", Work: task.Work{Command: []string{"secret"}}}); err != nil {
 				return err
 			}
-			session := store.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd", Project: project}
-			if err := tx.BeginSession(ctx, session); err != nil {
+			session := person.Session{ID: "s-" + project, Person: "sam", Kind: "cluster", PlaceID: id, Place: "cfd", Project: project}
+			if err := person.BeginSession(ctx, tx, session); err != nil {
 				return err
 			}
-			if err := tx.AddSnapshot(ctx, store.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id, Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
+			if err := snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-" + project, Project: project, Name: "shot", ClusterID: id, Cluster: "cfd", Spec: c, CreatedBy: "sam"}); err != nil {
 				return err
 			}
-			for _, m := range []store.Membership{{Person: "sam", Role: access.Member}, {Person: "olga", Role: access.Owner}} {
+			for _, m := range []person.Membership{{Person: "sam", Role: access.Member}, {Person: "olga", Role: access.Owner}} {
 				m.Project = project
-				if err := tx.SetMember(ctx, m); err != nil {
+				if err := person.SetMember(ctx, tx, m); err != nil {
 					return err
 				}
 			}
 			for _, role := range access.Roles() {
 				if i == 0 {
-					if err := tx.SetMember(ctx, store.Membership{Project: project, Person: string(role), Role: role}); err != nil {
+					if err := person.SetMember(ctx, tx, person.Membership{Project: project, Person: string(role), Role: role}); err != nil {
 						return err
 					}
 				}
@@ -187,12 +191,12 @@ func TestWhoMayDoWhat(t *testing.T) {
 					if op.id == "tunnel" {
 						headers = append(headers, "Upgrade", apiv1.TunnelProtocol)
 					}
-					if err := db.Update(t.Context(), func(tx *store.Tx) error {
-						life := store.Token{ID: "t-" + who, Person: who, Name: "test", Kind: store.APIToken, Scope: access.Whole} // it may have revoked itself
-						if err := tx.AddToken(t.Context(), store.HashToken(who), life, time.Hour); err != nil {
+					if err := db.Update(t.Context(), func(tx *core.Tx) error {
+						life := person.Token{ID: "t-" + who, Person: who, Name: "test", Kind: person.APIToken, Scope: access.Whole} // it may have revoked itself
+						if err := person.AddToken(t.Context(), tx, person.HashToken(who), life, time.Hour); err != nil {
 							return err
 						}
-						return tx.SetMember(t.Context(), store.Membership{Project: project, Person: "sam", Role: access.Member})
+						return person.SetMember(t.Context(), tx, person.Membership{Project: project, Person: "sam", Role: access.Member})
 					}); err != nil {
 						t.Fatal(err)
 					}

@@ -7,8 +7,9 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/environment/images"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
 )
 
 func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site], error) {
@@ -23,8 +24,8 @@ func (a *API) getSite(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Site
 
 func (a *API) listClasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Class]], error) {
 	out := &output[apiv1.List[apiv1.Class]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}

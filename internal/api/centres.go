@@ -10,12 +10,15 @@ import (
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/centre"
+	"muster/internal/core"
+	centres "muster/internal/kinds/centre"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // centreView is a centre as the caller may see it; false if they may not know of it.
-func centreView(ctx context.Context, c store.Centre) (apiv1.Centre, bool) {
+func centreView(ctx context.Context, c centres.Centre) (apiv1.Centre, bool) {
 	all := callerOf(ctx).Everywhere()
 	v := apiv1.Centre{
 		Name: c.Name, CentreSpec: apiv1.CentreSpec{Login: c.Login, HostCA: c.HostCA, HostKeys: c.HostKeys, Probe: c.Probe, Projects: []apiv1.CentreProject{}},
@@ -51,8 +54,8 @@ func centreView(ctx context.Context, c store.Centre) (apiv1.Centre, bool) {
 
 func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Centre]], error) {
 	out := &output[apiv1.List[apiv1.Centre]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		centres, err := tx.Centres(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		centres, err := centres.List(ctx, tx)
 		var all []apiv1.Centre
 		for _, c := range centres {
 			if view, seen := centreView(ctx, c); seen {
@@ -67,46 +70,46 @@ func (a *API) listCentres(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 
 func (a *API) getCentre(ctx context.Context, in *apiv1.CentreRef) (*output[apiv1.Centre], error) {
 	out := &output[apiv1.Centre]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error { return showCentre(ctx, tx, in.Centre, out) })
+	err := a.DB.View(ctx, func(tx *core.Tx) error { return showCentre(ctx, tx, in.Centre, out) })
 	return out, err
 }
 
-func showCentre(ctx context.Context, tx *store.Tx, name string, out *output[apiv1.Centre]) error {
-	c, err := tx.Centre(ctx, name)
+func showCentre(ctx context.Context, tx *core.Tx, name string, out *output[apiv1.Centre]) error {
+	c, err := centres.Get(ctx, tx, name)
 	if err != nil {
 		return err
 	}
 	var seen bool
 	if out.Body, seen = centreView(ctx, c); !seen {
-		err = fmt.Errorf("centre %s: %w", name, store.ErrNotFound)
+		err = fmt.Errorf("centre %s: %w", name, core.ErrNotFound)
 	}
 	return err
 }
 
 // said is a centre as operators say it is, if that makes sense.
-func said(ctx context.Context, tx *store.Tx, name string, s apiv1.CentreSpec) (store.Centre, error) {
-	c := store.Centre{Name: name, Login: s.Login, HostCA: s.HostCA, HostKeys: s.HostKeys, Probe: s.Probe, Accounts: s.Accounts}
+func said(ctx context.Context, tx *core.Tx, name string, s apiv1.CentreSpec) (centres.Centre, error) {
+	c := centres.Centre{Name: name, Login: s.Login, HostCA: s.HostCA, HostKeys: s.HostKeys, Probe: s.Probe, Accounts: s.Accounts}
 	for _, p := range s.Projects {
-		if _, err := tx.Project(ctx, p.Project); err != nil {
+		if _, err := person.GetProject(ctx, tx, p.Project); err != nil {
 			return c, err
 		}
 		if _, twice := c.Of(p.Project); twice {
 			return c, problem(http.StatusUnprocessableEntity, "invalid", "projects: "+p.Project+" is listed twice", "")
 		}
-		if (p.Account != "") != (p.Rule == string(store.SharedAccount)) {
+		if (p.Account != "") != (p.Rule == string(centres.SharedAccount)) {
 			return c, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("projects: %s: rule %s, account %q", p.Project, p.Rule, p.Account), "an account is given with the rule shared, and with no other")
 		}
-		c.Projects = append(c.Projects, store.CentreProject{Project: p.Project, Queues: p.Queues, Rule: store.AccountRule(p.Rule), Account: p.Account})
-		clusters, err := tx.Clusters(ctx, p.Project)
+		c.Projects = append(c.Projects, centres.Project{Project: p.Project, Queues: p.Queues, Rule: centres.AccountRule(p.Rule), Account: p.Account})
+		clusters, err := cluster.List(ctx, tx, p.Project)
 		if err != nil {
 			return c, err
 		}
-		if slices.ContainsFunc(clusters, func(other store.Cluster) bool { return other.Name == name }) {
+		if slices.ContainsFunc(clusters, func(other cluster.Cluster) bool { return other.Name == name }) {
 			return c, problem(http.StatusConflict, "conflict", fmt.Sprintf("project %s has a cluster %s", p.Project, name), "at the door both would have the same name: take another one")
 		}
 	}
-	for person := range s.Accounts {
-		if _, err := tx.Person(ctx, person); err != nil {
+	for personName := range s.Accounts {
+		if _, err := person.Get(ctx, tx, personName); err != nil {
 			return c, err
 		}
 	}
@@ -118,8 +121,8 @@ func said(ctx context.Context, tx *store.Tx, name string, s apiv1.CentreSpec) (s
 }
 
 // notACentre refuses a cluster the name of a centre that its project may use: at the door one could not tell them apart.
-func notACentre(ctx context.Context, tx *store.Tx, c spec.Cluster) error {
-	centre, err := tx.Centre(ctx, c.Name)
+func notACentre(ctx context.Context, tx *core.Tx, c spec.Cluster) error {
+	centre, err := centres.Get(ctx, tx, c.Name)
 	if isNotFound(err) {
 		return nil
 	}
@@ -131,7 +134,7 @@ func notACentre(ctx context.Context, tx *store.Tx, c spec.Cluster) error {
 }
 
 // who tells the projects of a centre, for the log of events.
-func who(c store.Centre) string {
+func who(c centres.Centre) string {
 	var names []string
 	for _, p := range c.Projects {
 		names = append(names, p.Project)
@@ -144,15 +147,15 @@ func who(c store.Centre) string {
 
 func (a *API) addCentre(ctx context.Context, in *apiv1.AddCentreInput) (*output[apiv1.Centre], error) {
 	out := &output[apiv1.Centre]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, err := said(ctx, tx, in.Body.Name, in.Body.CentreSpec)
 		if err != nil {
 			return err
 		}
-		if err := tx.AddCentre(ctx, c); err != nil {
+		if err := centres.Add(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
@@ -160,24 +163,24 @@ func (a *API) addCentre(ctx context.Context, in *apiv1.AddCentreInput) (*output[
 
 func (a *API) changeCentre(ctx context.Context, in *apiv1.ChangeCentreInput) (*output[apiv1.Centre], error) {
 	out := &output[apiv1.Centre]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, err := said(ctx, tx, in.Centre, in.Body)
 		if err != nil {
 			return err
 		}
-		if err := tx.ChangeCentre(ctx, c); err != nil {
+		if err := centres.Change(ctx, tx, c); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s: at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s: at %s for %s, by %s", c.Name, c.Login, who(c), identityOf(ctx))})
 		return showCentre(ctx, tx, c.Name, out)
 	})
 	return out, err
 }
 
 func (a *API) removeCentre(ctx context.Context, in *apiv1.CentreRef) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		tx.Log(store.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.Centre, identityOf(ctx))})
-		return tx.RemoveCentre(ctx, in.Centre)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		tx.Log(core.Event{Type: "centre.requested", Text: fmt.Sprintf("centre %s is forgotten, by %s", in.Centre, identityOf(ctx))})
+		return centres.Remove(ctx, tx, in.Centre)
 	})
 	return nil, err
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	centres "muster/internal/kinds/centre"
 )
 
 // TestACentreShowsEachProjectItsOwn registers a centre for two projects and looks at it as people of one, of none, and as an
@@ -37,10 +38,10 @@ func TestACentreShowsEachProjectItsOwn(t *testing.T) {
 	if got := call(t, s, "POST", "/v1/clusters", "name: arc\nnodes: 1\nproject: aero\n", as("member")...); got.status != 422 || !strings.Contains(got.text, "arc is a registered cluster") {
 		t.Errorf("a cluster of the same name: %d %s", got.status, got.text)
 	}
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		c, err := tx.DueCentre(t.Context(), 0)
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		c, err := centres.Due(t.Context(), tx, 0)
 		if err == nil {
-			_, err = tx.CentreSeen(t.Context(), c, "Slurm 22.05.8", []store.CentreQueue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
+			_, err = centres.Seen(t.Context(), tx, c, "Slurm 22.05.8", []centres.Queue{{Name: "cpu", Up: true, State: "up"}, {Name: "gpu", Up: true, State: "up"}})
 		}
 		return err
 	}); err != nil {

@@ -16,9 +16,12 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func drainOf(c apiv1.Request) (time.Duration, error) {
@@ -52,13 +55,13 @@ func inOrder(t time.Time) string { return fmt.Sprintf("%020d", t.UnixMilli()) }
 
 func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Cluster]], error) {
 	out := &output[apiv1.List[apiv1.Cluster]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		clusters, err := tx.Clusters(ctx, "")
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
-		clusters = slices.DeleteFunc(clusters, func(c store.Cluster) bool { return !sees(ctx, c.Project) })
-		cut := pageOf(*in, clusters, func(c store.Cluster) string { return c.Name + " " + c.Project }) // a space comes before all that names have
+		clusters = slices.DeleteFunc(clusters, func(c cluster.Cluster) bool { return !sees(ctx, c.Project) })
+		cut := pageOf(*in, clusters, func(c cluster.Cluster) string { return c.Name + " " + c.Project }) // a space comes before all that names have
 		out.Body = apiv1.List[apiv1.Cluster]{Items: []apiv1.Cluster{}, Next: cut.Next}
 		for _, c := range cut.Items {
 			view, err := a.clusterView(ctx, tx, c)
@@ -74,15 +77,15 @@ func (a *API) listClusters(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 
 // find is the cluster that a path names: a living one by name, or any by ID. It is one that the caller may do to what they
 // want to.
-func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster, error) {
+func (a *API) find(ctx context.Context, tx *core.Tx, ref string) (cluster.Cluster, error) {
 	_, name := access.Named(ref)
-	named, err := tx.ClustersNamed(ctx, name)
+	named, err := cluster.AllNamed(ctx, tx, name)
 	if err != nil {
-		return store.Cluster{}, err
+		return cluster.Cluster{}, err
 	}
-	c, err := choose(ctx, "cluster", ref, named, func(c store.Cluster) (string, string) { return c.Project, c.Name })
+	c, err := choose(ctx, "cluster", ref, named, func(c cluster.Cluster) (string, string) { return c.Project, c.Name })
 	if isNotFound(err) {
-		if byID, other := tx.Cluster(ctx, ref); !isNotFound(other) {
+		if byID, other := cluster.Get(ctx, tx, ref); !isNotFound(other) {
 			c, err = byID, other
 		}
 	}
@@ -90,14 +93,14 @@ func (a *API) find(ctx context.Context, tx *store.Tx, ref string) (store.Cluster
 		err = permit(ctx, c.Project, "cluster "+ref)
 	}
 	if err != nil {
-		return store.Cluster{}, err
+		return cluster.Cluster{}, err
 	}
 	return c, nil
 }
 
 func (a *API) getCluster(ctx context.Context, in *apiv1.ClusterRef) (*output[apiv1.Cluster], error) {
 	out := &output[apiv1.Cluster]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -113,7 +116,7 @@ func (a *API) createCluster(ctx context.Context, in *apiv1.CreateClusterInput) (
 	if err != nil {
 		return nil, err
 	}
-	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, doc, request("create", string(in.RawBody), in.FromSnapshot), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		source, err := a.sourceOf(ctx, tx, in.FromSnapshot)
 		if err != nil {
 			return nil, err
@@ -135,7 +138,7 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 	if doc.Cluster.Project != "" && ref == doc.Cluster.Name {
 		ref = doc.Cluster.Project + "/" + ref
 	}
-	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, doc, request("apply", in.Cluster, string(in.RawBody), fmt.Sprint(in.RefreshImage)), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, ref)
 		switch {
 		case isNotFound(err) && doc.Cluster.Name == ref[strings.LastIndex(ref, "/")+1:]:
@@ -153,7 +156,7 @@ func (a *API) applyCluster(ctx context.Context, in *apiv1.ApplyClusterInput) (*o
 		if in.RefreshImage {
 			change = a.Admission.Refresh
 		}
-		plan, err := a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, want) })
+		plan, err := a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) { return change(ctx, tx, current, want) })
 		if err == nil && !in.RefreshImage {
 			plan.Messages = append(plan.Messages, a.Admission.Newer(plan)...)
 		}
@@ -183,7 +186,7 @@ func sizeAsked(b apiv1.ScaleClusterBody) string {
 }
 
 func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*output[apiv1.Answer], error) {
-	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, sizeAsked(in.Body)), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, nil, request("scale", in.Cluster, in.Body.Queue, sizeAsked(in.Body)), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
@@ -198,7 +201,7 @@ func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*o
 				if q.Min, q.Max, err = bounds(in.Body); err != nil {
 					return nil, err
 				}
-				return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) {
+				return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
 					return a.Admission.Change(ctx, tx, current, want)
 				})
 			}
@@ -212,15 +215,15 @@ func (a *API) scaleCluster(ctx context.Context, in *apiv1.ScaleClusterInput) (*o
 }
 
 // changed plans a change on the row as it stands now; no other change comes in between.
-func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, plan func(store.Cluster) (*admission.Plan, error)) (*admission.Plan, error) {
-	if err := tx.LockCluster(ctx, current.ID); err != nil {
+func (a *API) changed(ctx context.Context, tx *core.Tx, current cluster.Cluster, plan func(cluster.Cluster) (*admission.Plan, error)) (*admission.Plan, error) {
+	if err := cluster.Lock(ctx, tx, current.ID); err != nil {
 		return nil, err
 	}
-	current, err := tx.Cluster(ctx, current.ID)
+	current, err := cluster.Get(ctx, tx, current.ID)
 	if err != nil {
 		return nil, err
 	}
-	if current.Phase == store.Deleted {
+	if current.Phase == core.Deleted {
 		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", current.Name), "create it anew")
 	}
 	return plan(current)
@@ -228,7 +231,7 @@ func (a *API) changed(ctx context.Context, tx *store.Tx, current store.Cluster, 
 
 // carryOut runs a plan and, unless it is a dry run, writes it, in one transaction together with the answer for a
 // repeated request.
-func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document, request string, plan func(context.Context, *store.Tx) (*admission.Plan, error)) (*output[apiv1.Answer], error) {
+func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document, request string, plan func(context.Context, *core.Tx) (*admission.Plan, error)) (*output[apiv1.Answer], error) {
 	drainFor, err := drainOf(in)
 	if err != nil {
 		return nil, err
@@ -237,7 +240,7 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 	out := &output[apiv1.Answer]{}
 	if in.DryRun {
 		out.Status = http.StatusOK
-		err := a.DB.View(ctx, func(tx *store.Tx) error {
+		err := a.DB.View(ctx, func(tx *core.Tx) error {
 			p, err := plan(ctx, tx)
 			if err == nil {
 				out.Body.Plan = planView(p)
@@ -246,7 +249,7 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 		})
 		return out, a.tell(err, doc)
 	}
-	err = a.once(ctx, in.IdempotencyKey, request, out, func(tx *store.Tx) error {
+	err = a.once(ctx, in.IdempotencyKey, request, out, func(tx *core.Tx) error {
 		out.Status, out.Body = http.StatusAccepted, apiv1.Answer{}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
@@ -274,10 +277,10 @@ func (a *API) carryOut(ctx context.Context, in apiv1.Request, doc *spec.Document
 }
 
 // unchanged answers a request that changes no field. A drain limit is then meant for the nodes that drain already.
-func (a *API) unchanged(ctx context.Context, tx *store.Tx, c store.Cluster, drainFor time.Duration, out *output[apiv1.Answer]) error {
+func (a *API) unchanged(ctx context.Context, tx *core.Tx, c cluster.Cluster, drainFor time.Duration, out *output[apiv1.Answer]) error {
 	out.Status = http.StatusOK
 	if drainFor > 0 {
-		limited, err := tx.LimitDrains(ctx, c.ID, drainFor)
+		limited, err := node.LimitDrains(ctx, tx, c.ID, drainFor)
 		if err != nil {
 			return err
 		}
@@ -290,7 +293,7 @@ func (a *API) unchanged(ctx context.Context, tx *store.Tx, c store.Cluster, drai
 	return err
 }
 
-func kindOf(current *store.Cluster) string {
+func kindOf(current *cluster.Cluster) string {
 	if current == nil {
 		return "create"
 	}
@@ -299,7 +302,7 @@ func kindOf(current *store.Cluster) string {
 
 func (a *API) deleteCluster(ctx context.Context, in *apiv1.DeleteClusterInput) (*output[apiv1.Answer], error) {
 	out := &output[apiv1.Answer]{}
-	err := a.once(ctx, in.IdempotencyKey, request("delete", in.Cluster), out, func(tx *store.Tx) error {
+	err := a.once(ctx, in.IdempotencyKey, request("delete", in.Cluster), out, func(tx *core.Tx) error {
 		out.Status, out.Body = http.StatusAccepted, apiv1.Answer{Plan: planView(&admission.Plan{})}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
@@ -309,11 +312,11 @@ func (a *API) deleteCluster(ctx context.Context, in *apiv1.DeleteClusterInput) (
 		if err != nil {
 			return err
 		}
-		if c.Desired != store.ToDelete {
-			if err := tx.WantClusterDeleted(ctx, c.ID); err != nil {
+		if c.Desired != core.ToDelete {
+			if err := cluster.WantDeleted(ctx, tx, c.ID); err != nil {
 				return err
 			}
-			tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "delete, by " + identityOf(ctx)})
+			tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "delete, by " + identityOf(ctx)})
 		}
 		view, err := a.clusterView(ctx, tx, c)
 		if err != nil {
@@ -338,17 +341,17 @@ func request(parts ...string) string {
 // once runs f in a transaction. With a key, the answer is recorded in that transaction, and a request that comes again is
 // answered from the record, if who asks may still do what was done. A key belongs to a person, and for tokens that are for
 // one project to that, too: so the same words mean the same thing.
-func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.Answer], f func(*store.Tx) error) error {
+func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.Answer], f func(*core.Tx) error) error {
 	owner := keyOwner(callerOf(ctx))
 	update := func() error {
-		return a.DB.Update(ctx, func(tx *store.Tx) error {
+		return a.DB.Update(ctx, func(tx *core.Tx) error {
 			if key == "" {
 				return f(tx)
 			}
-			answer, err := tx.FindAnswer(ctx, owner, key)
+			answer, err := person.FindAnswer(ctx, tx, owner, key)
 			if isNotFound(err) && owner != identityOf(ctx) { // recorded before tokens' projects were a part of it
-				if answer, err = tx.FindAnswer(ctx, identityOf(ctx), key); err == nil && answer.Project != "" {
-					err = store.ErrNotFound
+				if answer, err = person.FindAnswer(ctx, tx, identityOf(ctx), key); err == nil && answer.Project != "" {
+					err = core.ErrNotFound
 				}
 			}
 			if err == nil {
@@ -364,11 +367,11 @@ func (a *API) once(ctx context.Context, key, request string, out *output[apiv1.A
 			if err != nil {
 				return err
 			}
-			return tx.SaveAnswer(ctx, owner, key, store.Answer{Request: request, Project: askedOf(ctx).project, Status: out.Status, Body: string(body)})
+			return person.SaveAnswer(ctx, tx, owner, key, person.Answer{Request: request, Project: askedOf(ctx).project, Status: out.Status, Body: string(body)})
 		})
 	}
 	err := update()
-	if key != "" && errors.Is(err, store.ErrExists) { // two at the same time: the other has written its answer by now
+	if key != "" && errors.Is(err, core.ErrExists) { // two at the same time: the other has written its answer by now
 		err = update()
 	}
 	if o := out.Body.Operation; err == nil && o != nil {
@@ -390,7 +393,7 @@ func keyOwner(c access.Caller) string {
 }
 
 // again gives a recorded answer to who may still do what was done then; else it says what it would say about a new request.
-func again(ctx context.Context, answer store.Answer, request string, out *output[apiv1.Answer]) error {
+func again(ctx context.Context, answer person.Answer, request string, out *output[apiv1.Answer]) error {
 	var body apiv1.Answer
 	if err := json.Unmarshal([]byte(answer.Body), &body); err != nil {
 		return fmt.Errorf("read a recorded answer: %w", err)

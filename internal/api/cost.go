@@ -8,7 +8,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/person"
 	"muster/internal/usage"
 )
 
@@ -29,7 +31,7 @@ func between(w apiv1.Window, from, now time.Time) (time.Time, time.Time, error) 
 
 func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*output[apiv1.Cost], error) {
 	out := &output[apiv1.Cost]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -42,11 +44,11 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 		if err != nil {
 			return err
 		}
-		lines, err := linesOf(ctx, tx, store.UsageOf{Cluster: c.ID, From: from, To: to}, in.By)
+		lines, err := linesOf(ctx, tx, meter.Of{Cluster: c.ID, From: from, To: to}, in.By)
 		if err != nil {
 			return err
 		}
-		charged, err := tx.Spending(ctx, store.UsageOf{Cluster: c.ID})
+		charged, err := meter.Spending(ctx, tx, meter.Of{Cluster: c.ID})
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func (a *API) clusterCost(ctx context.Context, in *apiv1.GetClusterCostInput) (*
 
 func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[apiv1.Statement], error) {
 	out := &output[apiv1.Statement]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -72,10 +74,10 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 		if err != nil {
 			return err
 		}
-		of := store.UsageOf{Projects: visible(ctx), From: from, To: to}
+		of := meter.Of{Projects: visible(ctx), From: from, To: to}
 		if in.Project != "" {
 			if !sees(ctx, in.Project) {
-				return fmt.Errorf("project %s: %w", in.Project, store.ErrNotFound)
+				return fmt.Errorf("project %s: %w", in.Project, core.ErrNotFound)
 			}
 			of.Projects = []string{in.Project}
 		}
@@ -96,8 +98,8 @@ func (a *API) statement(ctx context.Context, in *apiv1.GetUsageInput) (*output[a
 
 func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1.Quota], error) {
 	out := &output[apiv1.Quota]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		if _, err := tx.Project(ctx, in.Project); err != nil {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		if _, err := person.GetProject(ctx, tx, in.Project); err != nil {
 			return err
 		}
 		if err := permit(ctx, in.Project, "project "+in.Project); err != nil {
@@ -118,8 +120,8 @@ func (a *API) quota(ctx context.Context, in *apiv1.GetQuotaInput) (*output[apiv1
 	return out, err
 }
 
-func linesOf(ctx context.Context, tx *store.Tx, of store.UsageOf, by usage.By) ([]usage.Line, error) {
-	rows, err := tx.Usage(ctx, of)
+func linesOf(ctx context.Context, tx *core.Tx, of meter.Of, by usage.By) ([]usage.Line, error) {
+	rows, err := meter.Rows(ctx, tx, of)
 	return usage.Lines(rows, of.From, of.To, by), err
 }
 
@@ -155,8 +157,8 @@ func limitViews(limits []admission.Limit) []apiv1.Limit {
 }
 
 // money fills in what a cluster costs.
-func (a *API) money(ctx context.Context, tx *store.Tx, view *apiv1.Cluster) error {
-	open, err := tx.Usage(ctx, store.UsageOf{Cluster: view.ID, Open: true})
+func (a *API) money(ctx context.Context, tx *core.Tx, view *apiv1.Cluster) error {
+	open, err := meter.Rows(ctx, tx, meter.Of{Cluster: view.ID, Open: true})
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (a *API) money(ctx context.Context, tx *store.Tx, view *apiv1.Cluster) erro
 			whole.Add(r.Rate)
 		}
 	}
-	charged, err := tx.Spending(ctx, store.UsageOf{Cluster: view.ID})
+	charged, err := meter.Spending(ctx, tx, meter.Of{Cluster: view.ID})
 	if err != nil {
 		return err
 	}

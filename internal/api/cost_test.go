@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"testing"
 
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // TestWhatAClusterCostsToFindDoesNotGrowWithTheSite, which may have a thousand.
@@ -16,13 +17,13 @@ func TestWhatAClusterCostsToFindDoesNotGrowWithTheSite(t *testing.T) {
 	made := 0
 	more := func(n int) {
 		t.Helper()
-		err := db.Update(t.Context(), func(tx *store.Tx) error {
+		err := db.Update(t.Context(), func(tx *core.Tx) error {
 			for range n {
 				made++
 				name := fmt.Sprintf("c%d", made)
-				err := tx.AddCluster(t.Context(), store.Cluster{
-					ID: "id" + name, Project: storetest.Project, Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00",
-					Credential: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin,
+				err := cluster.Add(t.Context(), tx, cluster.Cluster{
+					ID: "id" + name, Project: kindstest.Project, Name: name, Spec: spec.Cluster{Name: name}, Image: "sha256:00",
+					Credential: core.NewSecret([]byte("k")), CreatedBy: kindstest.Admin,
 				})
 				if err != nil {
 					return err
@@ -35,11 +36,11 @@ func TestWhatAClusterCostsToFindDoesNotGrowWithTheSite(t *testing.T) {
 		}
 	}
 	more(2)
-	since := storetest.Costs(t, db)
+	since := kindstest.Costs(t, db)
 	rows := func() int {
 		t.Helper()
 		since()
-		for _, ref := range []string{"c1", storetest.Project + "%2Fc1", "idc1"} {
+		for _, ref := range []string{"c1", kindstest.Project + "%2Fc1", "idc1"} {
 			if r := call(t, s, "GET", "/v1/clusters/"+ref, ""); r.status != http.StatusOK {
 				t.Fatalf("%s: %d %s", ref, r.status, r.text)
 			}

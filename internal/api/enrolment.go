@@ -9,11 +9,13 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 	"muster/internal/kit/pattern"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // addMachines enrols machines.
@@ -29,7 +31,7 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "machines: no machine is listed", "give name, macs, network and power of at least one")
 	}
 	out := &output[apiv1.List[apiv1.Machine]]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		out.Body.Items = []apiv1.Machine{}
 		machines, err := a.newMachines(ctx, tx, in)
 		if err != nil {
@@ -37,11 +39,11 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 		}
 		for _, m := range machines {
 			m.ID = admission.NewID("m")
-			if err := tx.AddMachine(ctx, m); err != nil {
+			if err := machine.Add(ctx, tx, m); err != nil {
 				return err
 			}
-			tx.Log(store.Event{Type: "machine.enrolled", Machine: m.Name, Text: "enrolled by " + identityOf(ctx)})
-			stored, err := tx.Machine(ctx, m.ID)
+			tx.Log(core.Event{Type: "machine.enrolled", Machine: m.Name, Text: "enrolled by " + identityOf(ctx)})
+			stored, err := machine.Get(ctx, tx, m.ID)
 			if err != nil {
 				return err
 			}
@@ -53,12 +55,12 @@ func (a *API) addMachines(ctx context.Context, in *apiv1.AddMachinesInput) (*out
 }
 
 // newMachines is what a request asks to enrol.
-func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *apiv1.AddMachinesInput) ([]inventory.Machine, error) {
+func (a *API) newMachines(ctx context.Context, tx *core.Tx, in *apiv1.AddMachinesInput) ([]inventory.Machine, error) {
 	b := in.Body
 	if a.Admission.Substrates.Of(b.Substrate).Enrols == substrate.ByList {
 		return a.wholeMachines(ctx, tx, b.Substrate, b.Machines)
 	}
-	known, err := tx.Machines(ctx)
+	known, err := machine.List(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +86,8 @@ func (a *API) newMachines(ctx context.Context, tx *store.Tx, in *apiv1.AddMachin
 var portName = pattern.New(`^[A-Za-z0-9@._-]{1,15}$`)
 
 // portsInUse are machines' names by "NETWORK/PORT".
-func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
-	machines, err := tx.Machines(ctx)
+func portsInUse(ctx context.Context, tx *core.Tx) (map[string]string, error) {
+	machines, err := machine.List(ctx, tx)
 	ports := map[string]string{}
 	for _, m := range machines {
 		for _, p := range m.Ports {
@@ -96,7 +98,7 @@ func portsInUse(ctx context.Context, tx *store.Tx) (map[string]string, error) {
 }
 
 // wholeMachines checks every machine of a list before any is enrolled, and says all that is wrong.
-func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list []apiv1.NewMachine) ([]inventory.Machine, error) {
+func (a *API) wholeMachines(ctx context.Context, tx *core.Tx, kind string, list []apiv1.NewMachine) ([]inventory.Machine, error) {
 	var machines []inventory.Machine
 	var wrong spec.Diagnostics
 	names, macs := map[string]string{}, map[string]string{}
@@ -114,7 +116,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list
 			bad("name", fmt.Sprintf("%s is the name of %s too", n.Name, other), "names are unique")
 		}
 		names[n.Name] = path
-		on, err := tx.Network(ctx, n.Network)
+		on, err := network.Get(ctx, tx, n.Network)
 		if isNotFound(err) {
 			bad("network", fmt.Sprintf("there is no network %q", n.Network), "`muster networks list` shows those there are; `muster networks add` makes one")
 		} else if err != nil {
@@ -134,7 +136,7 @@ func (a *API) wholeMachines(ctx context.Context, tx *store.Tx, kind string, list
 			}
 			macs[mac.String()] = path
 			m.MACs = append(m.MACs, mac.String())
-			if err := tx.ForgetDiscovered(ctx, mac.String()); err != nil {
+			if err := network.ForgetDiscovered(ctx, tx, mac.String()); err != nil {
 				return nil, err
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
 )
 
 // Timing of a watch. Other replicas' events are seen by polling, and a busy site's many commits a few at a time; a comment
@@ -27,15 +27,15 @@ const (
 
 func (a *API) listEvents(ctx context.Context, in *apiv1.ListEventsInput) (*huma.StreamResponse, error) {
 	all, projects := callerOf(ctx).Everywhere(), visible(ctx)
-	return a.events(ctx, store.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
+	return a.events(ctx, core.EventsOf{Projects: projects}, *in, func(now access.Caller) bool {
 		return now.Everywhere() == all && (all || slices.Equal(now.Projects(), projects))
 	})
 }
 
 func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEventsInput) (*huma.StreamResponse, error) {
-	var of store.EventsOf
+	var of core.EventsOf
 	var project string
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		of.Cluster, project = c.ID, c.Project
 		return err
@@ -47,7 +47,7 @@ func (a *API) listClusterEvents(ctx context.Context, in *apiv1.ListClusterEvents
 }
 
 // events answers with those there are, or goes on with those to come for as long as who asked is one who still may.
-func (a *API) events(ctx context.Context, of store.EventsOf, in apiv1.ListEventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
+func (a *API) events(ctx context.Context, of core.EventsOf, in apiv1.ListEventsInput, still func(access.Caller) bool) (*huma.StreamResponse, error) {
 	of.After = in.After
 	if in.LastEventID != "" {
 		last, err := strconv.ParseInt(in.LastEventID, 10, 64)
@@ -60,7 +60,7 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in apiv1.ListEvents
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { a.watch(ctx, of, still) }}, nil
 	}
 	list := apiv1.List[apiv1.Event]{Items: []apiv1.Event{}}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		of.Limit = in.Limit
 		events, err := tx.Events(ctx, of)
 		for _, e := range events {
@@ -80,19 +80,19 @@ func (a *API) events(ctx context.Context, of store.EventsOf, in apiv1.ListEvents
 	}}, nil
 }
 
-func eventView(e store.Event) apiv1.Event {
+func eventView(e core.Event) apiv1.Event {
 	return apiv1.Event{Seq: e.Seq, At: e.At, Type: e.Type, Project: e.Project, ClusterID: e.ClusterID, Cluster: e.Cluster, Node: e.Node, Machine: e.Machine,
 		Phase: apiv1.Phase(e.Phase), Text: e.Text, Request: e.Request}
 }
 
 // watch sends events as they are committed until the client goes or the controller stops.
-func (a *API) watch(hctx huma.Context, of store.EventsOf, still func(access.Caller) bool) {
+func (a *API) watch(hctx huma.Context, of core.EventsOf, still func(access.Caller) bool) {
 	ctx, w := hctx.Context(), hctx.BodyWriter()
 	defer a.streams(ctx, hctx.Operation().OperationID)()
 	hctx.SetHeader("Content-Type", "text/event-stream")
 	hctx.SetHeader("Cache-Control", "no-cache")
 	hctx.SetStatus(http.StatusOK)
-	ctx, cancel := a.lasting(ctx, "", func(_ *store.Tx, now access.Caller) (bool, error) { return still(now), nil })
+	ctx, cancel := a.lasting(ctx, "", func(_ *core.Tx, now access.Caller) (bool, error) { return still(now), nil })
 	defer cancel()
 	a.audit(hctx, callerOf(ctx))
 	flusher, _ := w.(http.Flusher)
@@ -107,8 +107,8 @@ func (a *API) watch(hctx huma.Context, of store.EventsOf, still func(access.Call
 	of.Limit = batch
 	for ctx.Err() == nil {
 		changed := a.DB.Changed()
-		var events []store.Event
-		err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		var events []core.Event
+		err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 			events, err = tx.Events(ctx, of)
 			return err
 		})

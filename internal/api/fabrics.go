@@ -9,15 +9,17 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/fabric"
 	"muster/internal/fabric/topology"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
 )
 
 func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Fabric]], error) {
 	out := &output[apiv1.List[apiv1.Fabric]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		fabrics, err := tx.Fabrics(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		fabrics, err := fabrics.List(ctx, tx)
 		var all []apiv1.Fabric
 		for _, f := range fabrics {
 			all = append(all, fabricView(f))
@@ -28,8 +30,8 @@ func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.Li
 	return out, err
 }
 
-func fabricView(f store.Fabric) apiv1.Fabric {
-	if f.Desired == store.ToDelete {
+func fabricView(f fabrics.Fabric) apiv1.Fabric {
+	if f.Desired == core.ToDelete {
 		f.Reason = "it is no longer managed, once what is under way there has ended"
 	}
 	return apiv1.Fabric{
@@ -39,16 +41,16 @@ func fabricView(f store.Fabric) apiv1.Fabric {
 }
 
 // wholeFabric is a fabric with its partitions and ports.
-func wholeFabric(ctx context.Context, tx *store.Tx, name string) (apiv1.Fabric, error) {
-	f, err := tx.Fabric(ctx, name)
+func wholeFabric(ctx context.Context, tx *core.Tx, name string) (apiv1.Fabric, error) {
+	f, err := fabrics.Get(ctx, tx, name)
 	if err != nil {
 		return apiv1.Fabric{}, err
 	}
 	view := fabricView(f)
-	if _, view.SnapshotAt, err = tx.FabricSnapshot(ctx, f.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if _, view.SnapshotAt, err = fabrics.Snapshot(ctx, tx, f.ID); err != nil && !errors.Is(err, core.ErrNotFound) {
 		return view, err
 	}
-	partitions, err := tx.Partitions(ctx, f.ID)
+	partitions, err := fabrics.Partitions(ctx, tx, f.ID)
 	if err != nil {
 		return view, err
 	}
@@ -59,11 +61,11 @@ func wholeFabric(ctx context.Context, tx *store.Tx, name string) (apiv1.Fabric, 
 		}
 		view.Partitions = append(view.Partitions, to)
 	}
-	ports, err := tx.FabricPorts(ctx, f.ID)
+	ports, err := fabrics.Ports(ctx, tx, f.ID)
 	if err != nil {
 		return view, err
 	}
-	seen, err := tx.PortsSeen(ctx, f.ID)
+	seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
 	for _, p := range ports {
 		s := seen[p.GUID]
 		view.Ports = append(view.Ports, apiv1.FabricPort{Port: p.GUID, Adapter: p.Adapter, Name: p.Name, Machine: p.Machine, Assigned: p.Assigned, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})
@@ -79,17 +81,17 @@ func membershipWord(m fabric.Membership) string {
 }
 
 // onFabric changes a fabric and shows it as it is then.
-func (a *API) onFabric(ctx context.Context, name, what string, act func(*store.Tx, store.Fabric) error) (*output[apiv1.Fabric], error) {
+func (a *API) onFabric(ctx context.Context, name, what string, act func(*core.Tx, fabrics.Fabric) error) (*output[apiv1.Fabric], error) {
 	out := &output[apiv1.Fabric]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		f, err := tx.Fabric(ctx, name)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		f, err := fabrics.Get(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		if err := act(tx, f); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "fabric.requested", Text: fmt.Sprintf("fabric %s: %s, by %s", f.Name, what, identityOf(ctx))})
+		tx.Log(core.Event{Type: "fabric.requested", Text: fmt.Sprintf("fabric %s: %s, by %s", f.Name, what, identityOf(ctx))})
 		out.Body, err = wholeFabric(ctx, tx, f.ID)
 		return err
 	})
@@ -97,7 +99,7 @@ func (a *API) onFabric(ctx context.Context, name, what string, act func(*store.T
 }
 
 func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[apiv1.Fabric], error) {
-	f := store.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config, Managers: in.Body.Managers, CreatedBy: identityOf(ctx)}
+	f := fabrics.Fabric{ID: admission.NewID("f"), Name: in.Body.Name, Driver: in.Body.Driver, Config: in.Body.Config, Managers: in.Body.Managers, CreatedBy: identityOf(ctx)}
 	if a.CheckFabric == nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "this controller has no drivers of fabrics", "")
 	}
@@ -107,11 +109,11 @@ func (a *API) addFabric(ctx context.Context, in *apiv1.AddFabricInput) (*output[
 	if twice := firstTwice(f.Managers); twice != 0 {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("fabric %s: manager %s is named twice", f.Name, twice), "name the port of each subnet manager once")
 	}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AddFabric(ctx, f) })
+	err := a.DB.Update(ctx, func(tx *core.Tx) error { return fabrics.Add(ctx, tx, f) })
 	if err != nil {
 		return nil, err
 	}
-	return a.onFabric(ctx, f.Name, "its partitions are kept from now on", func(*store.Tx, store.Fabric) error { return nil })
+	return a.onFabric(ctx, f.Name, "its partitions are kept from now on", func(*core.Tx, fabrics.Fabric) error { return nil })
 }
 
 // firstTwice is the first port that is in a list more than once; 0 if none is.
@@ -126,7 +128,7 @@ func firstTwice(ports []fabric.GUID) fabric.GUID {
 
 func (a *API) getFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.Fabric], error) {
 	out := &output[apiv1.Fabric]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		out.Body, err = wholeFabric(ctx, tx, in.Fabric)
 		return err
 	})
@@ -134,31 +136,31 @@ func (a *API) getFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1
 }
 
 func (a *API) removeFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no longer managed", func(tx *store.Tx, f store.Fabric) error {
-		if err := tx.WantFabricDeleted(ctx, f); err != nil {
+	_, err := a.onFabric(ctx, in.Fabric, "its partitions are no longer managed", func(tx *core.Tx, f fabrics.Fabric) error {
+		if err := fabrics.WantDeleted(ctx, tx, f); err != nil {
 			return err
 		}
-		return tx.DropTopology(ctx, f.Name)
+		return fabrics.DropTopology(ctx, tx, f.Name)
 	})
 	return nil, err
 }
 
 func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv1.FabricDiff], error) {
 	out := &output[apiv1.FabricDiff]{Body: apiv1.FabricDiff{Ports: []apiv1.FabricDifference{}}}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		f, err := tx.Fabric(ctx, in.Fabric)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		f, err := fabrics.Get(ctx, tx, in.Fabric)
 		if err != nil {
 			return err
 		}
-		partitions, err := tx.Partitions(ctx, f.ID)
+		partitions, err := fabrics.Partitions(ctx, tx, f.ID)
 		if err != nil {
 			return err
 		}
-		seen, err := tx.PortsSeen(ctx, f.ID)
+		seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
 		if err != nil {
 			return err
 		}
-		ports, err := tx.FabricPorts(ctx, f.ID)
+		ports, err := fabrics.Ports(ctx, tx, f.ID)
 		if err != nil {
 			return err
 		}
@@ -173,7 +175,7 @@ func (a *API) diffFabric(ctx context.Context, in *apiv1.FabricRef) (*output[apiv
 			}
 		}
 		out.Body.Revision, out.Body.Applied, out.Body.SeenAt = f.Revision, f.Applied, f.SeenAt
-		if f.Phase == store.Degraded && f.Attempts > 0 {
+		if f.Phase == core.Degraded && f.Attempts > 0 {
 			out.Body.Reason = f.Reason
 		}
 		for _, d := range fabric.Compare(f.Intent(partitions), tables) {
@@ -189,17 +191,17 @@ func (a *API) importFabric(ctx context.Context, in *apiv1.ImportFabricInput) (*o
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`")
 	}
-	var ports []store.FabricPort
+	var ports []fabrics.Port
 	for _, p := range graph.Ports {
 		if p.GUID != 0 {
-			ports = append(ports, store.FabricPort{GUID: p.GUID, Adapter: p.Adapter, Number: p.Rail, Name: p.Host})
+			ports = append(ports, fabrics.Port{GUID: p.GUID, Adapter: p.Adapter, Number: p.Rail, Name: p.Host})
 		}
 	}
-	return a.onFabric(ctx, in.Fabric, "a snapshot is imported, "+graph.String(), func(tx *store.Tx, f store.Fabric) error {
-		if err := tx.PutPorts(ctx, f.ID, ports, in.Body.Snapshot); err != nil {
+	return a.onFabric(ctx, in.Fabric, "a snapshot is imported, "+graph.String(), func(tx *core.Tx, f fabrics.Fabric) error {
+		if err := fabrics.PutPorts(ctx, tx, f.ID, ports, in.Body.Snapshot); err != nil {
 			return err
 		}
-		return tx.SetTopology(ctx, f.Name, graph)
+		return fabrics.SetTopology(ctx, tx, f.Name, graph)
 	})
 }
 
@@ -212,14 +214,14 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 		}
 		members[m.Port] = as
 	}
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)), func(tx *store.Tx, f store.Fabric) error {
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("partition %s with %d members", in.Partition, len(members)), func(tx *core.Tx, f fabrics.Fabric) error {
 		for _, m := range in.Body.Members {
 			if err := a.onPort(ctx, tx, f, m.Port); err != nil { // nobody would ever see it without the key
 				return err
 			}
 		}
-		err := tx.PutSitePartition(ctx, f, in.Partition, in.Body.Open, members)
-		if full := (*store.TableFull)(nil); errors.As(err, &full) {
+		err := fabrics.PutSitePartition(ctx, tx, f, in.Partition, in.Body.Open, members)
+		if full := (*fabrics.TableFull)(nil); errors.As(err, &full) {
 			return problem(http.StatusConflict, "conflict", full.Error(), "end partitions of the site's own that are not needed, or clusters there")
 		}
 		return err
@@ -227,20 +229,20 @@ func (a *API) putPartition(ctx context.Context, in *apiv1.PutFabricPartitionInpu
 }
 
 func (a *API) removePartition(ctx context.Context, in *apiv1.FabricPartitionRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, "partition "+in.Partition+" ends", func(tx *store.Tx, f store.Fabric) error {
-		return tx.RemoveSitePartition(ctx, f, in.Partition)
+	_, err := a.onFabric(ctx, in.Fabric, "partition "+in.Partition+" ends", func(tx *core.Tx, f fabrics.Fabric) error {
+		return fabrics.RemoveSitePartition(ctx, tx, f, in.Partition)
 	})
 	return nil, err
 }
 
 func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (*output[apiv1.Fabric], error) {
-	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine), func(tx *store.Tx, f store.Fabric) error {
+	return a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s belongs to machine %s", in.Port, in.Body.Machine), func(tx *core.Tx, f fabrics.Fabric) error {
 		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}
 		id := ""
 		if in.Body.Machine != "" {
-			m, err := tx.Machine(ctx, in.Body.Machine)
+			m, err := machine.Get(ctx, tx, in.Body.Machine)
 			if err != nil {
 				return err
 			}
@@ -252,42 +254,42 @@ func (a *API) assignPort(ctx context.Context, in *apiv1.AssignFabricPortInput) (
 			}
 			id = m.ID
 		}
-		return tx.GivePort(ctx, in.Port.GUID, id, id != "")
+		return fabrics.GivePort(ctx, tx, in.Port.GUID, id, id != "")
 	})
 }
 
 func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[apiv1.Nothing], error) {
-	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is removed", in.Port), func(tx *store.Tx, f store.Fabric) error {
+	_, err := a.onFabric(ctx, in.Fabric, fmt.Sprintf("port %s is removed", in.Port), func(tx *core.Tx, f fabrics.Fabric) error {
 		if err := a.onPort(ctx, tx, f, in.Port.GUID); err != nil {
 			return err
 		}
-		return tx.ForgetPort(ctx, in.Port.GUID)
+		return fabrics.ForgetPort(ctx, tx, in.Port.GUID)
 	})
 	return nil, err
 }
 
 // onPort checks that a port is on a fabric.
-func (a *API) onPort(ctx context.Context, tx *store.Tx, f store.Fabric, port fabric.GUID) error {
-	ports, err := tx.FabricPorts(ctx, f.ID)
-	if err == nil && !slices.ContainsFunc(ports, func(p store.FabricPort) bool { return p.GUID == port }) {
+func (a *API) onPort(ctx context.Context, tx *core.Tx, f fabrics.Fabric, port fabric.GUID) error {
+	ports, err := fabrics.Ports(ctx, tx, f.ID)
+	if err == nil && !slices.ContainsFunc(ports, func(p fabrics.Port) bool { return p.GUID == port }) {
 		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("port %s is not on fabric %s", port, f.Name), "`muster fabric get "+f.Name+"` shows its ports; `muster fabric import` adds some")
 	}
 	return err
 }
 
 // portViews are a machine's ports with what was seen of them, and the clusters whose keys they are to have.
-func portViews(ctx context.Context, tx *store.Tx, machine string) ([]apiv1.MachinePort, error) {
-	mine, err := tx.MachinePorts(ctx, machine)
+func portViews(ctx context.Context, tx *core.Tx, machine string) ([]apiv1.MachinePort, error) {
+	mine, err := fabrics.MachinePorts(ctx, tx, machine)
 	if err != nil || len(mine) == 0 {
 		return nil, err
 	}
-	fabrics, err := tx.Fabrics(ctx)
+	all, err := fabrics.List(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
 	var ports []apiv1.MachinePort
-	for _, f := range fabrics {
-		seen, err := tx.PortsSeen(ctx, f.ID)
+	for _, f := range all {
+		seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
 		if err != nil {
 			return nil, err
 		}

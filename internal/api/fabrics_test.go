@@ -9,26 +9,27 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/kindstest"
 	"muster/internal/telemetry"
 )
 
 // fabricServer is an API whose drivers of fabrics take whatever they are told, and that keeps fabric ib0 of four ports.
-func fabricServer(t *testing.T) (*httptest.Server, *store.Store) {
+func fabricServer(t *testing.T) (*httptest.Server, *core.Store) {
 	t.Helper()
 	catalogue, err := inventory.ReadCatalogue("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	a := &api.API{
 		DB: db, Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: noImages{}, Log: slog.New(slog.DiscardHandler), Telemetry: telemetry.New("test"),
-		CheckFabric: func(store.Fabric) error { return nil },
+		CheckFabric: func(fabrics.Fabric) error { return nil },
 	}
 	handler, err := a.Handler()
 	if err != nil {
@@ -39,14 +40,14 @@ func fabricServer(t *testing.T) (*httptest.Server, *store.Store) {
 	if got := call(t, s, "POST", "/v1/fabrics", `{"name": "ib0", "driver": "opensm", "managers": ["`+fabrictest.HostPort(0).String()+`"]}`); got.status != 201 {
 		t.Fatalf("%d %s", got.status, got.text)
 	}
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		f, err := tx.Fabric(t.Context(), "ib0")
-		var ports []store.FabricPort
+	err = db.Update(t.Context(), func(tx *core.Tx) error {
+		f, err := fabrics.Get(t.Context(), tx, "ib0")
+		var ports []fabrics.Port
 		for i := range 4 {
-			ports = append(ports, store.FabricPort{GUID: fabrictest.HostPort(i), Adapter: fabrictest.HostNode(i)})
+			ports = append(ports, fabrics.Port{GUID: fabrictest.HostPort(i), Adapter: fabrictest.HostNode(i)})
 		}
-		seen := store.PortSeen{GUID: fabrictest.HostPort(1), Capacity: 4, Answered: true}
-		return errors.Join(err, tx.PutPorts(t.Context(), f.ID, ports, ""), tx.SaveSeen(t.Context(), f.ID, 1, []store.PortSeen{seen}))
+		seen := fabrics.PortSeen{GUID: fabrictest.HostPort(1), Capacity: 4, Answered: true}
+		return errors.Join(err, fabrics.PutPorts(t.Context(), tx, f.ID, ports, ""), fabrics.SaveSeen(t.Context(), tx, f.ID, 1, []fabrics.PortSeen{seen}))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +106,12 @@ func TestAPartitionThatEndsIsToldFromItsNextOne(t *testing.T) {
 
 func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 	s, db := fabricServer(t)
-	claims, err := db.Claim(t.Context(), store.FabricKind, "test", 1<<40, 1)
+	claims, err := db.Claim(t.Context(), fabrics.Kind, "test", 1<<40, 1)
 	if err != nil || len(claims) != 1 {
 		t.Fatal(claims, err)
 	}
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Failures: 1, Never: true})
+	err = db.Update(t.Context(), func(tx *core.Tx) error {
+		return tx.Settle(t.Context(), claims[0], core.Settlement{Phase: core.Degraded, Reason: "fabric ib0: its manager was not told: it is off", Failures: 1, Never: true})
 	})
 	if err != nil {
 		t.Fatal(err)

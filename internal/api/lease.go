@@ -10,23 +10,25 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
-func leaseView(c store.Cluster) apiv1.Term {
+func leaseView(c cluster.Cluster) apiv1.Term {
 	return apiv1.Term{StartsAt: c.StartsAt, EndsAt: c.EndsAt, OnEnd: apiv1.Desired(c.OnEnd())}
 }
 
 func (a *API) extendCluster(ctx context.Context, in *apiv1.ExtendClusterInput) (*output[apiv1.Answer], error) {
-	return a.carryOut(ctx, in.Request, nil, request("extend", in.Cluster, in.Body.For, in.Body.Until), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, nil, request("extend", in.Cluster, in.Body.For, in.Body.Until), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) {
+		return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return nil, err
@@ -41,7 +43,7 @@ func (a *API) extendCluster(ctx context.Context, in *apiv1.ExtendClusterInput) (
 }
 
 // newEnd is the new end that is asked for.
-func newEnd(in apiv1.ExtendClusterBody, c store.Cluster, now time.Time) (time.Time, error) {
+func newEnd(in apiv1.ExtendClusterBody, c cluster.Cluster, now time.Time) (time.Time, error) {
 	invalid := func(text, hint string) (time.Time, error) {
 		return time.Time{}, problem(http.StatusUnprocessableEntity, "invalid", text, hint)
 	}
@@ -77,7 +79,7 @@ const week = 7 * 24 * time.Hour
 
 func (a *API) getCalendar(ctx context.Context, in *apiv1.GetCalendarInput) (*output[apiv1.Calendar], error) {
 	out := &output[apiv1.Calendar]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -119,9 +121,9 @@ func span(in *apiv1.GetCalendarInput, now time.Time) (from, until time.Time, err
 	return from, until, nil
 }
 
-func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, classes []inventory.Class, from, until time.Time) (apiv1.Calendar, error) {
+func (a *API) calendarView(ctx context.Context, tx *core.Tx, now time.Time, classes []inventory.Class, from, until time.Time) (apiv1.Calendar, error) {
 	view := apiv1.Calendar{Now: now, From: from, Until: until, Classes: []apiv1.ClassCalendar{}}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return view, err
 	}
@@ -129,7 +131,7 @@ func (a *API) calendarView(ctx context.Context, tx *store.Tx, now time.Time, cla
 	if err != nil {
 		return view, err
 	}
-	clusters, err := tx.Clusters(ctx, "")
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return view, err
 	}

@@ -15,9 +15,10 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 	"muster/internal/limit"
 	"muster/internal/login"
-	"muster/internal/store"
 )
 
 // Login asks the site's OpenID Connect provider who somebody is.
@@ -73,7 +74,7 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 		return nil, err
 	}
 	out := &output[apiv1.LoggedIn]{}
-	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
 		out.Body, err = a.letIn(ctx, tx, who, site, b)
 		return err
 	})
@@ -83,7 +84,7 @@ func (a *API) logIn(ctx context.Context, in *apiv1.LogInInput) (*output[apiv1.Lo
 // prove has the provider's word checked, by the database's clock.
 func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity, err error) {
 	var now time.Time
-	if err := a.DB.View(ctx, func(tx *store.Tx) (err error) { now, err = tx.Now(ctx); return err }); err != nil {
+	if err := a.DB.View(ctx, func(tx *core.Tx) (err error) { now, err = tx.Now(ctx); return err }); err != nil {
 		return who, err
 	}
 	if b.Code != "" {
@@ -98,9 +99,9 @@ func (a *API) prove(ctx context.Context, b apiv1.ProofGiven) (who login.Identity
 }
 
 // letIn makes a token for who has proved to be somebody, and a certificate for their key.
-func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site, b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
-	switch err := tx.SpendProof(ctx, who.Hash, who.Until); {
-	case errors.Is(err, store.ErrExists):
+func (a *API) letIn(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site, b apiv1.ProofGiven) (made apiv1.LoggedIn, err error) {
+	switch err := person.SpendProof(ctx, tx, who.Hash, who.Until); {
+	case errors.Is(err, core.ErrExists):
 		return made, problem(http.StatusUnauthorized, "unauthorized", "this ID token has been used already", "`muster login` begins a new login")
 	case err != nil:
 		return made, err
@@ -113,14 +114,14 @@ func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site 
 	if p.Disabled {
 		return made, problem(http.StatusForbidden, "forbidden", p.Name+" is disabled everywhere", "an operator of the site can undo that")
 	}
-	text, t := newToken(), store.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: store.LoginToken, Scope: access.Whole}
+	text, t := newToken(), person.Token{ID: admission.NewID("t"), Person: p.Name, Name: "login", Kind: person.LoginToken, Scope: access.Whole}
 	if b.Name != "" {
 		t.Name += " from " + b.Name
 	}
-	if err := tx.AddToken(ctx, store.HashToken(text), t, site.For); err != nil {
+	if err := person.AddToken(ctx, tx, person.HashToken(text), t, site.For); err != nil {
 		return made, err
 	}
-	caller, err := tx.Login(ctx, t.ID)
+	caller, err := person.Login(ctx, tx, t.ID)
 	if err != nil {
 		return made, err
 	}
@@ -136,8 +137,8 @@ func (a *API) letIn(ctx context.Context, tx *store.Tx, who login.Identity, site 
 
 // personOf is who an identity belongs to. Where the site says so, who is unknown becomes a new person; nobody becomes
 // somebody else by having their name, and nobody an operator.
-func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, site login.Site) (p store.Person, isNew bool, err error) {
-	p, err = tx.PersonOf(ctx, who.Subject)
+func (a *API) personOf(ctx context.Context, tx *core.Tx, who login.Identity, site login.Site) (p person.Person, isNew bool, err error) {
+	p, err = person.OfSubject(ctx, tx, who.Subject)
 	if !isNotFound(err) {
 		return p, false, err
 	}
@@ -150,17 +151,17 @@ func (a *API) personOf(ctx context.Context, tx *store.Tx, who login.Identity, si
 	if !canBeAccount(who.Name) {
 		return p, false, refused(fmt.Sprintf("the provider calls you %q, which cannot be an account", who.Name), "muster users add NAME")
 	}
-	switch _, err := tx.Person(ctx, who.Name); {
+	switch _, err := person.Get(ctx, tx, who.Name); {
 	case err == nil:
 		return p, false, refused(fmt.Sprintf("a person %s exists already and may be somebody else: a name alone proves nothing", who.Name), "muster users set "+who.Name)
 	case !isNotFound(err):
 		return p, false, err
 	}
-	if err := tx.AddPerson(ctx, store.Person{Name: who.Name, FullName: who.FullName, Subject: who.Subject}); err != nil {
+	if err := person.Add(ctx, tx, person.Person{Name: who.Name, FullName: who.FullName, Subject: who.Subject}); err != nil {
 		return p, false, err
 	}
-	tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by a login at %s", who.Name, site.Issuer)})
-	p, err = tx.Person(ctx, who.Name)
+	tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by a login at %s", who.Name, site.Issuer)})
+	p, err = person.Get(ctx, tx, who.Name)
 	return p, true, err
 }
 

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/api"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/person"
 	"muster/internal/login"
 	"muster/internal/login/logintest"
-	"muster/internal/store"
 )
 
 // loginServer is an API at which people log in.
-func loginServer(t *testing.T, create bool) (*httptest.Server, *store.Store, *logintest.Issuer, *api.API) {
+func loginServer(t *testing.T, create bool) (*httptest.Server, *core.Store, *logintest.Issuer, *api.API) {
 	t.Helper()
 	issuer := logintest.New(t)
 	provider, err := login.Open(inventory.Login{Issuer: issuer.URL, ClientID: "muster", Scopes: []string{"openid"}, NameClaim: "preferred_username", Create: create, For: 12 * time.Hour})
@@ -95,8 +96,8 @@ func TestALoginIsATokenAndACertificateThatEndTogether(t *testing.T) {
 	if after := call(t, s, "GET", "/v1/site", "", as...); after.status != 401 {
 		t.Error("a login that was ended goes on:", after)
 	}
-	err = db.View(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.Login(t.Context(), got.body["id"].(string))
+	err = db.View(t.Context(), func(tx *core.Tx) error {
+		_, err := person.Login(t.Context(), tx, got.body["id"].(string))
 		return err
 	})
 	if err == nil {
@@ -127,13 +128,13 @@ func TestWhoMayLogIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, db, issuer, _ := loginServer(t, c.create)
-			err := db.Update(t.Context(), func(tx *store.Tx) error {
+			err := db.Update(t.Context(), func(tx *core.Tx) error {
 				for _, name := range []string{"carol", "dora"} {
-					if err := tx.AddPerson(t.Context(), store.Person{Name: name, Subject: issuer.URL + " s-" + name}); err != nil {
+					if err := person.Add(t.Context(), tx, person.Person{Name: name, Subject: issuer.URL + " s-" + name}); err != nil {
 						return err
 					}
 				}
-				return tx.ChangePerson(t.Context(), store.Person{Name: "dora", Subject: issuer.URL + " s-dora", Disabled: true})
+				return person.Change(t.Context(), tx, person.Person{Name: "dora", Subject: issuer.URL + " s-dora", Disabled: true})
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -142,8 +143,8 @@ func TestWhoMayLogIn(t *testing.T) {
 			if got.status != c.status || !strings.Contains(got.text, c.words) {
 				t.Fatal(got)
 			}
-			var people []store.Person
-			err = db.View(t.Context(), func(tx *store.Tx) (err error) { people, err = tx.People(t.Context()); return err })
+			var people []person.Person
+			err = db.View(t.Context(), func(tx *core.Tx) (err error) { people, err = person.List(t.Context(), tx); return err })
 			operators := 0
 			for _, p := range people {
 				if p.Operator {
@@ -253,8 +254,8 @@ func TestAProofIsSpentOnce(t *testing.T) {
 	if counts[201] != 1 || counts[401] != 7 {
 		t.Error(counts)
 	}
-	err := db.View(t.Context(), func(tx *store.Tx) error {
-		tokens, err := tx.Tokens(context.Background(), "alice")
+	err := db.View(t.Context(), func(tx *core.Tx) error {
+		tokens, err := person.Tokens(context.Background(), tx, "alice")
 		if len(tokens) != 1 {
 			err = fmt.Errorf("%d tokens, %w", len(tokens), err)
 		}

@@ -6,17 +6,19 @@ import (
 	"net/http"
 
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 )
 
 func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Machine]], error) {
 	out := &output[apiv1.List[apiv1.Machine]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		cut := pageOf(*in, machines, func(m store.Machine) string { return m.Name })
+		cut := pageOf(*in, machines, func(m machine.Machine) string { return m.Name })
 		out.Body = apiv1.List[apiv1.Machine]{Items: []apiv1.Machine{}, Next: cut.Next}
 		guests := byHost(machines)
 		for _, m := range cut.Items {
@@ -31,12 +33,12 @@ func (a *API) listMachines(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 
 func (a *API) getMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
 	out := &output[apiv1.Machine]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, in.Machine)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, in.Machine)
 		if err != nil {
 			return err
 		}
-		guests, err := tx.GuestsOn(ctx, m.ID)
+		guests, err := machine.GuestsOn(ctx, tx, m.ID)
 		out.Body = a.machineView(m)
 		out.Body.Hosts = shareView(m, guests)
 		if err == nil {
@@ -48,31 +50,31 @@ func (a *API) getMachine(ctx context.Context, in *apiv1.MachineRef) (*output[api
 }
 
 func (a *API) inspectMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
-	return a.onMachine(ctx, in.Machine, "inspect", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-		return tx.AskInspection(ctx, m.ID)
+	return a.onMachine(ctx, in.Machine, "inspect", func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
+		return machine.AskInspection(ctx, tx, m.ID)
 	})
 }
 
 func (a *API) maintainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
-	return a.onMachine(ctx, in.Machine, "maintain", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-		return tx.WantMachine(ctx, m.ID, store.ForMaintenance)
+	return a.onMachine(ctx, in.Machine, "maintain", func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
+		return machine.Want(ctx, tx, m.ID, machine.ForMaintenance)
 	})
 }
 
 func (a *API) freeMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
-	return a.onMachine(ctx, in.Machine, "free", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-		if m.Phase == store.Maintenance || m.Phase == store.Quarantined { // else it never left
-			if err := tx.AskInspection(ctx, m.ID); err != nil {
+	return a.onMachine(ctx, in.Machine, "free", func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
+		if m.Phase == machine.Maintenance || m.Phase == machine.Quarantined { // else it never left
+			if err := machine.AskInspection(ctx, tx, m.ID); err != nil {
 				return err
 			}
 		}
-		return tx.WantMachine(ctx, m.ID, store.ForService)
+		return machine.Want(ctx, tx, m.ID, machine.ForService)
 	})
 }
 
 func (a *API) removeMachine(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.Machine], error) {
-	return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
-		return tx.WantMachine(ctx, m.ID, store.ForRemoval)
+	return a.onMachine(ctx, in.Machine, "remove", func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
+		return machine.Want(ctx, tx, m.ID, machine.ForRemoval)
 	})
 }
 
@@ -81,28 +83,28 @@ func (a *API) drainMachine(ctx context.Context, in *apiv1.MachineRef) (*output[a
 	return a.onMachine(ctx, in.Machine, "drain", drain)
 }
 
-func drain(ctx context.Context, tx *store.Tx, m store.Machine) error {
+func drain(ctx context.Context, tx *core.Tx, m machine.Machine) error {
 	if !m.Hosts {
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("machine %s holds no guests that could move", m.Name),
 			fmt.Sprintf("`muster machines maintain %s` takes it out of service when its node has gone; `muster machines quarantine %s` replaces the node now", m.Name, m.Name))
 	}
-	return tx.DrainMachine(ctx, m.ID)
+	return host.DrainMachine(ctx, tx, m.ID)
 }
 
 func (a *API) quarantineMachine(ctx context.Context, in *apiv1.QuarantineMachineInput) (*output[apiv1.Machine], error) {
-	return a.onMachine(ctx, in.Machine, "quarantine", func(ctx context.Context, tx *store.Tx, m store.Machine) error {
+	return a.onMachine(ctx, in.Machine, "quarantine", func(ctx context.Context, tx *core.Tx, m machine.Machine) error {
 		why := "by " + identityOf(ctx)
 		if in.Body.Reason != "" {
 			why += ": " + in.Body.Reason
 		}
-		return tx.QuarantineMachine(ctx, m, why)
+		return machine.Quarantine(ctx, tx, m, why)
 	})
 }
 
-func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *store.Tx, store.Machine) error) (*output[apiv1.Machine], error) {
+func (a *API) onMachine(ctx context.Context, name, verb string, act func(context.Context, *core.Tx, machine.Machine) error) (*output[apiv1.Machine], error) {
 	out := &output[apiv1.Machine]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, name)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -112,8 +114,8 @@ func (a *API) onMachine(ctx context.Context, name, verb string, act func(context
 		if err := act(ctx, tx, m); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "machine.requested", Machine: m.Name, Text: verb + ", by " + identityOf(ctx)})
-		m, err = tx.Machine(ctx, name)
+		tx.Log(core.Event{Type: "machine.requested", Machine: m.Name, Text: verb + ", by " + identityOf(ctx)})
+		m, err = machine.Get(ctx, tx, name)
 		out.Body = a.machineView(m)
 		return err
 	})

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 )
 
 func (a *API) networkView(n inventory.Network) apiv1.Network {
@@ -34,8 +36,8 @@ func text(a interface {
 
 func (a *API) listNetworks(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Network]], error) {
 	out := &output[apiv1.List[apiv1.Network]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		networks, err := tx.Networks(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		networks, err := network.List(ctx, tx)
 		var all []apiv1.Network
 		for _, n := range networks {
 			all = append(all, a.networkView(n))
@@ -74,25 +76,25 @@ func (a *API) putNetwork(ctx context.Context, in *apiv1.PutNetworkInput) (*outpu
 	if err := cmp.Or(n.Validate(), a.Drivers.Switches.Check(n)); err != nil {
 		return nil, bad(err.Error(), "")
 	}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		if without, err := a.withoutPort(ctx, tx, n); err != nil {
 			return err
 		} else if len(without) > 0 {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("the switch ports of these machines of network %s are not known: %s", n.Name, strings.Join(without, ", ")),
 				"remove them with `muster machines remove`, and enrol them again with --port")
 		}
-		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
-		return tx.PutNetwork(ctx, n)
+		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s on %s, by %s", n.Name, n.Interface, identityOf(ctx))})
+		return network.Put(ctx, tx, n)
 	})
 	return &output[apiv1.Network]{Body: a.networkView(n)}, err
 }
 
 // withoutPort names the machines that could not be put into a segment of the network.
-func (a *API) withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network) ([]string, error) {
+func (a *API) withoutPort(ctx context.Context, tx *core.Tx, n inventory.Network) ([]string, error) {
 	if !a.Drivers.Switches.Isolates(n) {
 		return nil, nil
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	var without []string
 	for _, m := range machines {
 		if m.Network == n.Name && !m.IsGuest() && len(m.Ports) == 0 {
@@ -103,8 +105,8 @@ func (a *API) withoutPort(ctx context.Context, tx *store.Tx, n inventory.Network
 }
 
 func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -117,16 +119,16 @@ func (a *API) removeNetwork(ctx context.Context, in *apiv1.NetworkRef) (*output[
 		if len(on) > 0 {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("machines boot from network %s: %s", in.Network, strings.Join(on, ", ")), "remove them first, with `muster machines remove`")
 		}
-		tx.Log(store.Event{Type: "network.requested", Text: fmt.Sprintf("network %s removed, by %s", in.Network, identityOf(ctx))})
-		return tx.RemoveNetwork(ctx, in.Network)
+		tx.Log(core.Event{Type: "network.requested", Text: fmt.Sprintf("network %s removed, by %s", in.Network, identityOf(ctx))})
+		return network.Remove(ctx, tx, in.Network)
 	})
 	return nil, err
 }
 
 func (a *API) listUnknown(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.UnknownMachine]], error) {
 	out := &output[apiv1.List[apiv1.UnknownMachine]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		strangers, err := tx.DiscoveredMachines(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		strangers, err := network.DiscoveredMachines(ctx, tx)
 		var all []apiv1.UnknownMachine
 		for _, s := range strangers {
 			all = append(all, apiv1.UnknownMachine{MAC: s.MAC, Network: s.Network, MACs: some(s.MACs), Facts: s.Facts, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen})

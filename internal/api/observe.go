@@ -12,7 +12,7 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
 	"muster/internal/telemetry"
 )
 
@@ -93,8 +93,8 @@ func (a *API) logged(ctx huma.Context, _ string, answer any) (any, error) {
 }
 
 // followed makes a plan's admission a part of its request's trace.
-func (a *API) followed(plan func(context.Context, *store.Tx) (*admission.Plan, error)) func(context.Context, *store.Tx) (*admission.Plan, error) {
-	return func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+func (a *API) followed(plan func(context.Context, *core.Tx) (*admission.Plan, error)) func(context.Context, *core.Tx) (*admission.Plan, error) {
+	return func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		ended := a.Telemetry.Part(ctx, "admission")
 		p, err := plan(ctx, tx)
 		ended(err)

@@ -13,11 +13,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
 	"muster/internal/telemetry"
 )
 
@@ -37,7 +38,7 @@ func watched(t *testing.T) (*httptest.Server, *bytes.Buffer) {
 	}
 	var log bytes.Buffer
 	a := &api.API{
-		DB: storetest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
+		DB: kindstest.Open(t, t.TempDir()+"/db"), Admission: &admission.Admission{Catalogue: catalogue, Images: noImages{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()}, Images: brokenImages{},
 		Log: slog.New(telemetry.Lines(slog.NewTextHandler(&log, nil))), Telemetry: telemetry.New("test"),
 	}
 	handler, err := a.Handler()
@@ -114,15 +115,15 @@ func TestAFailedRequestIsFoundInTheLogByItsNumber(t *testing.T) {
 
 func TestStatusCountsAndAlarms(t *testing.T) {
 	s, db := server(t, 3)
-	if err := db.Update(t.Context(), func(tx *store.Tx) error { tx.Wake(store.MachineKind, "m1"); return nil }); err != nil {
+	if err := db.Update(t.Context(), func(tx *core.Tx) error { tx.Wake(machine.Kind, "m1"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := db.Claim(t.Context(), store.MachineKind, "test", 1<<40, 1)
+	claims, err := db.Claim(t.Context(), machine.Kind, "test", 1<<40, 1)
 	if err != nil || len(claims) != 1 {
 		t.Fatal(claims, err)
 	}
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Quarantined, Never: true})
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		return tx.Settle(t.Context(), claims[0], core.Settlement{Phase: machine.Quarantined, Never: true})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,17 +6,19 @@ import (
 	"muster/internal/acceptance"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Pass]], error) {
 	out := &output[apiv1.List[apiv1.Pass]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		passes, err := tx.LastPasses(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		passes, err := node.LastPasses(ctx, tx)
 		if err != nil {
 			return err
 		}
-		cut := pageOf(*in, passes, func(p store.Pass) string { return p.Machine })
+		cut := pageOf(*in, passes, func(p node.Pass) string { return p.Machine })
 		out.Body.Next = cut.Next
 		out.Body.Items, err = a.passViews(ctx, tx, cut.Items)
 		return err
@@ -27,12 +29,12 @@ func (a *API) listPasses(ctx context.Context, in *apiv1.Page) (*output[apiv1.Lis
 // listMachinePasses answers in one page: few are kept of a machine.
 func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*output[apiv1.List[apiv1.Pass]], error) {
 	out := &output[apiv1.List[apiv1.Pass]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, in.Machine)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, in.Machine)
 		if err != nil {
 			return err
 		}
-		passes, err := tx.PassesOf(ctx, m.ID)
+		passes, err := node.PassesOf(ctx, tx, m.ID)
 		if err != nil {
 			return err
 		}
@@ -42,14 +44,14 @@ func (a *API) listMachinePasses(ctx context.Context, in *apiv1.MachineRef) (*out
 	return out, err
 }
 
-func (a *API) passViews(ctx context.Context, tx *store.Tx, passes []store.Pass) ([]apiv1.Pass, error) {
+func (a *API) passViews(ctx context.Context, tx *core.Tx, passes []node.Pass) ([]apiv1.Pass, error) {
 	type like struct{ class, alike string }
 	histories := map[like][]protocol.TestResult{}
 	views := []apiv1.Pass{}
 	for _, p := range passes {
 		key := like{p.Class, p.Alike}
 		if _, known := histories[key]; !known {
-			newest, err := tx.History(ctx, p.Class, p.Alike, acceptance.Remembered)
+			newest, err := node.History(ctx, tx, p.Class, p.Alike, acceptance.Remembered)
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +65,7 @@ func (a *API) passViews(ctx context.Context, tx *store.Tx, passes []store.Pass) 
 	return views, nil
 }
 
-func (a *API) passView(p store.Pass, others []protocol.TestResult) apiv1.Pass {
+func (a *API) passView(p node.Pass, others []protocol.TestResult) apiv1.Pass {
 	view := apiv1.Pass{
 		At: p.At, Machine: p.Machine, Class: p.Class, Alike: p.Alike, Cluster: p.Cluster, Node: p.Node, Boot: p.Boot, Number: p.Result.Number,
 		Image: p.Image, Seconds: p.Result.Took.Seconds(), Verdict: apiv1.Verdict(p.Verdict), Text: p.Text, Results: []apiv1.Result{},

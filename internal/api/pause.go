@@ -8,7 +8,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 )
 
 // What becomes of jobs that run when their cluster pauses.
@@ -29,7 +31,7 @@ func patience(in *apiv1.PauseClusterInput) (time.Duration, error) {
 	case in.OnJobs == onJobsKeep && drainFor > 0:
 		return 0, problem(http.StatusUnprocessableEntity, "invalid", "drain_timeout has no meaning for jobs that are kept in memory", "leave drain_timeout out, or say on_jobs=wait")
 	case in.OnJobs == onJobsWait && drainFor == 0:
-		return store.UntilJobsEnd, nil
+		return cluster.UntilJobsEnd, nil
 	}
 	return drainFor, nil
 }
@@ -40,16 +42,16 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 		return nil, err
 	}
 	ask := request("pause", in.Cluster, in.OnJobs, in.DrainTimeout)
-	return a.turn(ctx, in.Request, ask, in.Cluster, "pause", func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, func() error, error) {
+	return a.turn(ctx, in.Request, ask, in.Cluster, "pause", func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
 		plan := &admission.Plan{Spec: c.Spec}
-		if c.Desired == store.ToDelete {
+		if c.Desired == core.ToDelete {
 			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is being deleted", c.Name), "")
 		}
 		keep := in.OnJobs == onJobsKeep
-		if c.Phase == store.Paused && c.Desired == store.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
+		if c.Phase == cluster.Paused && c.Desired == cluster.ToPause && !(c.KeepsMemory && in.OnJobs == onJobsRequeue) {
 			return plan, nil, nil
 		}
-		if keep && c.Desired == store.ToPause && !c.KeepsMemory {
+		if keep && c.Desired == cluster.ToPause && !c.KeepsMemory {
 			return nil, nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is pausing already, and its jobs are not kept in memory", c.Name), "")
 		}
 		refused, err := a.Admission.Unpausable(ctx, tx, c)
@@ -59,7 +61,7 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 		if refused != nil {
 			return nil, nil, refused
 		}
-		nodes, err := tx.Nodes(ctx, c.ID)
+		nodes, err := node.Of(ctx, tx, c.ID)
 		for _, n := range nodes {
 			plan.Release = append(plan.Release, n.Name)
 		}
@@ -68,25 +70,25 @@ func (a *API) pauseCluster(ctx context.Context, in *apiv1.PauseClusterInput) (*o
 			switch {
 			case keep:
 				text = "pause, jobs are kept in memory, by "
-			case wait == store.UntilJobsEnd:
+			case wait == cluster.UntilJobsEnd:
 				text = "pause when its jobs have ended, by "
 			case wait > 0:
 				text = fmt.Sprintf("pause, jobs have %s to end, by ", wait)
 			}
-			tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text + identityOf(ctx)})
+			tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text + identityOf(ctx)})
 			if keep {
-				return tx.PauseKeepingMemory(ctx, c.ID)
+				return cluster.PauseKeepingMemory(ctx, tx, c.ID)
 			}
-			return tx.PatientlyPaused(ctx, c.ID, wait)
+			return cluster.PausePatiently(ctx, tx, c.ID, wait)
 		}, err
 	})
 }
 
 func (a *API) resumeCluster(ctx context.Context, in *apiv1.ResumeClusterInput) (*output[apiv1.Answer], error) {
 	options := apiv1.Request{DryRun: in.DryRun, IdempotencyKey: in.IdempotencyKey}
-	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume", func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, func() error, error) {
+	return a.turn(ctx, options, request("resume", in.Cluster), in.Cluster, "resume", func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, func() error, error) {
 		plan, err := a.Admission.Resume(ctx, tx, c)
-		if err != nil || c.Desired == store.Present {
+		if err != nil || c.Desired == core.Present {
 			return plan, nil, err
 		}
 		return plan, func() error {
@@ -97,9 +99,9 @@ func (a *API) resumeCluster(ctx context.Context, in *apiv1.ResumeClusterInput) (
 }
 
 // turn pauses or resumes: plan says what would happen, and what to do, nil if nothing; all in one transaction.
-func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, func() error, error)) (*output[apiv1.Answer], error) {
+func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind string, plan func(context.Context, *core.Tx, cluster.Cluster) (*admission.Plan, func() error, error)) (*output[apiv1.Answer], error) {
 	out := &output[apiv1.Answer]{}
-	run := func(tx *store.Tx) error {
+	run := func(tx *core.Tx) error {
 		out.Status, out.Body = http.StatusOK, apiv1.Answer{}
 		after, err := tx.LastEvent(ctx)
 		if err != nil {
@@ -109,13 +111,13 @@ func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind strin
 		if err != nil {
 			return err
 		}
-		if err := tx.LockCluster(ctx, c.ID); err != nil {
+		if err := cluster.Lock(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		if c, err = tx.Cluster(ctx, c.ID); err != nil {
+		if c, err = cluster.Get(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		if c.Phase == store.Deleted {
+		if c.Phase == core.Deleted {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is deleted", c.Name), "create it anew")
 		}
 		p, act, err := plan(ctx, tx, c)
@@ -132,7 +134,7 @@ func (a *API) turn(ctx context.Context, in apiv1.Request, asked, ref, kind strin
 			}
 			out.Status = http.StatusAccepted
 			out.Body.Operation = &apiv1.Operation{Kind: kind, Cluster: c.ID, Generation: c.Generation, EventsAfter: after}
-			if c, err = tx.Cluster(ctx, c.ID); err != nil {
+			if c, err = cluster.Get(ctx, tx, c.ID); err != nil {
 				return err
 			}
 		}

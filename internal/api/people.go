@@ -7,17 +7,19 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
 )
 
-func personView(p store.Person) apiv1.Person {
+func personView(p person.Person) apiv1.Person {
 	return apiv1.Person{Name: p.Name, UID: p.UID, FullName: p.FullName, Operator: p.Operator, Disabled: p.Disabled, Subject: p.Subject, CreatedAt: p.CreatedAt}
 }
 
 func (a *API) listPeople(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Person]], error) {
 	out := &output[apiv1.List[apiv1.Person]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		people, err := tx.People(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		people, err := person.List(ctx, tx)
 		var all []apiv1.Person
 		for _, p := range people {
 			all = append(all, personView(p))
@@ -35,12 +37,12 @@ func (a *API) addPerson(ctx context.Context, in *apiv1.AddPersonInput) (*output[
 			"a letter, then letters, digits, - and _, 32 in all; and no name of a system's user or group, as root, sudo or docker")
 	}
 	out := &output[apiv1.Person]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.AddPerson(ctx, store.Person{Name: b.Name, FullName: b.FullName, Operator: b.Operator, Subject: b.Subject}); err != nil {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		if err := person.Add(ctx, tx, person.Person{Name: b.Name, FullName: b.FullName, Operator: b.Operator, Subject: b.Subject}); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by %s", b.Name, identityOf(ctx))})
-		p, err := tx.Person(ctx, b.Name)
+		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s may come, by %s", b.Name, identityOf(ctx))})
+		p, err := person.Get(ctx, tx, b.Name)
 		out.Body = personView(p)
 		return err
 	})
@@ -49,8 +51,8 @@ func (a *API) addPerson(ctx context.Context, in *apiv1.AddPersonInput) (*output[
 
 func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*output[apiv1.Person], error) {
 	out := &output[apiv1.Person]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		p, err := tx.Person(ctx, in.Person)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		p, err := person.Get(ctx, tx, in.Person)
 		if err != nil {
 			return err
 		}
@@ -62,10 +64,10 @@ func (a *API) changePerson(ctx context.Context, in *apiv1.ChangePersonInput) (*o
 		if p.Name == identityOf(ctx) && (p.Disabled || !p.Operator) {
 			return problem(http.StatusConflict, "conflict", "you cannot disable yourself or take away your own operator role", "another operator can")
 		}
-		if err := tx.ChangePerson(ctx, p); err != nil {
+		if err := person.Change(ctx, tx, p); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("%s: operator %t, disabled %t, by %s", p.Name, p.Operator, p.Disabled, identityOf(ctx))})
+		tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("%s: operator %t, disabled %t, by %s", p.Name, p.Operator, p.Disabled, identityOf(ctx))})
 		out.Body = personView(p)
 		return nil
 	})
@@ -79,21 +81,21 @@ func change[T any](field *T, to *T) {
 	}
 }
 
-func (a *API) projectView(ctx context.Context, tx *store.Tx, p store.Project) (apiv1.Project, error) {
+func (a *API) projectView(ctx context.Context, tx *core.Tx, p person.Project) (apiv1.Project, error) {
 	view := apiv1.Project{Name: p.Name, Role: callerOf(ctx).Roles[p.Name], Recorded: p.Recorded, CreatedAt: p.CreatedAt}
-	clusters, err := tx.Clusters(ctx, p.Name)
+	clusters, err := cluster.List(ctx, tx, p.Name)
 	if err != nil {
 		return view, err
 	}
-	members, err := tx.Memberships(ctx, p.Name, "")
+	members, err := person.Memberships(ctx, tx, p.Name, "")
 	view.Clusters, view.Members = len(clusters), len(members)
 	return view, err
 }
 
 func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Project]], error) {
 	out := &output[apiv1.List[apiv1.Project]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		projects, err := tx.Projects(ctx)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		projects, err := person.Projects(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -116,20 +118,20 @@ func (a *API) listProjects(ctx context.Context, in *apiv1.Page) (*output[apiv1.L
 
 func (a *API) addProject(ctx context.Context, in *apiv1.AddProjectInput) (*output[apiv1.Project], error) {
 	out := &output[apiv1.Project]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		b := in.Body
-		if _, err := tx.Person(ctx, b.Owner); err != nil {
+		if _, err := person.Get(ctx, tx, b.Owner); err != nil {
 			return err
 		}
-		p := store.Project{Name: b.Name, Recorded: b.Recorded}
-		if err := tx.AddProject(ctx, p); err != nil {
+		p := person.Project{Name: b.Name, Recorded: b.Recorded}
+		if err := person.AddProject(ctx, tx, p); err != nil {
 			return err
 		}
-		if err := tx.SetMember(ctx, store.Membership{Project: b.Name, Person: b.Owner, Role: access.Owner}); err != nil {
+		if err := person.SetMember(ctx, tx, person.Membership{Project: b.Name, Person: b.Owner, Role: access.Owner}); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "project.requested", Project: b.Name, Text: fmt.Sprintf("project %s of %s, by %s", b.Name, b.Owner, identityOf(ctx))})
-		p, err := tx.Project(ctx, b.Name)
+		tx.Log(core.Event{Type: "project.requested", Project: b.Name, Text: fmt.Sprintf("project %s of %s, by %s", b.Name, b.Owner, identityOf(ctx))})
+		p, err := person.GetProject(ctx, tx, b.Name)
 		if err == nil {
 			out.Body, err = a.projectView(ctx, tx, p)
 		}
@@ -139,8 +141,8 @@ func (a *API) addProject(ctx context.Context, in *apiv1.AddProjectInput) (*outpu
 }
 
 // project is one that the caller may do to what they want to.
-func (a *API) project(ctx context.Context, tx *store.Tx, name string) (store.Project, error) {
-	p, err := tx.Project(ctx, name)
+func (a *API) project(ctx context.Context, tx *core.Tx, name string) (person.Project, error) {
+	p, err := person.GetProject(ctx, tx, name)
 	if err == nil {
 		err = permit(ctx, name, "project "+name)
 	}
@@ -149,16 +151,16 @@ func (a *API) project(ctx context.Context, tx *store.Tx, name string) (store.Pro
 
 func (a *API) changeProject(ctx context.Context, in *apiv1.ChangeProjectInput) (*output[apiv1.Project], error) {
 	out := &output[apiv1.Project]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		p, err := a.project(ctx, tx, in.Project)
 		if err != nil {
 			return err
 		}
 		change(&p.Recorded, in.Body.Recorded)
-		if err := tx.ChangeProject(ctx, p); err != nil {
+		if err := person.ChangeProject(ctx, tx, p); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "project.requested", Project: p.Name, Text: fmt.Sprintf("project %s: recorded %t, by %s", p.Name, p.Recorded, identityOf(ctx))})
+		tx.Log(core.Event{Type: "project.requested", Project: p.Name, Text: fmt.Sprintf("project %s: recorded %t, by %s", p.Name, p.Recorded, identityOf(ctx))})
 		out.Body, err = a.projectView(ctx, tx, p)
 		return err
 	})
@@ -167,11 +169,11 @@ func (a *API) changeProject(ctx context.Context, in *apiv1.ChangeProjectInput) (
 
 func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*output[apiv1.List[apiv1.Member]], error) {
 	out := &output[apiv1.List[apiv1.Member]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
-		members, err := tx.Memberships(ctx, in.Project, "")
+		members, err := person.Memberships(ctx, tx, in.Project, "")
 		var all []apiv1.Member
 		for _, m := range members {
 			all = append(all, apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, Since: m.Since})
@@ -184,11 +186,11 @@ func (a *API) listMembers(ctx context.Context, in *apiv1.ListMembersInput) (*out
 
 func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[apiv1.Member], error) {
 	out := &output[apiv1.Member]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
-		if _, err := tx.Person(ctx, in.Person); err != nil {
+		if _, err := person.Get(ctx, tx, in.Person); err != nil {
 			return err
 		}
 		if in.Body.Role != access.Owner {
@@ -196,11 +198,11 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 				return err
 			}
 		}
-		if err := tx.SetMember(ctx, store.Membership{Project: in.Project, Person: in.Person, Role: in.Body.Role}); err != nil {
+		if err := person.SetMember(ctx, tx, person.Membership{Project: in.Project, Person: in.Person, Role: in.Body.Role}); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s is %s of project %s, by %s", in.Person, in.Body.Role, in.Project, identityOf(ctx))})
-		members, err := tx.Memberships(ctx, in.Project, in.Person)
+		tx.Log(core.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s is %s of project %s, by %s", in.Person, in.Body.Role, in.Project, identityOf(ctx))})
+		members, err := person.Memberships(ctx, tx, in.Project, in.Person)
 		for _, m := range members {
 			out.Body = apiv1.Member{Project: m.Project, Person: m.Person, Role: m.Role, Disabled: m.Disabled, Since: m.Since}
 		}
@@ -210,33 +212,33 @@ func (a *API) setMember(ctx context.Context, in *apiv1.SetMemberInput) (*output[
 }
 
 func (a *API) removeMember(ctx context.Context, in *apiv1.RemoveMemberInput) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		if _, err := a.project(ctx, tx, in.Project); err != nil {
 			return err
 		}
 		if err := a.ownerStays(ctx, tx, in.Project, in.Person); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s has left project %s, by %s", in.Person, in.Project, identityOf(ctx))})
-		return tx.RemoveMember(ctx, in.Project, in.Person)
+		tx.Log(core.Event{Type: "project.requested", Project: in.Project, Text: fmt.Sprintf("%s has left project %s, by %s", in.Person, in.Project, identityOf(ctx))})
+		return person.RemoveMember(ctx, tx, in.Project, in.Person)
 	})
 	return nil, err
 }
 
 // ownerStays refuses to take its last owner from a project.
-func (a *API) ownerStays(ctx context.Context, tx *store.Tx, project, person string) error {
-	members, err := tx.Memberships(ctx, project, "")
+func (a *API) ownerStays(ctx context.Context, tx *core.Tx, project, name string) error {
+	members, err := person.Memberships(ctx, tx, project, "")
 	last := false
 	for _, m := range members {
 		if m.Role == access.Owner {
-			if m.Person != person {
+			if m.Person != name {
 				return err
 			}
 			last = true
 		}
 	}
 	if err == nil && last {
-		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("%s is the only owner of project %s", person, project), "make somebody else an owner first")
+		err = problem(http.StatusConflict, "conflict", fmt.Sprintf("%s is the only owner of project %s", name, project), "make somebody else an owner first")
 	}
 	return err
 }

@@ -11,8 +11,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func problem(status int, code, text, hint string) *apiv1.Problem {
@@ -83,7 +84,7 @@ func code(status int) string {
 	return "invalid"
 }
 
-func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+func isNotFound(err error) bool { return errors.Is(err, core.ErrNotFound) }
 
 // refusals: kind → status and code.
 var refusals = map[admission.Kind]struct {
@@ -119,9 +120,9 @@ func (a *API) tell(err error, doc *spec.Document) error {
 		p.FitsAt = refusal.FitsAt
 	case errors.As(err, &ds):
 		p = problem(http.StatusUnprocessableEntity, "invalid", ds.Error(), "")
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, core.ErrNotFound):
 		p = problem(http.StatusNotFound, "not-found", err.Error(), whereToLook(err))
-	case errors.Is(err, store.ErrExists), errors.Is(err, store.ErrInUse):
+	case errors.Is(err, core.ErrExists), errors.Is(err, fabrics.ErrInUse):
 		p = problem(http.StatusConflict, "conflict", err.Error(), "")
 	default:
 		p.Cause = err

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"muster/internal/access"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 // lookEvery is how often answers that last ask whether it has changed who may do what.
@@ -14,7 +15,7 @@ const lookEvery = time.Second
 // lasting is a context for an answer that goes on: it ends when who asked may no longer do what they do. The token is
 // looked up again, and still asked with what it lets its bearer do now, whenever access to the cluster ("": to the site)
 // has changed, and when the token's time is over.
-func (a *API) lasting(ctx context.Context, cluster string, still func(*store.Tx, access.Caller) (bool, error)) (context.Context, context.CancelFunc) {
+func (a *API) lasting(ctx context.Context, cluster string, still func(*core.Tx, access.Caller) (bool, error)) (context.Context, context.CancelFunc) {
 	within, cancel := context.WithCancel(ctx)
 	caller := callerOf(ctx)
 	go func() {
@@ -22,13 +23,13 @@ func (a *API) lasting(ctx context.Context, cluster string, still func(*store.Tx,
 		known := int64(-1) // it may have changed since the request was let in
 		for {
 			allowed := true
-			err := a.DB.View(within, func(tx *store.Tx) error {
-				revision, err := tx.EntryRevision(within, cluster)
+			err := a.DB.View(within, func(tx *core.Tx) error {
+				revision, err := person.EntryRevision(within, tx, cluster)
 				over := !caller.Until.IsZero() && !time.Now().Before(caller.Until) // a reason to look; the database's clock decides
 				if err != nil || revision == known && !over {
 					return err
 				}
-				now, err := tx.Login(within, caller.Token)
+				now, err := person.Login(within, tx, caller.Token)
 				if err == nil {
 					allowed, err = still(tx, now)
 				}

@@ -5,7 +5,9 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 )
 
 func stepsView(steps []admission.Step) []apiv1.Step {
@@ -16,9 +18,9 @@ func stepsView(steps []admission.Step) []apiv1.Step {
 	return view
 }
 
-func rolloutView(c store.Cluster, nodes []store.Node) *apiv1.Rollout {
+func rolloutView(c cluster.Cluster, nodes []node.Node) *apiv1.Rollout {
 	p, rolls := admission.ProgressOf(c, nodes)
-	if !rolls || c.Desired != store.Present {
+	if !rolls || c.Desired != core.Present {
 		return nil
 	}
 	view := &apiv1.Rollout{To: p.To, Done: p.Done, Total: p.Total, Draining: p.Draining}
@@ -29,7 +31,7 @@ func rolloutView(c store.Cluster, nodes []store.Node) *apiv1.Rollout {
 }
 
 func (a *API) changeRollout(ctx context.Context, in *apiv1.ChangeRolloutInput) (*output[apiv1.Answer], error) {
-	return a.carryOut(ctx, in.Request, nil, request("rollout", in.Cluster, in.Body.Action), func(ctx context.Context, tx *store.Tx) (*admission.Plan, error) {
+	return a.carryOut(ctx, in.Request, nil, request("rollout", in.Cluster, in.Body.Action), func(ctx context.Context, tx *core.Tx) (*admission.Plan, error) {
 		current, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return nil, err
@@ -38,6 +40,6 @@ func (a *API) changeRollout(ctx context.Context, in *apiv1.ChangeRolloutInput) (
 		if in.Body.Action == "back" {
 			plan = a.Admission.RollBack
 		}
-		return a.changed(ctx, tx, current, func(current store.Cluster) (*admission.Plan, error) { return plan(ctx, tx, current) })
+		return a.changed(ctx, tx, current, func(current cluster.Cluster) (*admission.Plan, error) { return plan(ctx, tx, current) })
 	})
 }

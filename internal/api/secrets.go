@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kit/duration"
 	"muster/internal/rotation"
-	"muster/internal/store"
 )
 
 // credentialOf is the name of what a cluster's daemons know one another by, and by which word all of that kind are named; "" of
 // a cluster whose daemons need none.
-func (a *API) credentialOf(c store.Cluster) (name, kind string) {
+func (a *API) credentialOf(c cluster.Cluster) (name, kind string) {
 	kind = a.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Credential.Name
 	if kind == "" {
 		return "", ""
@@ -31,8 +33,8 @@ func (a *API) credentialOf(c store.Cluster) (name, kind string) {
 
 const gatewayHostKey = "gateway-host-key"
 
-func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.SecretView, err error) {
-	generations, _, err := tx.Generations(ctx)
+func (a *API) secretsOf(ctx context.Context, tx *core.Tx) (items []apiv1.SecretView, err error) {
+	generations, _, err := authority.Generations(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.Secret
 		}
 		items = append(items, view)
 	}
-	keys, err := tx.GatewayKeys(ctx)
+	keys, err := authority.GatewayKeys(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +73,11 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.Secret
 		}
 		items = append(items, view)
 	}
-	clusters, err := tx.Clusters(ctx, "")
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}
-	dependents, err := tx.Dependents(ctx)
+	dependents, err := authority.Dependents(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.Secret
 			continue
 		}
 		view := apiv1.SecretView{Name: name, State: apiv1.SecretInUse}
-		if view.Since, err = tx.CredentialAt(ctx, c.ID); err != nil {
+		if view.Since, err = cluster.CredentialAt(ctx, tx, c.ID); err != nil {
 			return nil, err
 		}
 		if view.ID, err = idOf(ctx, tx, c.Credential); err != nil {
@@ -115,7 +117,7 @@ func (a *API) secretsOf(ctx context.Context, tx *store.Tx) (items []apiv1.Secret
 }
 
 // idOf names a secret without telling anything of it.
-func idOf(ctx context.Context, tx *store.Tx, s store.Secret) (string, error) {
+func idOf(ctx context.Context, tx *core.Tx, s core.Secret) (string, error) {
 	plain, err := tx.Reveal(ctx, s)
 	if err != nil {
 		return "", err
@@ -126,7 +128,7 @@ func idOf(ctx context.Context, tx *store.Tx, s store.Secret) (string, error) {
 
 func (a *API) listSecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
 	out := &output[apiv1.Secrets]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		out.Body.Items, err = a.secretsOf(ctx, tx)
 		return err
 	})
@@ -150,7 +152,7 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 		order.Deadline = max(*deadline, time.Second)
 	}
 	out := &output[apiv1.Secrets]{}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		order := order // a transaction may run again
 		clusters, host, err := a.named(ctx, tx, in.Body.Names, &order)
 		if err != nil {
@@ -167,10 +169,10 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 			credential := a.Admission.Schedulers.Of(c.Spec.Scheduler()).Caps.Credential
 			key := make([]byte, credential.Bytes)
 			_, _ = rand.Read(key)
-			if err := tx.ChangeCredential(ctx, c.ID, store.NewSecret(key)); err != nil {
+			if err := cluster.ChangeCredential(ctx, tx, c.ID, core.NewSecret(key)); err != nil {
 				return err
 			}
-			tx.Log(store.Event{Type: "secrets.rotated", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
+			tx.Log(core.Event{Type: "secrets.rotated", Project: c.Project, ClusterID: c.ID, Cluster: c.Name,
 				Text: fmt.Sprintf("the cluster's %s key changes, by %s", credential.Name, order.By)})
 		}
 		if host {
@@ -185,8 +187,8 @@ func (a *API) rotateSecrets(ctx context.Context, in *apiv1.RotateSecretsInput) (
 }
 
 // nextHostKey makes the gateways' next host key, if there is none yet.
-func (a *API) nextHostKey(ctx context.Context, tx *store.Tx, o rotation.Order) error {
-	keys, err := tx.GatewayKeys(ctx)
+func (a *API) nextHostKey(ctx context.Context, tx *core.Tx, o rotation.Order) error {
+	keys, err := authority.GatewayKeys(ctx, tx)
 	if err != nil || len(keys) > 1 && !o.Now {
 		return err
 	}
@@ -201,18 +203,18 @@ func (a *API) nextHostKey(ctx context.Context, tx *store.Tx, o rotation.Order) e
 	if o.Now {
 		after = 0
 	}
-	if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, after); err != nil {
+	if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, after); err != nil {
 		return err
 	}
 	if o.Now {
-		err = tx.ForgetGatewayKeys(ctx)
+		err = authority.ForgetGatewayKeys(ctx, tx)
 	}
 	return err
 }
 
 // named reads names of secrets.
-func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotation.Order) (chosen []store.Cluster, host bool, err error) {
-	clusters, err := tx.Clusters(ctx, "")
+func (a *API) named(ctx context.Context, tx *core.Tx, names []string, o *rotation.Order) (chosen []cluster.Cluster, host bool, err error) {
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return nil, false, err
 	}
@@ -243,7 +245,7 @@ func (a *API) named(ctx context.Context, tx *store.Tx, names []string, o *rotati
 				continue
 			}
 			found = true
-			if !slices.ContainsFunc(chosen, func(other store.Cluster) bool { return other.ID == c.ID }) {
+			if !slices.ContainsFunc(chosen, func(other cluster.Cluster) bool { return other.ID == c.ID }) {
 				chosen = append(chosen, c)
 			}
 		}
@@ -274,7 +276,7 @@ func whileOf(field, text string) (*time.Duration, error) {
 
 func (a *API) rekeySecrets(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Secrets], error) {
 	err := a.DB.Rekey(ctx)
-	if errors.Is(err, store.ErrSameKey) {
+	if errors.Is(err, core.ErrSameKey) {
 		return nil, problem(http.StatusConflict, "conflict", err.Error(),
 			"put a new key before the old one: a line more in the key file, above the others, or before what the key command prints; keep the old line until `muster secrets list` has one site-key")
 	}

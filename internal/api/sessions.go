@@ -10,13 +10,15 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"
-	"muster/internal/store"
 )
 
 func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*output[apiv1.List[apiv1.Session]], error) {
-	of := store.SessionsOf{Ended: in.Ended, Limit: in.Limit}
+	of := person.SessionsOf{Ended: in.Ended, Limit: in.Limit}
 	if at, id, ok := strings.Cut(in.Cursor, "-"); ok {
 		ms, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
@@ -28,8 +30,8 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 		of.Projects, of.Person, of.Within = owned(c), c.Name, c.Project
 	}
 	out := &output[apiv1.List[apiv1.Session]]{Body: apiv1.List[apiv1.Session]{Items: []apiv1.Session{}}}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		sessions, err := tx.Sessions(ctx, of)
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		sessions, err := person.Sessions(ctx, tx, of)
 		for _, s := range sessions {
 			view := apiv1.Session{ID: s.ID, Person: s.Person, Credential: s.Credential, Project: s.Project, Kind: s.Kind, Place: s.Place, What: s.What, Remote: s.Remote, BeganAt: s.BeganAt, EndedAt: nil, Received: s.Received, Sent: s.Sent, Outcome: s.Outcome, Recorded: s.Recorded}
 			if !s.EndedAt.IsZero() {
@@ -48,24 +50,24 @@ func (a *API) listSessions(ctx context.Context, in *apiv1.ListSessionsInput) (*o
 
 // endSession is an act of govern, or of the person whose session it is.
 func (a *API) endSession(ctx context.Context, in *apiv1.EndSessionInput) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		s, err := tx.Session(ctx, in.Session)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		s, err := person.GetSession(ctx, tx, in.Session)
 		if err != nil {
 			return err
 		}
 		caller := callerOf(ctx)
 		if own := s.Person == caller.Name && caller.Scope != access.ReadOnly && caller.May(access.Be, s.Project); !own && !caller.May(access.Govern, s.Project) {
-			return fmt.Errorf("session %s: %w", in.Session, store.ErrNotFound)
+			return fmt.Errorf("session %s: %w", in.Session, core.ErrNotFound)
 		}
 		askedOf(ctx).project = s.Project
-		return tx.WantSessionEnded(ctx, s.ID, caller.Name)
+		return person.WantSessionEnded(ctx, tx, s.ID, caller.Name)
 	})
 	return nil, err
 }
 
-func (a *API) gatewayView(ctx context.Context, tx *store.Tx) (apiv1.Gateway, error) {
+func (a *API) gatewayView(ctx context.Context, tx *core.Tx) (apiv1.Gateway, error) {
 	view := apiv1.Gateway{Address: a.SSH, GatewayCA: a.Authority.GatewayCA(), HostCA: a.Authority.HostCA(), Account: identityOf(ctx), Keys: []apiv1.GatewayKey{}}
-	keys, err := tx.GatewayKeys(ctx)
+	keys, err := authority.GatewayKeys(ctx, tx)
 	for _, k := range keys {
 		view.Keys = append(view.Keys, apiv1.GatewayKey{Line: k.Line, From: k.From})
 	}
@@ -74,7 +76,7 @@ func (a *API) gatewayView(ctx context.Context, tx *store.Tx) (apiv1.Gateway, err
 
 func (a *API) getGateway(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Gateway], error) {
 	out := &output[apiv1.Gateway]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
 		out.Body, err = a.gatewayView(ctx, tx)
 		return err
 	})
@@ -97,17 +99,17 @@ func (a *API) rotateGatewayKey(ctx context.Context, in *apiv1.RotateGatewayKeyIn
 		return nil, err
 	}
 	out := &output[apiv1.Gateway]{}
-	err = a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+	err = a.DB.Update(ctx, func(tx *core.Tx) (err error) {
 		if out.Body, err = a.gatewayView(ctx, tx); err != nil {
 			return err
 		}
 		if n := len(out.Body.Keys); n > 1 {
 			return problem(http.StatusConflict, "conflict", "a next key is announced already: it takes over at "+out.Body.Keys[n-1].From.UTC().Format(time.RFC3339), "wait until then")
 		}
-		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, after); err != nil {
+		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, after); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after, identityOf(ctx))})
+		tx.Log(core.Event{Type: "gateway.requested", Text: fmt.Sprintf("the gateway's host key changes in %s, by %s", after, identityOf(ctx))})
 		out.Body, err = a.gatewayView(ctx, tx)
 		return err
 	})

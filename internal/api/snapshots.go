@@ -9,17 +9,21 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/snapshot"
 )
 
-func snapshotView(s store.Snapshot) apiv1.Snapshot {
+func snapshotView(s snapshot.Snapshot) apiv1.Snapshot {
 	return apiv1.Snapshot{ID: s.ID, Name: s.Name, Project: s.Project, Cluster: s.Cluster, Phase: apiv1.Phase(s.Phase), Reason: s.Reason, Since: s.PhaseAt,
 		Bytes: s.Bytes, Copied: s.Copied, Spec: s.Spec, CreatedAt: s.CreatedAt, CreatedBy: s.CreatedBy}
 }
 
 func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput) (*output[apiv1.Snapshot], error) {
 	out := &output[apiv1.Snapshot]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -31,16 +35,16 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 		if err != nil {
 			return err
 		}
-		s := store.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec, CreatedBy: identityOf(ctx)}
+		s := snapshot.Snapshot{ID: admission.NewID("s"), Project: c.Project, Name: in.Body.Name, ClusterID: c.ID, Cluster: c.Name, Spec: c.Spec, CreatedBy: identityOf(ctx)}
 		if s.Name == "" {
 			stamp := now.Format("-20060102-150405")
 			s.Name = strings.TrimRight(c.Name[:min(len(c.Name), 63-len(stamp))], "-") + stamp
 		}
-		if err := tx.AddSnapshot(ctx, s); err != nil {
+		if err := snapshot.Add(ctx, tx, s); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
-		s, err = tx.Snapshot(ctx, s.ID)
+		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf("snapshot %s, by %s", s.Name, s.CreatedBy)})
+		s, err = snapshot.Get(ctx, tx, s.ID)
 		out.Body = snapshotView(s)
 		return err
 	})
@@ -48,14 +52,14 @@ func (a *API) createSnapshot(ctx context.Context, in *apiv1.CreateSnapshotInput)
 }
 
 // savable refuses clusters that hold nothing yet, or nothing that can be reached.
-func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error {
+func (a *API) savable(ctx context.Context, tx *core.Tx, c cluster.Cluster) error {
 	switch {
-	case c.Desired == store.ToDelete:
+	case c.Desired == core.ToDelete:
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase), "")
-	case c.Phase == store.Pending || c.Reached == 0 && c.Phase == store.Provisioning:
+	case c.Phase == core.Pending || c.Reached == 0 && c.Phase == cluster.Provisioning:
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s has not been ready yet: there is nothing to save", c.Name), "`muster events -w "+c.Name+"` shows its progress")
 	}
-	nodes, err := tx.Nodes(ctx, c.ID)
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -63,7 +67,7 @@ func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error 
 		if n.Role != protocol.Head || n.MachineID == "" {
 			continue
 		}
-		if m, err := tx.Machine(ctx, n.MachineID); err != nil || !a.Admission.Substrates.Of(m.Substrate).KeepsHead {
+		if m, err := machine.Get(ctx, tx, n.MachineID); err != nil || !a.Admission.Substrates.Of(m.Substrate).KeepsHead {
 			if err == nil {
 				err = problem(http.StatusConflict, "conflict", fmt.Sprintf("the head of cluster %s is machine %s: its /home is in that machine's memory", c.Name, m.Name),
 					"snapshots are of clusters whose head.class is on a service host")
@@ -76,8 +80,8 @@ func (a *API) savable(ctx context.Context, tx *store.Tx, c store.Cluster) error 
 
 func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Snapshot]], error) {
 	out := &output[apiv1.List[apiv1.Snapshot]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Snapshots(ctx, "")
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		rows, err := snapshot.List(ctx, tx, "")
 		var all []apiv1.Snapshot
 		for _, s := range rows {
 			if sees(ctx, s.Project) {
@@ -91,14 +95,14 @@ func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.
 }
 
 // findSnapshot is the snapshot of a name, or of an ID, deleted or not.
-func (a *API) findSnapshot(ctx context.Context, tx *store.Tx, ref string) (store.Snapshot, error) {
-	all, err := tx.Snapshots(ctx, "")
+func (a *API) findSnapshot(ctx context.Context, tx *core.Tx, ref string) (snapshot.Snapshot, error) {
+	all, err := snapshot.List(ctx, tx, "")
 	if err != nil {
-		return store.Snapshot{}, err
+		return snapshot.Snapshot{}, err
 	}
-	s, err := choose(ctx, "snapshot", ref, all, func(s store.Snapshot) (string, string) { return s.Project, s.Name })
+	s, err := choose(ctx, "snapshot", ref, all, func(s snapshot.Snapshot) (string, string) { return s.Project, s.Name })
 	if isNotFound(err) {
-		if byID, other := tx.Snapshot(ctx, ref); !isNotFound(other) {
+		if byID, other := snapshot.Get(ctx, tx, ref); !isNotFound(other) {
 			s, err = byID, other
 		}
 	}
@@ -106,14 +110,14 @@ func (a *API) findSnapshot(ctx context.Context, tx *store.Tx, ref string) (store
 		err = permit(ctx, s.Project, "snapshot "+ref)
 	}
 	if err != nil {
-		return store.Snapshot{}, err
+		return snapshot.Snapshot{}, err
 	}
 	return s, nil
 }
 
 func (a *API) getSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
 	out := &output[apiv1.Snapshot]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
 		out.Body = snapshotView(s)
 		return err
@@ -123,22 +127,22 @@ func (a *API) getSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[a
 
 func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*output[apiv1.Snapshot], error) {
 	out := &output[apiv1.Snapshot]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		s, err := a.findSnapshot(ctx, tx, in.Snapshot)
 		if err != nil {
 			return err
 		}
-		if err := tx.WantSnapshotDeleted(ctx, s.ID); err != nil {
+		if err := snapshot.WantDeleted(ctx, tx, s.ID); err != nil {
 			return err
 		}
-		waiting, err := tx.Restoring(ctx, s.ID)
+		waiting, err := snapshot.Restoring(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
 		if len(waiting) > 0 {
 			return problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is being copied to cluster %s", s.Name, strings.Join(waiting, ", ")), "delete it when that has its files")
 		}
-		if s, err = tx.Snapshot(ctx, s.ID); err == nil {
+		if s, err = snapshot.Get(ctx, tx, s.ID); err == nil {
 			out.Body = snapshotView(s)
 		}
 		return err
@@ -147,7 +151,7 @@ func (a *API) deleteSnapshot(ctx context.Context, in *apiv1.SnapshotRef) (*outpu
 }
 
 // sourceOf is the snapshot that a new cluster is to get its files from; nil without one.
-func (a *API) sourceOf(ctx context.Context, tx *store.Tx, ref string) (*store.Snapshot, error) {
+func (a *API) sourceOf(ctx context.Context, tx *core.Tx, ref string) (*snapshot.Snapshot, error) {
 	if ref == "" {
 		return nil, nil
 	}
@@ -155,13 +159,13 @@ func (a *API) sourceOf(ctx context.Context, tx *store.Tx, ref string) (*store.Sn
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.LockSnapshot(ctx, s.ID); err != nil {
+	if err := snapshot.Lock(ctx, tx, s.ID); err != nil {
 		return nil, err
 	}
-	if s, err = tx.Snapshot(ctx, s.ID); err != nil {
+	if s, err = snapshot.Get(ctx, tx, s.ID); err != nil {
 		return nil, err
 	}
-	if s.Phase != store.Saved || s.Desired != store.Present {
+	if s.Phase != snapshot.Saved || s.Desired != core.Present {
 		return nil, problem(http.StatusConflict, "conflict", fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason), "`muster snapshots list` shows those that are saved")
 	}
 	return &s, nil

@@ -11,7 +11,13 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // About is what a controller says of itself; Run fills it in.
@@ -97,22 +103,22 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 		LocalRoot: a.About.LocalRoot,
 		Clusters:  map[string]int{}, Nodes: map[string]int{}, Machines: map[string]int{}, Alarms: []apiv1.Alarm{},
 	}
-	var c store.Census
-	err := a.DB.View(ctx, func(tx *store.Tx) (err error) {
-		standing, err := tx.Alarms(ctx)
+	var c kinds.Census
+	err := a.DB.View(ctx, func(tx *core.Tx) (err error) {
+		standing, err := host.Alarms(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, alarm := range standing {
 			s.Alarms = append(s.Alarms, apiv1.Alarm{Name: "nodes-lost", Text: alarm.Text})
 		}
-		c, err = tx.Census(ctx)
+		c, err = kinds.Count(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for kind, counts := range map[store.Kind]map[string]int{store.ClusterKind: s.Clusters, store.NodeKind: s.Nodes, store.MachineKind: s.Machines} {
+	for kind, counts := range map[core.Kind]map[string]int{cluster.Kind: s.Clusters, node.Kind: s.Nodes, machine.Kind: s.Machines} {
 		for phase, n := range c.Phases[kind] {
 			counts[string(phase)] = n
 		}
@@ -132,7 +138,7 @@ func (a *API) status(ctx context.Context, _ *apiv1.Nothing) (*output[apiv1.Statu
 const lagAlarm = 5 * time.Second
 
 // alarms are what can be seen from the numbers.
-func alarms(c store.Census) []apiv1.Alarm {
+func alarms(c kinds.Census) []apiv1.Alarm {
 	var all []apiv1.Alarm
 	add := func(name string, n int, one, more, look string) {
 		switch {
@@ -142,9 +148,9 @@ func alarms(c store.Census) []apiv1.Alarm {
 			all = append(all, apiv1.Alarm{Name: name, Text: fmt.Sprintf("%d %s; %s", n, more, look)})
 		}
 	}
-	add("clusters-degraded", c.Phases[store.ClusterKind][store.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
-	add("machines-quarantined", c.Phases[store.MachineKind][store.Quarantined], "machine is in quarantine", "machines are in quarantine", "`muster machines list` says why")
-	add("fabrics-degraded", c.Phases[store.FabricKind][store.Degraded], "fabric is degraded", "fabrics are degraded", "`muster fabric list` says why")
+	add("clusters-degraded", c.Phases[cluster.Kind][core.Degraded], "cluster is degraded", "clusters are degraded", "`muster list` names it")
+	add("machines-quarantined", c.Phases[machine.Kind][machine.Quarantined], "machine is in quarantine", "machines are in quarantine", "`muster machines list` says why")
+	add("fabrics-degraded", c.Phases[fabrics.Kind][core.Degraded], "fabric is degraded", "fabrics are degraded", "`muster fabric list` says why")
 	add("nodes-silent", c.Heard.Silent, "ready node says nothing", "ready nodes say nothing", "`muster describe CLUSTER` shows when each was last seen")
 	add("machines-unknown", c.Unknown, "unknown machine asked to boot", "unknown machines asked to boot", "`muster machines unknown` shows them")
 	for kind, q := range c.Queues {

@@ -13,9 +13,12 @@ import (
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // Bounds of tasks.
@@ -27,13 +30,13 @@ const (
 )
 
 // taskView shows what runs, and what it has found, only to whom it runs as: others could not read it in the cluster either.
-func taskView(ctx context.Context, c store.Cluster, t store.Task) apiv1.Task {
+func taskView(ctx context.Context, c cluster.Cluster, t task.Task) apiv1.Task {
 	v := apiv1.Task{
 		ID: t.ID, Cluster: c.Name, ClusterID: c.ID, Account: t.Account, Phase: apiv1.Phase(t.Phase), Reason: t.Reason,
 		Outcome: apiv1.TaskOutcome(t.Outcome), Exit: t.Said.Exit, Job: t.Said.Job, Nodes: t.Said.Nodes, CreatedAt: t.CreatedAt,
 		Cancel: t.Cancel, Bytes: t.Said.Bytes, Kept: t.Kept,
 	}
-	if t.Phase == store.Ended {
+	if t.Phase == task.Ended {
 		v.Reason = t.Said.Text
 	}
 	if at := t.Said.Began; !at.IsZero() {
@@ -61,7 +64,7 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 		return nil, err
 	}
 	out := &output[apiv1.Task]{}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
@@ -69,11 +72,11 @@ func (a *API) runTask(ctx context.Context, in *apiv1.RunTaskInput) (*output[apiv
 		if err := a.runnable(ctx, tx, c, &work); err != nil {
 			return err
 		}
-		t := store.Task{ID: admission.NewID("t"), Cluster: c.ID, Account: identityOf(ctx), Work: work}
-		if err := tx.AddTask(ctx, t); err != nil {
+		t := task.Task{ID: admission.NewID("t"), Cluster: c.ID, Account: identityOf(ctx), Work: work}
+		if err := task.Add(ctx, tx, t); err != nil {
 			return err
 		}
-		t, err = tx.Task(ctx, t.ID)
+		t, err = task.Get(ctx, tx, t.ID)
 		out.Body = taskView(ctx, c, t)
 		return err
 	})
@@ -85,8 +88,8 @@ func invalidTask(format string, args ...any) error {
 }
 
 // workOf reads what is wanted, as far as the request alone says whether it makes sense.
-func workOf(b apiv1.TaskBody) (store.Work, error) {
-	w := store.Work{Command: b.Command, Script: b.Script, Queue: b.Queue, Nodes: b.Nodes, On: b.On, Ranks: b.Ranks, Whole: b.Whole}
+func workOf(b apiv1.TaskBody) (task.Work, error) {
+	w := task.Work{Command: b.Command, Script: b.Script, Queue: b.Queue, Nodes: b.Nodes, On: b.On, Ranks: b.Ranks, Whole: b.Whole}
 	size := len(b.Script)
 	for _, word := range b.Command {
 		size += len(word) + 1
@@ -120,16 +123,16 @@ func workOf(b apiv1.TaskBody) (store.Work, error) {
 }
 
 // runnable refuses what the cluster cannot run. It fills in the queue.
-func (a *API) runnable(ctx context.Context, tx *store.Tx, c store.Cluster, w *store.Work) error {
+func (a *API) runnable(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) error {
 	switch {
 	case !c.Admits(identityOf(ctx)):
 		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("cluster %s admits some of its project only", c.Name),
 			"they stand in its file under access.users")
-	case c.Desired == store.ToDelete || c.Desired == store.ToPause:
+	case c.Desired == core.ToDelete || c.Desired == cluster.ToPause:
 		return problem(http.StatusConflict, "conflict", fmt.Sprintf("cluster %s is %s", c.Name, c.Phase),
 			"`muster get "+c.Name+"` shows it; `muster resume` brings one back that is paused")
 	}
-	n, err := tx.UnfinishedTasks(ctx, c.ID)
+	n, err := task.Unfinished(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -162,8 +165,8 @@ func (a *API) runnable(ctx context.Context, tx *store.Tx, c store.Cluster, w *st
 }
 
 // named refuses nodes that a job cannot be on together.
-func named(ctx context.Context, tx *store.Tx, c store.Cluster, w *store.Work) error {
-	nodes, err := tx.Nodes(ctx, c.ID)
+func named(ctx context.Context, tx *core.Tx, c cluster.Cluster, w *task.Work) error {
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -191,12 +194,12 @@ func named(ctx context.Context, tx *store.Tx, c store.Cluster, w *store.Work) er
 
 func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[apiv1.List[apiv1.Task]], error) {
 	out := &output[apiv1.List[apiv1.Task]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		c, err := a.find(ctx, tx, in.Cluster)
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Tasks(ctx, c.ID)
+		rows, err := task.List(ctx, tx, c.ID)
 		var all []apiv1.Task
 		for _, t := range slices.Backward(rows) {
 			v := taskView(ctx, c, t)
@@ -210,12 +213,12 @@ func (a *API) listTasks(ctx context.Context, in *apiv1.ListTasksInput) (*output[
 }
 
 // findTask is the task of an ID with its cluster, if the request's action may be done there.
-func (a *API) findTask(ctx context.Context, tx *store.Tx, id string) (store.Cluster, store.Task, error) {
-	t, err := tx.Task(ctx, id)
+func (a *API) findTask(ctx context.Context, tx *core.Tx, id string) (cluster.Cluster, task.Task, error) {
+	t, err := task.Get(ctx, tx, id)
 	if err != nil {
-		return store.Cluster{}, t, err
+		return cluster.Cluster{}, t, err
 	}
-	c, err := tx.Cluster(ctx, t.Cluster)
+	c, err := cluster.Get(ctx, tx, t.Cluster)
 	if err == nil {
 		err = permit(ctx, c.Project, "task "+id)
 	}
@@ -224,7 +227,7 @@ func (a *API) findTask(ctx context.Context, tx *store.Tx, id string) (store.Clus
 
 func (a *API) getTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
 	out := &output[apiv1.Task]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err == nil {
 			out.Body = taskView(ctx, c, t)
@@ -236,7 +239,7 @@ func (a *API) getTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Tas
 
 func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*output[apiv1.TaskOutput], error) {
 	out := &output[apiv1.TaskOutput]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		_, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
@@ -244,8 +247,8 @@ func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*ou
 		if t.Account != identityOf(ctx) {
 			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account), "")
 		}
-		piece, err := tx.TaskOutput(ctx, t.ID, in.From)
-		out.Body = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == store.Ended}
+		piece, err := task.Output(ctx, tx, t.ID, in.From)
+		out.Body = apiv1.TaskOutput{Bytes: piece, Next: in.From + int64(len(piece)), Ended: t.Phase == task.Ended}
 		if out.Body.Bytes == nil {
 			out.Body.Bytes = []byte{}
 		}
@@ -256,7 +259,7 @@ func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*ou
 
 func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Task], error) {
 	out := &output[apiv1.Task]{}
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
@@ -265,12 +268,12 @@ func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.
 			text := fmt.Sprintf("task %s is %s's", t.ID, t.Account)
 			return problem(http.StatusForbidden, "forbidden", text, "it takes them, or an owner of the project")
 		}
-		if t.Phase != store.Ended && !t.Cancel {
-			if err := tx.CancelTask(ctx, t); err != nil {
+		if t.Phase != task.Ended && !t.Cancel {
+			if err := task.Cancel(ctx, tx, t); err != nil {
 				return err
 			}
 		}
-		t, err = tx.Task(ctx, t.ID)
+		t, err = task.Get(ctx, tx, t.ID)
 		out.Body = taskView(ctx, c, t)
 		return err
 	})

@@ -9,7 +9,8 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/task"
 )
 
 // TestATaskIsItsUsersAlone asks for one as a member, and looks at it as another, as the project's owner and as an operator.
@@ -18,21 +19,21 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 	tenants(t, db)
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
 	got := call(t, s, "POST", "/v1/clusters/aero%2Fcfd/tasks", `{"command": ["./solver", "--key", "hidden"], "ranks": 1, "limit": "90s"}`, as("member")...)
-	var task apiv1.Task
-	if err := json.Unmarshal([]byte(got.text), &task); err != nil || got.status != 202 || task.Account != "member" || task.Work == nil || task.Work.Limit != "1m30s" {
+	var one apiv1.Task
+	if err := json.Unmarshal([]byte(got.text), &one); err != nil || got.status != 202 || one.Account != "member" || one.Work == nil || one.Work.Limit != "1m30s" {
 		t.Fatal(got)
 	}
-	err := db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.EndTask(t.Context(), store.Task{ID: task.ID, Cluster: "c-aero"}, store.TaskSaid{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK,
+	err := db.Update(t.Context(), func(tx *core.Tx) error {
+		return task.End(t.Context(), tx, task.Task{ID: one.ID, Cluster: "c-aero"}, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK,
 			Samples: []protocol.TaskSample{{Name: "hidden", Value: 1}}})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, who := range []string{"member", "sam", "owner", "operator", "viewer"} {
-		for _, path := range []string{"/v1/tasks/" + task.ID, "/v1/clusters/aero%2Fcfd/tasks"} {
+		for _, path := range []string{"/v1/tasks/" + one.ID, "/v1/clusters/aero%2Fcfd/tasks"} {
 			got := call(t, s, "GET", path, "", as(who)...)
-			if shown := strings.Contains(got.text, "hidden"); got.status != 200 || shown != (who == "member") || !strings.Contains(got.text, task.ID) {
+			if shown := strings.Contains(got.text, "hidden"); got.status != 200 || shown != (who == "member") || !strings.Contains(got.text, one.ID) {
 				t.Errorf("%s of %s: %d %s", path, who, got.status, got.text)
 			}
 		}
@@ -40,7 +41,7 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 		if who == "member" {
 			want = 200
 		}
-		if got := call(t, s, "GET", "/v1/tasks/"+task.ID+"/output", "", as(who)...); got.status != want {
+		if got := call(t, s, "GET", "/v1/tasks/"+one.ID+"/output", "", as(who)...); got.status != want {
 			t.Errorf("output to %s: %d %s", who, got.status, got.text)
 		}
 	}
@@ -69,9 +70,9 @@ func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
 			t.Errorf("%.80s: %d %.300s", body, got.status, got.text)
 		}
 	}
-	err := db.Update(t.Context(), func(tx *store.Tx) error {
+	err := db.Update(t.Context(), func(tx *core.Tx) error {
 		for i := range 99 { // with sam's
-			if err := tx.AddTask(context.WithoutCancel(t.Context()), store.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: store.Work{Script: "x"}}); err != nil {
+			if err := task.Add(context.WithoutCancel(t.Context()), tx, task.Task{ID: fmt.Sprint("t", i), Cluster: "c-aero", Account: "sam", Work: task.Work{Script: "x"}}); err != nil {
 				return err
 			}
 		}

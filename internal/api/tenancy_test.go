@@ -13,46 +13,51 @@ import (
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // hide adds a project to tenants in which every name begins with hidden, with something of everything that a project owns.
-func hide(t *testing.T, db *store.Store) {
+func hide(t *testing.T, db *core.Store) {
 	t.Helper()
 	ctx, one := t.Context(), 1
 	c := spec.Cluster{Name: "hidden-cluster", Project: "hidden-project", Image: "debian12-hpc", Queues: []spec.Queue{{Name: "cpu", Class: "local", Min: &one, Max: &one}}, Head: &spec.Head{Class: "service"}}
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHIddenHiddenHiddenHiddenHiddenHiddenHiddenHi hidden-comment"
-	if err := db.Update(ctx, func(tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	if err := db.Update(ctx, func(tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, step := range []func() error{
-			func() error { return tx.AddPerson(ctx, store.Person{Name: "hidden-person"}) },
+			func() error { return person.Add(ctx, tx, person.Person{Name: "hidden-person"}) },
 			func() error {
-				return tx.AddToken(ctx, store.HashToken("hidden-person"), store.Token{ID: "t-hidden", Person: "hidden-person", Name: "hidden-token", Kind: store.APIToken, Scope: access.Whole}, time.Hour)
+				return person.AddToken(ctx, tx, person.HashToken("hidden-person"), person.Token{ID: "t-hidden", Person: "hidden-person", Name: "hidden-token", Kind: person.APIToken, Scope: access.Whole}, time.Hour)
 			},
-			func() error { return tx.AddProject(ctx, store.Project{Name: "hidden-project"}) },
+			func() error { return person.AddProject(ctx, tx, person.Project{Name: "hidden-project"}) },
 			func() error {
-				return tx.SetMember(ctx, store.Membership{Project: "hidden-project", Person: "hidden-person", Role: access.Owner})
-			},
-			func() error {
-				return tx.AddKey(ctx, store.Key{Person: "hidden-person", Fingerprint: "SHA256:hidden", Line: key})
+				return person.SetMember(ctx, tx, person.Membership{Project: "hidden-project", Person: "hidden-person", Role: access.Owner})
 			},
 			func() error {
-				return tx.AddCluster(ctx, store.Cluster{ID: "c-hid", Project: "hidden-project", Name: "hidden-cluster", Spec: c, Image: "sha256:00", CreatedBy: "hidden-person"})
+				return person.AddKey(ctx, tx, person.Key{Person: "hidden-person", Fingerprint: "SHA256:hidden", Line: key})
 			},
 			func() error {
-				node := store.Node{ID: "n-hid", Cluster: "c-hid", Name: "hidden-node", Role: protocol.Compute, Queue: "cpu", Class: "local", MachineID: machines[0].ID, Machine: machines[0].Name}
-				return errors.Join(tx.AddSeat(ctx, "c-hid", store.Seat{Name: "hidden-node", Slot: 1}), tx.AddNode(ctx, node))
+				return cluster.Add(ctx, tx, cluster.Cluster{ID: "c-hid", Project: "hidden-project", Name: "hidden-cluster", Spec: c, Image: "sha256:00", CreatedBy: "hidden-person"})
 			},
 			func() error {
-				return tx.AddSnapshot(ctx, store.Snapshot{ID: "s-hid", Project: "hidden-project", Name: "hidden-shot", ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
+				n := node.Node{ID: "n-hid", Cluster: "c-hid", Name: "hidden-node", Role: protocol.Compute, Queue: "cpu", Class: "local", MachineID: machines[0].ID, Machine: machines[0].Name}
+				return errors.Join(cluster.AddSeat(ctx, tx, "c-hid", cluster.Seat{Name: "hidden-node", Slot: 1}), node.Add(ctx, tx, n))
 			},
 			func() error {
-				tx.Log(store.Event{Type: "cluster.requested", Project: "hidden-project", ClusterID: "c-hid", Cluster: "hidden-cluster", Text: "hidden-text by hidden-person"})
-				return tx.Audit(ctx, store.Entry{ID: "a-hid", Person: "hidden-person", Door: store.APIDoor, Action: "create-cluster", Project: "hidden-project", Object: "hidden-cluster", Outcome: "202"})
+				return snapshot.Add(ctx, tx, snapshot.Snapshot{ID: "s-hid", Project: "hidden-project", Name: "hidden-shot", ClusterID: "c-hid", Cluster: "hidden-cluster", Spec: c, CreatedBy: "hidden-person"})
+			},
+			func() error {
+				tx.Log(core.Event{Type: "cluster.requested", Project: "hidden-project", ClusterID: "c-hid", Cluster: "hidden-cluster", Text: "hidden-text by hidden-person"})
+				return person.Audit(ctx, tx, person.Entry{ID: "a-hid", Person: "hidden-person", Door: person.APIDoor, Action: "create-cluster", Project: "hidden-project", Object: "hidden-cluster", Outcome: "202"})
 			},
 		} {
 			if err := step(); err != nil {
@@ -77,9 +82,9 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 	s, db := server(t, 8)
 	tenants(t, db)
 	hide(t, db)
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		limited := store.Token{ID: "t-limited", Person: "operator", Name: "test", Kind: store.APIToken, Scope: access.Whole, Project: "aero"}
-		return tx.AddToken(t.Context(), store.HashToken("limited"), limited, time.Hour)
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		limited := person.Token{ID: "t-limited", Person: "operator", Name: "test", Kind: person.APIToken, Scope: access.Whole, Project: "aero"}
+		return person.AddToken(t.Context(), tx, person.HashToken("limited"), limited, time.Hour)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -127,37 +132,37 @@ func TestNobodyLearnsOfAnotherProject(t *testing.T) {
 // TestAnAnswerThatLastsEndsWithTheRight opens a tunnel and two watches of events, and takes the right away in every way.
 func TestAnAnswerThatLastsEndsWithTheRight(t *testing.T) {
 	t.Parallel()
-	change := func(f func(context.Context, *store.Tx) error) func(*testing.T, *store.Store) {
-		return func(t *testing.T, db *store.Store) {
-			if err := db.Update(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	change := func(f func(context.Context, *core.Tx) error) func(*testing.T, *core.Store) {
+		return func(t *testing.T, db *core.Store) {
+			if err := db.Update(t.Context(), func(tx *core.Tx) error { return f(t.Context(), tx) }); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for name, c := range map[string]struct {
-		away   func(*testing.T, *store.Store)
+		away   func(*testing.T, *core.Store)
 		watch  bool // the watches end too
 		across bool // also that of all events
 	}{
-		"the membership ends": {change(func(ctx context.Context, tx *store.Tx) error { return tx.RemoveMember(ctx, "aero", "member") }), true, true},
-		"a member is made a viewer": {change(func(ctx context.Context, tx *store.Tx) error {
-			return tx.SetMember(ctx, store.Membership{Project: "aero", Person: "member", Role: access.Viewer})
+		"the membership ends": {change(func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "member") }), true, true},
+		"a member is made a viewer": {change(func(ctx context.Context, tx *core.Tx) error {
+			return person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "member", Role: access.Viewer})
 		}), false, false},
-		"the person is disabled": {change(func(ctx context.Context, tx *store.Tx) error {
-			p, err := tx.Person(ctx, "member")
+		"the person is disabled": {change(func(ctx context.Context, tx *core.Tx) error {
+			p, err := person.Get(ctx, tx, "member")
 			if p.Disabled = true; err != nil {
 				return err
 			}
-			return tx.ChangePerson(ctx, p)
+			return person.Change(ctx, tx, p)
 		}), true, true},
-		"the token is revoked": {change(func(ctx context.Context, tx *store.Tx) error { return tx.RemoveToken(ctx, "member", "t-member") }), true, true},
-		"the cluster's file names others": {change(func(ctx context.Context, tx *store.Tx) error {
-			cluster, err := tx.Cluster(ctx, "c-aero")
+		"the token is revoked": {change(func(ctx context.Context, tx *core.Tx) error { return person.RemoveToken(ctx, tx, "member", "t-member") }), true, true},
+		"the cluster's file names others": {change(func(ctx context.Context, tx *core.Tx) error {
+			owner, err := cluster.Get(ctx, tx, "c-aero")
 			if err != nil {
 				return err
 			}
-			cluster.Spec.Access = &spec.Access{Users: []string{"olga"}}
-			_, err = tx.ChangeSpec(ctx, cluster.ID, cluster.Spec, 0)
+			owner.Spec.Access = &spec.Access{Users: []string{"olga"}}
+			_, err = cluster.ChangeSpec(ctx, tx, owner.ID, owner.Spec, 0)
 			return err
 		}), false, false},
 	} {
@@ -226,33 +231,33 @@ func TestAnAnswerThatLastsEndsWithTheRight(t *testing.T) {
 }
 
 // enterable makes aero's cluster one that has a head to log in to.
-func enterable(t *testing.T, db *store.Store) {
+func enterable(t *testing.T, db *core.Store) {
 	t.Helper()
-	settle := func(kind store.Kind, phase store.Phase) {
+	settle := func(kind core.Kind, phase core.Phase) {
 		t.Helper()
 		claims, err := db.Claim(t.Context(), kind, "test", time.Minute, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range claims {
-			if err := db.Update(t.Context(), func(tx *store.Tx) error {
-				return tx.Settle(t.Context(), c, store.Settlement{Phase: phase, Never: true})
+			if err := db.Update(t.Context(), func(tx *core.Tx) error {
+				return tx.Settle(t.Context(), c, core.Settlement{Phase: phase, Never: true})
 			}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		machines, err := tx.Machines(t.Context())
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		machines, err := machine.List(t.Context(), tx)
 		if err != nil {
 			return err
 		}
-		free := slices.IndexFunc(machines, store.Machine.Free)
-		head := store.Node{ID: "n-head", Cluster: "c-aero", Name: "head", Role: protocol.Head, Class: "service", MachineID: machines[free].ID, Machine: machines[free].Name}
-		return errors.Join(tx.AddSeat(t.Context(), "c-aero", store.Seat{Name: "head", Slot: 1}), tx.AddNode(t.Context(), head))
+		free := slices.IndexFunc(machines, machine.Machine.Free)
+		head := node.Node{ID: "n-head", Cluster: "c-aero", Name: "head", Role: protocol.Head, Class: "service", MachineID: machines[free].ID, Machine: machines[free].Name}
+		return errors.Join(cluster.AddSeat(t.Context(), tx, "c-aero", cluster.Seat{Name: "head", Slot: 1}), node.Add(t.Context(), tx, head))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	settle(store.NodeKind, store.Ready)
-	settle(store.ClusterKind, store.Ready)
+	settle(node.Kind, core.Ready)
+	settle(cluster.Kind, core.Ready)
 }

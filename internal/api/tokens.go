@@ -12,8 +12,9 @@ import (
 	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"
-	"muster/internal/store"
 )
 
 // How long tokens live.
@@ -22,14 +23,14 @@ const (
 	tokenLifeMax = 366 * 24 * time.Hour
 )
 
-func tokenView(t store.Token) apiv1.Token {
+func tokenView(t person.Token) apiv1.Token {
 	return apiv1.Token{ID: t.ID, Name: t.Name, Kind: apiv1.TokenKind(t.Kind), Scope: t.Scope, Project: t.Project, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UsedAt: t.UsedAt}
 }
 
 func (a *API) listTokens(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Token]], error) {
 	out := &output[apiv1.List[apiv1.Token]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
-		tokens, err := tx.Tokens(ctx, identityOf(ctx))
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
+		tokens, err := person.Tokens(ctx, tx, identityOf(ctx))
 		var all []apiv1.Token
 		for _, t := range tokens {
 			all = append(all, tokenView(t))
@@ -64,7 +65,7 @@ func (a *API) addPersonToken(ctx context.Context, in *apiv1.AddPersonTokenInput)
 // mostTokens is how many tokens and logins one person may have that have not ended.
 const mostTokens = 500
 
-func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, person string) (*output[apiv1.Token], error) {
+func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, name string) (*output[apiv1.Token], error) {
 	life := tokenLife
 	if b.For != "" {
 		var err error
@@ -73,33 +74,33 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, person string) (*
 		}
 	}
 	text, out := newToken(), &output[apiv1.Token]{}
-	t := store.Token{ID: admission.NewID("t"), Person: person, Name: b.Name, Kind: store.APIToken, Scope: b.Scope, Project: b.Project,
+	t := person.Token{ID: admission.NewID("t"), Person: name, Name: b.Name, Kind: person.APIToken, Scope: b.Scope, Project: b.Project,
 		ExpiresAt: callerOf(ctx).Until} // what a token makes does not outlive it
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
-		bearer, err := tx.Caller(ctx, person)
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
+		bearer, err := person.CallerOf(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		if b.Project != "" {
-			if _, err := tx.Project(ctx, b.Project); err != nil || !bearer.May(access.See, b.Project) {
-				return cmp.Or(err, fmt.Errorf("project %s: %w", b.Project, store.ErrNotFound))
+			if _, err := person.GetProject(ctx, tx, b.Project); err != nil || !bearer.May(access.See, b.Project) {
+				return cmp.Or(err, fmt.Errorf("project %s: %w", b.Project, core.ErrNotFound))
 			}
 		}
-		had, err := tx.Tokens(ctx, person)
+		had, err := person.Tokens(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		if len(had) >= mostTokens {
-			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have", person, len(had)),
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("%s has %d tokens, the most that one person may have", name, len(had)),
 				"`muster tokens list` shows them, `muster tokens revoke` ends some")
 		}
-		if err := tx.AddToken(ctx, store.HashToken(text), t, life); err != nil {
+		if err := person.AddToken(ctx, tx, person.HashToken(text), t, life); err != nil {
 			return err
 		}
-		if person != identityOf(ctx) {
-			tx.Log(store.Event{Type: "person.requested", Text: fmt.Sprintf("a token for %s, by %s", person, identityOf(ctx))})
+		if name != identityOf(ctx) {
+			tx.Log(core.Event{Type: "person.requested", Text: fmt.Sprintf("a token for %s, by %s", name, identityOf(ctx))})
 		}
-		tokens, err := tx.Tokens(ctx, person)
+		tokens, err := person.Tokens(ctx, tx, name)
 		for _, made := range tokens {
 			if made.ID == t.ID {
 				out.Body = tokenView(made)
@@ -115,6 +116,6 @@ func (a *API) makeToken(ctx context.Context, b apiv1.NewToken, person string) (*
 }
 
 func (a *API) deleteToken(ctx context.Context, in *apiv1.DeleteTokenInput) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error { return tx.RemoveToken(ctx, identityOf(ctx), in.Token) })
+	err := a.DB.Update(ctx, func(tx *core.Tx) error { return person.RemoveToken(ctx, tx, identityOf(ctx), in.Token) })
 	return nil, err
 }

@@ -20,7 +20,8 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 // as calls as the bearer of a token.
@@ -85,9 +86,9 @@ func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
 func TestATokenEnds(t *testing.T) {
 	s, db := server(t, 2)
 	tenants(t, db)
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		over := store.Token{ID: "t-over", Person: "member", Name: "x", Kind: store.APIToken, Scope: access.Whole}
-		return tx.AddToken(t.Context(), store.HashToken("over"), over, 0) // by the database's clock it has ended in the same instant
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		over := person.Token{ID: "t-over", Person: "member", Name: "x", Kind: person.APIToken, Scope: access.Whole}
+		return person.AddToken(t.Context(), tx, person.HashToken("over"), over, 0) // by the database's clock it has ended in the same instant
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +201,9 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 	wants(t, as(t, s, "member", "DELETE", "/v1/tokens/"+secret, ""), 404)
 	wants(t, as(t, s, "member", "POST", "/v1/keys", `{"line": "ssh-ed25519 AAAA"}`), 422)
 
-	var entries []store.Entry
-	if err := db.View(t.Context(), func(tx *store.Tx) (err error) {
-		entries, err = tx.Entries(context.Background(), store.EntriesOf{Limit: 100})
+	var entries []person.Entry
+	if err := db.View(t.Context(), func(tx *core.Tx) (err error) {
+		entries, err = person.Entries(context.Background(), tx, person.EntriesOf{Limit: 100})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -210,10 +211,10 @@ func TestTheAuditLogTellsWhoDidWhatAndNoSecret(t *testing.T) {
 	var told []string
 	for _, e := range entries {
 		told = append([]string{strings.Join([]string{e.Person, e.Action, e.Project, e.Object, e.Outcome}, " ")}, told...)
-		if e.Remote == "" || e.Token == "" || e.At.IsZero() || e.Request == "" || e.Door != store.APIDoor {
+		if e.Remote == "" || e.Token == "" || e.At.IsZero() || e.Request == "" || e.Door != person.APIDoor {
 			t.Errorf("something lacks in %+v", e)
 		}
-		if text := fmt.Sprintf("%+v", e); strings.Contains(text, secret) || strings.Contains(text, store.HashToken(secret)) {
+		if text := fmt.Sprintf("%+v", e); strings.Contains(text, secret) || strings.Contains(text, person.HashToken(secret)) {
 			t.Errorf("there is a secret in %s", text)
 		}
 	}

@@ -9,13 +9,14 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/fabric/topology"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
 )
 
 func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Topology]], error) {
 	out := &output[apiv1.List[apiv1.Topology]]{}
-	err := a.DB.View(ctx, func(tx *store.Tx) error {
+	err := a.DB.View(ctx, func(tx *core.Tx) error {
 		all, err := topologies(ctx, tx)
 		out.Body = pageOf(*in, all, func(t apiv1.Topology) string { return t.Fabric })
 		return err
@@ -23,7 +24,7 @@ func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1
 	return out, err
 }
 
-func topologies(ctx context.Context, tx *store.Tx) ([]apiv1.Topology, error) {
+func topologies(ctx context.Context, tx *core.Tx) ([]apiv1.Topology, error) {
 	known, err := admission.Topologies(ctx, tx)
 	var all []apiv1.Topology
 	for _, k := range known {
@@ -42,14 +43,14 @@ func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*out
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "snapshot: "+err.Error(), "give the unchanged output of `ibnetdiscover`, or of `lldpctl -f keyvalue` after lines machine=NAME")
 	}
 	out := &output[apiv1.Topology]{}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		if err := notKept(ctx, tx, in.Fabric); err != nil {
 			return err
 		}
-		if err := tx.SetTopology(ctx, in.Fabric, graph); err != nil {
+		if err := fabrics.SetTopology(ctx, tx, in.Fabric, graph); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "topology.imported", Text: fmt.Sprintf("fabric %s: %s, by %s", in.Fabric, graph, identityOf(ctx))})
+		tx.Log(core.Event{Type: "topology.imported", Text: fmt.Sprintf("fabric %s: %s, by %s", in.Fabric, graph, identityOf(ctx))})
 		all, err := topologies(ctx, tx)
 		for _, t := range all {
 			if t.Fabric == in.Fabric {
@@ -62,9 +63,9 @@ func (a *API) putTopology(ctx context.Context, in *apiv1.PutTopologyInput) (*out
 }
 
 // notKept refuses a fabric whose partitions are kept: its ports and its cables come from the same snapshot.
-func notKept(ctx context.Context, tx *store.Tx, name string) error {
-	f, err := tx.Fabric(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
+func notKept(ctx context.Context, tx *core.Tx, name string) error {
+	f, err := fabrics.Get(ctx, tx, name)
+	if errors.Is(err, core.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -74,18 +75,18 @@ func notKept(ctx context.Context, tx *store.Tx, name string) error {
 }
 
 func (a *API) removeTopology(ctx context.Context, in *apiv1.RemoveTopologyInput) (*output[apiv1.Nothing], error) {
-	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+	err := a.DB.Update(ctx, func(tx *core.Tx) error {
 		if err := notKept(ctx, tx, in.Fabric); err != nil {
 			return err
 		}
-		known, err := tx.Topology(ctx)
+		known, err := fabrics.Topology(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(known, func(c store.Cabling) bool { return c.Fabric == in.Fabric }) {
+		if !slices.ContainsFunc(known, func(c fabrics.Cabling) bool { return c.Fabric == in.Fabric }) {
 			return problem(http.StatusNotFound, "not-found", "of fabric "+in.Fabric+" no cables are known", "`muster fabric cables list` shows of which they are")
 		}
-		return tx.DropTopology(ctx, in.Fabric)
+		return fabrics.DropTopology(ctx, tx, in.Fabric)
 	})
 	return nil, err
 }

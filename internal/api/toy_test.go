@@ -13,8 +13,9 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/apiv1"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/core"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/person"
 )
 
 // toyInput says what to greet.
@@ -54,7 +55,7 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 		Tag: "toys", Action: access.Survey, Errors: []int{404}}}
 	answer := func(_ context.Context, in *toyInput) (*output[toyAnswer], error) {
 		if in.Name == "nobody" {
-			return nil, fmt.Errorf("person %s: %w", in.Name, store.ErrNotFound)
+			return nil, fmt.Errorf("person %s: %w", in.Name, core.ErrNotFound)
 		}
 		text := "hello " + in.Name
 		if in.Loud {
@@ -62,7 +63,7 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 		}
 		return &output[toyAnswer]{Body: toyAnswer{text}}, nil
 	}
-	a := &API{DB: storetest.Open(t, t.TempDir()+"/db"), Log: slog.New(slog.DiscardHandler)}
+	a := &API{DB: kindstest.Open(t, t.TempDir()+"/db"), Log: slog.New(slog.DiscardHandler)}
 	handler, err := a.serve(append(apiv1.Operations(), greet.Endpoint), append(a.handlers(), on(greet, answer)))
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +72,11 @@ func TestANewOperationIsOneEntryAndOneHandler(t *testing.T) {
 	t.Cleanup(server.Close)
 	ctx := t.Context()
 	for name, operator := range map[string]bool{"olga": true, "nick": false} {
-		if err := a.DB.Update(ctx, func(tx *store.Tx) error {
-			if err := tx.AddPerson(ctx, store.Person{Name: name, Operator: operator}); err != nil {
+		if err := a.DB.Update(ctx, func(tx *core.Tx) error {
+			if err := person.Add(ctx, tx, person.Person{Name: name, Operator: operator}); err != nil {
 				return err
 			}
-			return tx.AddToken(ctx, store.HashToken(name), store.Token{ID: "t-" + name, Person: name, Kind: store.APIToken, Scope: access.Whole}, tokenLife)
+			return person.AddToken(ctx, tx, person.HashToken(name), person.Token{ID: "t-" + name, Person: name, Kind: person.APIToken, Scope: access.Whole}, tokenLife)
 		}); err != nil {
 			t.Fatal(err)
 		}

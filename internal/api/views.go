@@ -7,9 +7,14 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 func planView(p *admission.Plan) apiv1.Plan {
@@ -38,27 +43,27 @@ func some[T any](list []T) []T {
 }
 
 // clusterView reads a cluster's nodes beside it.
-func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (apiv1.Cluster, error) {
+func (a *API) clusterView(ctx context.Context, tx *core.Tx, c cluster.Cluster) (apiv1.Cluster, error) {
 	view := apiv1.Cluster{
 		ID: c.ID, Name: c.Name, Project: c.Project, Phase: apiv1.Phase(c.Phase), Reason: c.Reason, Lacks: c.Short, Since: c.PhaseAt,
 		Generation: c.Generation, Reached: c.Reached, Image: c.Image, Spec: c.Spec, CreatedAt: c.CreatedAt, CreatedBy: c.CreatedBy,
 		Nodes: []apiv1.Node{}, Receipt: receiptView(c.Receipt), Desired: apiv1.Desired(c.Desired), Lease: leaseView(c),
 	}
-	if c.Phase == store.Paused {
+	if c.Phase == cluster.Paused {
 		view.Held = c.Held
 	}
-	if a.HomeUsage != nil && c.Phase != store.Deleted {
+	if a.HomeUsage != nil && c.Phase != core.Deleted {
 		if size, used, err := a.HomeUsage(c.ID); err == nil && size > 0 { // it is no reason to refuse the rest
 			view.Home = &apiv1.HomeUsage{Size: size, Used: used}
 		}
 	}
-	nodes, err := tx.Nodes(ctx, c.ID)
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return view, err
 	}
-	guests := map[string]store.Machine{}
-	if slices.ContainsFunc(nodes, func(n store.Node) bool { return n.IsGuest() }) {
-		if guests, err = tx.GuestsIn(ctx, c.ID); err != nil {
+	guests := map[string]machine.Machine{}
+	if slices.ContainsFunc(nodes, func(n node.Node) bool { return n.IsGuest() }) {
+		if guests, err = host.GuestsIn(ctx, tx, c.ID); err != nil {
 			return view, err
 		}
 	}
@@ -73,7 +78,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (a
 	view.Waiting = waitingView(a.Admission.Schedulers.Of(c.Spec.Scheduler()).Title, c, nodes)
 	view.Rollout = rolloutView(c, nodes)
 	view.Apps = a.appsView(c)
-	keys, err := tx.KeysOf(ctx, c.ID)
+	keys, err := fabrics.KeysOf(ctx, tx, c.ID)
 	if err != nil {
 		return view, err
 	}
@@ -84,7 +89,7 @@ func (a *API) clusterView(ctx context.Context, tx *store.Tx, c store.Cluster) (a
 }
 
 // receiptView is the proof of a cluster's end; nil before it.
-func receiptView(r *store.Receipt) *apiv1.Receipt {
+func receiptView(r *cluster.Receipt) *apiv1.Receipt {
 	if r == nil {
 		return nil
 	}
@@ -99,7 +104,7 @@ func receiptView(r *store.Receipt) *apiv1.Receipt {
 }
 
 // partView is what a guest holds of its host; nil if the machine is none.
-func partView(m store.Machine) *apiv1.Part {
+func partView(m machine.Machine) *apiv1.Part {
 	if !m.IsGuest() {
 		return nil
 	}
@@ -114,7 +119,7 @@ func partView(m store.Machine) *apiv1.Part {
 }
 
 // shareView is what is held of a machine by guests, which are among those given; nil if it holds none.
-func shareView(m store.Machine, guests []store.Machine) *apiv1.Hosting {
+func shareView(m machine.Machine, guests []machine.Machine) *apiv1.Hosting {
 	if !m.Hosts {
 		return nil
 	}
@@ -129,8 +134,8 @@ func shareView(m store.Machine, guests []store.Machine) *apiv1.Hosting {
 }
 
 // byHost are the guests among machines by their hosts' IDs, those included that are on their way there.
-func byHost(machines []store.Machine) map[string][]store.Machine {
-	guests := map[string][]store.Machine{}
+func byHost(machines []machine.Machine) map[string][]machine.Machine {
+	guests := map[string][]machine.Machine{}
 	for _, m := range machines {
 		if m.IsGuest() {
 			guests[m.Host] = append(guests[m.Host], m)
@@ -142,7 +147,7 @@ func byHost(machines []store.Machine) map[string][]store.Machine {
 	return guests
 }
 
-func (a *API) machineView(m store.Machine) apiv1.Machine {
+func (a *API) machineView(m machine.Machine) apiv1.Machine {
 	view := apiv1.Machine{
 		Part: partView(m), Drains: m.Drains, Name: m.Name, Substrate: m.Substrate, Network: m.Network, MACs: m.MACs, SwitchPorts: m.Ports,
 		Power: m.Power.Control, Release: (*apiv1.Release)(m.Release),

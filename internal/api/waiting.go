@@ -7,14 +7,16 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/elastic"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // waitingView says of each waiting job what it waits for, by the words of a scheduler of that title; nil if none waits.
-func waitingView(title string, c store.Cluster, nodes []store.Node) *apiv1.Waiting {
-	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
+func waitingView(title string, c cluster.Cluster, nodes []node.Node) *apiv1.Waiting {
+	i := slices.IndexFunc(nodes, func(n node.Node) bool { return n.Role == protocol.Head })
 	if i < 0 || nodes[i].Seen.Waiting.Total == 0 {
 		return nil
 	}
@@ -29,7 +31,7 @@ func waitingView(title string, c store.Cluster, nodes []store.Node) *apiv1.Waiti
 
 // waitsFor is what a job waits for: nodes that come, machines that nobody has free, or what the scheduler says. Of several queues,
 // the first that could run it counts.
-func waitsFor(title string, c store.Cluster, nodes []store.Node, job protocol.WaitingJob) string {
+func waitsFor(title string, c cluster.Cluster, nodes []node.Node, job protocol.WaitingJob) string {
 	never := ""
 	for _, q := range c.Spec.Queues {
 		if !slices.Contains(job.Queues, q.Name) {
@@ -50,7 +52,7 @@ func waitsFor(title string, c store.Cluster, nodes []store.Node, job protocol.Wa
 }
 
 // sizeOf is as much of a queue as a job's fitting depends on.
-func sizeOf(title string, q spec.Queue, nodes []store.Node) elastic.Queue {
+func sizeOf(title string, q spec.Queue, nodes []node.Node) elastic.Queue {
 	size := elastic.Queue{Name: q.Name, Scheduler: title, Min: *q.Min, Max: *q.Max}
 	for _, n := range nodes {
 		if cpus := n.Seen.Facts.CPUs; n.Queue == q.Name && cpus > 0 && (size.CPUs == 0 || cpus < size.CPUs) {
@@ -61,14 +63,14 @@ func sizeOf(title string, q spec.Queue, nodes []store.Node) elastic.Queue {
 }
 
 // nodesOf says which nodes of its queue a job waits for.
-func nodesOf(title string, c store.Cluster, q spec.Queue, nodes []store.Node, job protocol.WaitingJob) string {
+func nodesOf(title string, c cluster.Cluster, q spec.Queue, nodes []node.Node, job protocol.WaitingJob) string {
 	var parts, coming []string
 	there := 0
 	for _, n := range nodes {
-		if n.Queue != q.Name || n.Desired != store.Present {
+		if n.Queue != q.Name || n.Desired != core.Present {
 			continue
 		}
-		if there++; n.Phase != store.Ready {
+		if there++; n.Phase != core.Ready {
 			coming = append(coming, n.Name+" "+string(n.Phase))
 		}
 	}

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/gateway/target"
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // view is what was seen of a batch system.
 type view struct {
 	system string
-	queues []store.CentreQueue
+	queues []centres.Queue
 }
 
 // question finds out which batch system there is, and asks it for its queues. It goes through a login shell, as at many
@@ -140,7 +140,7 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // Why says in a user's words why a centre could not be logged in to as an account.
-func Why(c store.Centre, account string, err error) string {
+func Why(c centres.Centre, account string, err error) string {
 	var handshake target.HandshakeError
 	var network *net.OpError
 	var unknown *net.DNSError

@@ -21,26 +21,26 @@ import (
 
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
+	centres "muster/internal/kinds/centre"
 	"muster/internal/kit/pattern"
-	"muster/internal/store"
 )
 
 // certificateLife is how long what opens a login host is good. It has to last for one handshake.
 const certificateLife = 5 * time.Minute
 
 // Account is as whom a person goes to a centre who comes by a project; "" if there is no account for them.
-func Account(c store.Centre, p store.CentreProject, person string) string {
+func Account(c centres.Centre, p centres.Project, person string) string {
 	switch p.Rule {
-	case store.SameAccount:
+	case centres.SameAccount:
 		return person
-	case store.SharedAccount:
+	case centres.SharedAccount:
 		return p.Account
 	}
 	return c.Accounts[person]
 }
 
 // Way is how a person gets to a centre, as the account.
-func Way(a *identity.Authority, c store.Centre, person, account string) (target.Target, error) {
+func Way(a *identity.Authority, c centres.Centre, person, account string) (target.Target, error) {
 	t, err := login(c)
 	t.Account = account
 	t.Certify = func(key ssh.PublicKey) (string, error) {
@@ -50,7 +50,7 @@ func Way(a *identity.Authority, c store.Centre, person, account string) (target.
 }
 
 // probe is the centre as it is looked at.
-func probe(c store.Centre, a *identity.Authority) (target.Target, error) {
+func probe(c centres.Centre, a *identity.Authority) (target.Target, error) {
 	t, err := login(c)
 	t.Account = c.Probe
 	t.Certify = func(key ssh.PublicKey) (string, error) {
@@ -60,7 +60,7 @@ func probe(c store.Centre, a *identity.Authority) (target.Target, error) {
 }
 
 // login is the way to a centre's login host, without an account.
-func login(c store.Centre) (target.Target, error) {
+func login(c centres.Centre) (target.Target, error) {
 	known, algorithms, err := hostKeys(c)
 	return target.Target{
 		Name: c.Name, Host: c.Login, Known: known, Algorithms: algorithms,
@@ -75,7 +75,7 @@ func login(c store.Centre) (target.Target, error) {
 var errStranger = errors.New("the host that answers is not the one registered")
 
 // hostKeys says how the login host proves who it is.
-func hostKeys(c store.Centre) (ssh.HostKeyCallback, []string, error) {
+func hostKeys(c centres.Centre) (ssh.HostKeyCallback, []string, error) {
 	if c.HostCA != "" {
 		ca, err := parseKey(c.HostCA)
 		checker := ssh.CertChecker{IsHostAuthority: func(key ssh.PublicKey, _ string) bool { return same(key, ca) }}
@@ -138,7 +138,7 @@ var (
 )
 
 // Check puts what an operator says of a centre into the form in which it is stored, or says what is wrong with it.
-func Check(c store.Centre) (store.Centre, error) {
+func Check(c centres.Centre) (centres.Centre, error) {
 	host, port, err := net.SplitHostPort(c.Login)
 	if err != nil {
 		host, port = strings.Trim(c.Login, "[]"), "22"
@@ -170,7 +170,7 @@ func Check(c store.Centre) (store.Centre, error) {
 		return c, err
 	}
 	for _, p := range c.Projects {
-		if p.Rule == store.SharedAccount {
+		if p.Rule == centres.SharedAccount {
 			if err := checkAccount("project "+p.Project, p.Account); err != nil {
 				return c, err
 			}

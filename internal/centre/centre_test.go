@@ -15,21 +15,22 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/centre"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	centres "muster/internal/kinds/centre"
+	"muster/internal/kinds/kindstest"
 )
 
 func TestAsWhomOneGoes(t *testing.T) {
-	c := store.Centre{Accounts: map[string]string{"mia": "m.smith"}}
+	c := centres.Centre{Accounts: map[string]string{"mia": "m.smith"}}
 	for _, one := range []struct {
-		rule            store.AccountRule
+		rule            centres.AccountRule
 		account, person string
 		want            string
 	}{
-		{store.SameAccount, "", "mia", "mia"}, {store.SharedAccount, "hpc_bio", "mia", "hpc_bio"}, {store.ListedAccount, "", "mia", "m.smith"}, {store.ListedAccount, "", "max", ""},
+		{centres.SameAccount, "", "mia", "mia"}, {centres.SharedAccount, "hpc_bio", "mia", "hpc_bio"}, {centres.ListedAccount, "", "mia", "m.smith"}, {centres.ListedAccount, "", "max", ""},
 	} {
-		if got := centre.Account(c, store.CentreProject{Rule: one.rule, Account: one.account}, one.person); got != one.want {
+		if got := centre.Account(c, centres.Project{Rule: one.rule, Account: one.account}, one.person); got != one.want {
 			t.Errorf("%+v: %q", one, got)
 		}
 	}
@@ -38,9 +39,9 @@ func TestAsWhomOneGoes(t *testing.T) {
 const aKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
 func TestWhatIsSaidOfACentreIsChecked(t *testing.T) {
-	good := func() store.Centre {
-		return store.Centre{Login: "arc.example.org", HostKeys: []string{"arc.example.org " + aKey + " root@arc"}, Probe: "muster",
-			Projects: []store.CentreProject{{Project: "aero", Queues: []string{"cpu"}, Rule: store.SharedAccount, Account: "hpc_aero"}}, Accounts: map[string]string{"mia": "m.smith"}}
+	good := func() centres.Centre {
+		return centres.Centre{Login: "arc.example.org", HostKeys: []string{"arc.example.org " + aKey + " root@arc"}, Probe: "muster",
+			Projects: []centres.Project{{Project: "aero", Queues: []string{"cpu"}, Rule: centres.SharedAccount, Account: "hpc_aero"}}, Accounts: map[string]string{"mia": "m.smith"}}
 	}
 	got, err := centre.Check(good())
 	if err != nil || got.Login != "arc.example.org:22" || got.HostKeys[0] != aKey {
@@ -55,20 +56,20 @@ func TestWhatIsSaidOfACentreIsChecked(t *testing.T) {
 	}
 	for _, c := range []struct {
 		want   string
-		change func(*store.Centre)
+		change func(*centres.Centre)
 	}{
-		{"login", func(c *store.Centre) { c.Login = "-oProxyCommand=x" }},
-		{"login", func(c *store.Centre) { c.Login = "arc:0" }},
-		{"login", func(c *store.Centre) { c.Login = "" }},
-		{"login", func(c *store.Centre) { c.Login = "arc example" }},
-		{"must be proved", func(c *store.Centre) { c.HostKeys = nil }},
-		{"must be proved", func(c *store.Centre) { c.HostCA = aKey }},
-		{"no SSH public key", func(c *store.Centre) { c.HostKeys = []string{"nonsense"} }},
-		{"as root", func(c *store.Centre) { c.Probe = "root" }},
-		{"as root", func(c *store.Centre) { c.Projects[0].Account = "root" }},
-		{"as root", func(c *store.Centre) { c.Accounts["mia"] = "root" }},
-		{"no name of an account", func(c *store.Centre) { c.Accounts["mia"] = "mia smith" }},
-		{"no name of a queue", func(c *store.Centre) { c.Projects[0].Queues = []string{""} }},
+		{"login", func(c *centres.Centre) { c.Login = "-oProxyCommand=x" }},
+		{"login", func(c *centres.Centre) { c.Login = "arc:0" }},
+		{"login", func(c *centres.Centre) { c.Login = "" }},
+		{"login", func(c *centres.Centre) { c.Login = "arc example" }},
+		{"must be proved", func(c *centres.Centre) { c.HostKeys = nil }},
+		{"must be proved", func(c *centres.Centre) { c.HostCA = aKey }},
+		{"no SSH public key", func(c *centres.Centre) { c.HostKeys = []string{"nonsense"} }},
+		{"as root", func(c *centres.Centre) { c.Probe = "root" }},
+		{"as root", func(c *centres.Centre) { c.Projects[0].Account = "root" }},
+		{"as root", func(c *centres.Centre) { c.Accounts["mia"] = "root" }},
+		{"no name of an account", func(c *centres.Centre) { c.Accounts["mia"] = "mia smith" }},
+		{"no name of a queue", func(c *centres.Centre) { c.Projects[0].Queues = []string{""} }},
 	} {
 		bad := good()
 		c.change(&bad)
@@ -166,17 +167,17 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 	}
 	_ = nobody.Close()
 
-	db := storetest.Open(t, t.TempDir()+"/muster.db")
-	add := func(name, login string, c store.Centre) {
+	db := kindstest.Open(t, t.TempDir()+"/muster.db")
+	add := func(name, login string, c centres.Centre) {
 		c.Name, c.Login, c.Probe = name, login, "muster"
-		if err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.AddCentre(t.Context(), c) }); err != nil {
+		if err := db.Update(t.Context(), func(tx *core.Tx) error { return centres.Add(t.Context(), tx, c) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	keys := func(h *host) store.Centre { return store.Centre{HostKeys: []string{line(h.key.PublicKey())}} }
+	keys := func(h *host) centres.Centre { return centres.Centre{HostKeys: []string{line(h.key.PublicKey())}} }
 	add("good", good.address, keys(good))
-	add("certified", certified.address, store.Centre{HostCA: authority.HostCA()})
-	add("uncertified", good.address, store.Centre{HostCA: authority.HostCA()})
+	add("certified", certified.address, centres.Centre{HostCA: authority.HostCA()})
+	add("uncertified", good.address, centres.Centre{HostCA: authority.HostCA()})
 	add("stranger", good.address, keys(foreign))
 	add("foreign", foreign.address, keys(foreign))
 	add("garbled", garbled.address, keys(garbled))
@@ -193,18 +194,18 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var centres []store.Centre
+	var all []centres.Centre
 	for unseen := true; unseen; time.Sleep(10 * time.Millisecond) {
-		if err := db.View(t.Context(), func(tx *store.Tx) (err error) { centres, err = tx.Centres(t.Context()); return err }); err != nil {
+		if err := db.View(t.Context(), func(tx *core.Tx) (err error) { all, err = centres.List(t.Context(), tx); return err }); err != nil {
 			t.Fatal(err)
 		}
-		unseen = slices.ContainsFunc(centres, func(c store.Centre) bool { return c.LookedAt.IsZero() })
+		unseen = slices.ContainsFunc(all, func(c centres.Centre) bool { return c.LookedAt.IsZero() })
 	}
 	reasons := map[string]string{
 		"good": "", "certified": "", "uncertified": "shows no host certificate", "stranger": "not the one registered: its key is SHA256:",
 		"foreign": "does not let account muster in: does its sshd trust", "garbled": "not a line of sinfo", "nobody": "connection refused",
 	}
-	for _, c := range centres {
+	for _, c := range all {
 		want := reasons[c.Name]
 		if want == "" && (c.Reason != "" || len(c.Queues) != 1 || c.Queues[0].Free != 5 || c.System != "Slurm 22.05.8" || !c.LostAt.IsZero()) {
 			t.Errorf("%+v", c)
@@ -214,7 +215,7 @@ func TestTheWatcherTellsWhatItSeesAndWhyItSeesNothing(t *testing.T) {
 		}
 	}
 
-	target, err := centre.Way(authority, centres[slices.IndexFunc(centres, func(c store.Centre) bool { return c.Name == "good" })], "mia", "hpc_aero")
+	target, err := centre.Way(authority, all[slices.IndexFunc(all, func(c centres.Centre) bool { return c.Name == "good" })], "mia", "hpc_aero")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 func TestAnEmptyHostKeyProvesNothing(t *testing.T) {
-	_, err := Check(store.Centre{Name: "arc", Login: "arc.example.org", HostKeys: []string{""}, Probe: "muster"})
+	_, err := Check(centres.Centre{Name: "arc", Login: "arc.example.org", HostKeys: []string{""}, Probe: "muster"})
 	if err == nil || !strings.Contains(err.Error(), "who answers must be proved") {
 		t.Errorf("%v", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // figures are a queue as the tests write it: up, nodes, free, used, running, waiting; -1: not told.
@@ -19,7 +19,7 @@ type figures struct {
 	running, wait int
 }
 
-func figuresOf(queues []store.CentreQueue) (all []figures) {
+func figuresOf(queues []centres.Queue) (all []figures) {
 	number := func(n *int) int {
 		if n == nil {
 			return -1

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // record is what `qstat -Q -f` and `pbsnodes -a` print of one queue or node: a heading, and lines of key = value below it.
@@ -42,18 +42,18 @@ func parseRecords(text string) ([]record, error) {
 }
 
 // parsePBS reads what `qstat -Q -f` prints of queues, and `pbsnodes -a` of nodes.
-func parsePBS(queueText, nodeText string) ([]store.CentreQueue, error) {
+func parsePBS(queueText, nodeText string) ([]centres.Queue, error) {
 	records, err := parseRecords(queueText)
 	if err != nil {
 		return nil, err
 	}
-	var queues []store.CentreQueue
+	var queues []centres.Queue
 	for _, r := range records {
 		q, err := parseQueue(r)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(queues, func(other store.CentreQueue) bool { return other.Name == q.Name }) {
+		if slices.ContainsFunc(queues, func(other centres.Queue) bool { return other.Name == q.Name }) {
 			return nil, fmt.Errorf("queue %s stands twice in what qstat prints", q.Name)
 		}
 		queues = append(queues, q)
@@ -64,13 +64,13 @@ func parsePBS(queueText, nodeText string) ([]store.CentreQueue, error) {
 	return queues, countNodes(queues, records)
 }
 
-func parseQueue(r record) (store.CentreQueue, error) {
+func parseQueue(r record) (centres.Queue, error) {
 	name, found := strings.CutPrefix(r.head, "Queue: ")
 	enabled, started := r.of["enabled"], r.of["started"]
 	if !found || !queueName.MatchString(name) || !truth(enabled) || !truth(started) {
-		return store.CentreQueue{}, fmt.Errorf("not a queue of qstat: %.80q, enabled %.20q, started %.20q", r.head, enabled, started)
+		return centres.Queue{}, fmt.Errorf("not a queue of qstat: %.80q, enabled %.20q, started %.20q", r.head, enabled, started)
 	}
-	q := store.CentreQueue{Name: name, Up: enabled == "True" && started == "True", State: "up"}
+	q := centres.Queue{Name: name, Up: enabled == "True" && started == "True", State: "up"}
 	switch {
 	case enabled == "False":
 		q.State = "disabled" // takes no jobs
@@ -103,7 +103,7 @@ func truth(text string) bool { return text == "True" || text == "False" }
 
 // countNodes gives queues their nodes: a node that names a queue runs jobs of that one only, and a queue that is so named
 // has no others. All other nodes are of all other queues.
-func countNodes(queues []store.CentreQueue, nodes []record) error {
+func countNodes(queues []centres.Queue, nodes []record) error {
 	own := map[string]bool{}
 	for _, n := range nodes {
 		own[n.of["queue"]] = true

@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // parseSlurm reads `sinfo -h -o '%R|%a|%F'`: a line a partition, with its nodes as allocated/idle/other/total. It takes
 // nothing that it does not understand: figures that are half true are worse than none.
-func parseSlurm(text string) ([]store.CentreQueue, error) {
-	var queues []store.CentreQueue
+func parseSlurm(text string) ([]centres.Queue, error) {
+	var queues []centres.Queue
 	at := map[string]int{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
@@ -41,7 +41,7 @@ func parseSlurm(text string) ([]store.CentreQueue, error) {
 		if !seen { // sinfo may show a partition in several lines, each with some of the nodes
 			i = len(queues)
 			at[fields[0]] = i
-			queues = append(queues, store.CentreQueue{Name: fields[0], Up: fields[1] == "up", State: fields[1]})
+			queues = append(queues, centres.Queue{Name: fields[0], Up: fields[1] == "up", State: fields[1]})
 		}
 		queues[i].Used, queues[i].Free, queues[i].Nodes = queues[i].Used+used, queues[i].Free+free, queues[i].Nodes+total
 	}

@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // Watcher looks at the registered centres, and writes down what it sees. Replicas share the work.
 type Watcher struct {
-	DB        *store.Store
+	DB        *core.Store
 	Authority *identity.Authority
 	Log       *slog.Logger
 }
@@ -37,7 +38,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case err == nil:
 			looks.Go(func() error { w.look(ctx, c); return nil })
 			continue
-		case !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil:
+		case !errors.Is(err, core.ErrNotFound) && ctx.Err() == nil:
 			w.Log.ErrorContext(ctx, "cannot see which centres to look at", "error", err)
 		}
 		select {
@@ -48,16 +49,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-func (w *Watcher) due(ctx context.Context) (c store.Centre, err error) {
-	err = w.DB.Quietly(ctx, func(tx *store.Tx) error {
-		c, err = tx.DueCentre(ctx, every)
+func (w *Watcher) due(ctx context.Context) (c centres.Centre, err error) {
+	err = w.DB.Quietly(ctx, func(tx *core.Tx) error {
+		c, err = centres.Due(ctx, tx, every)
 		return err
 	})
 	return c, err
 }
 
 // look looks at one centre.
-func (w *Watcher) look(ctx context.Context, c store.Centre) {
+func (w *Watcher) look(ctx context.Context, c centres.Centre) {
 	limited, cancel := context.WithTimeoutCause(ctx, patient, fmt.Errorf("no answer within %s", patient))
 	defer cancel()
 	var seen view
@@ -72,17 +73,17 @@ func (w *Watcher) look(ctx context.Context, c store.Centre) {
 	if err != nil {
 		why = Why(c, c.Probe, err)
 	}
-	err = w.DB.Update(ctx, func(tx *store.Tx) error {
+	err = w.DB.Update(ctx, func(tx *core.Tx) error {
 		if why != "" {
-			gone, err := tx.CentreLost(ctx, c, why)
+			gone, err := centres.Lost(ctx, tx, c, why)
 			if gone {
-				tx.Log(store.Event{Type: "centre.lost", Text: fmt.Sprintf("centre %s does not answer: %s", c.Name, why)})
+				tx.Log(core.Event{Type: "centre.lost", Text: fmt.Sprintf("centre %s does not answer: %s", c.Name, why)})
 			}
 			return err
 		}
-		back, err := tx.CentreSeen(ctx, c, seen.system, seen.queues)
+		back, err := centres.Seen(ctx, tx, c, seen.system, seen.queues)
 		if back {
-			tx.Log(store.Event{Type: "centre.answers", Text: fmt.Sprintf("centre %s answers: %s, queues: %d", c.Name, seen.system, len(seen.queues))})
+			tx.Log(core.Event{Type: "centre.answers", Text: fmt.Sprintf("centre %s answers: %s, queues: %d", c.Name, seen.system, len(seen.queues))})
 		}
 		return err
 	})

@@ -9,7 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 func (a *app) status() *cobra.Command {
@@ -54,9 +58,9 @@ func (a *app) printStatus(s apiv1.Status) {
 		}
 		t.row(check.Name, text)
 	}
-	t.row("clusters", counts(s.Clusters, store.ClusterKind))
-	t.row("nodes", counts(s.Nodes, store.NodeKind))
-	t.row("machines", counts(s.Machines, store.MachineKind))
+	t.row("clusters", counts(s.Clusters, cluster.Kind))
+	t.row("nodes", counts(s.Nodes, node.Kind))
+	t.row("machines", counts(s.Machines, machine.Kind))
 	if s.LocalRoot != "" {
 		t.row("nodes' root", s.LocalRoot)
 	}
@@ -77,13 +81,13 @@ func (a *app) printStatus(s apiv1.Status) {
 }
 
 // counts writes how many are in which phase, in the order of life: "5: 4 ready, 1 draining".
-func counts(n map[string]int, kind store.Kind) string {
+func counts(n map[string]int, kind core.Kind) string {
 	total := 0
 	for _, count := range n {
 		total += count
 	}
 	var parts []string
-	for _, phase := range store.Phases(kind) {
+	for _, phase := range kinds.Phases(kind) {
 		if n[string(phase)] > 0 {
 			parts = append(parts, strconv.Itoa(n[string(phase)])+" "+string(phase))
 		}

@@ -19,11 +19,15 @@ import (
 	"muster/internal/admission"
 	"muster/internal/api"
 	"muster/internal/centre"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/images"
 	"muster/internal/inventory"
+	"muster/internal/kinds"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/clock"
 	"muster/internal/lifecycle"
 	"muster/internal/limit"
@@ -31,7 +35,6 @@ import (
 	"muster/internal/monitor"
 	"muster/internal/rotation"
 	"muster/internal/sealing"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -75,7 +78,7 @@ type controller struct {
 	Config
 	dir       dir
 	owner     string
-	db        *store.Store
+	db        *core.Store
 	authority *identity.Authority
 	keeper    *rotation.Keeper
 	images    *images.Store
@@ -170,7 +173,7 @@ func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (e
 	if database == "" {
 		database = k.dir.database()
 	}
-	if k.db, err = store.Open(ctx, database, k.siteKeys()); err != nil {
+	if k.db, err = kinds.Open(ctx, database, k.siteKeys()); err != nil {
 		return err
 	}
 	k.db.Telemetry = k.telemetry
@@ -209,12 +212,12 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 		return err
 	}
 	var site string
-	err = k.db.Update(ctx, func(tx *store.Tx) (err error) {
+	err = k.db.Update(ctx, func(tx *core.Tx) (err error) {
 		// A site is known by its first authority of users, which is no secret, however often it has changed since.
 		if site, err = tx.Secret(ctx, "site", k.authority.UserCA()); err != nil {
 			return err
 		}
-		return tx.Establish(ctx, admin, store.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
+		return person.Establish(ctx, tx, admin, person.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
 	})
 	if err != nil {
 		return err
@@ -313,8 +316,8 @@ func (k *controller) run(ctx context.Context) error {
 // housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.
 func (k *controller) housekeep(ctx context.Context) error {
 	for {
-		err := k.db.Update(ctx, func(tx *store.Tx) error {
-			return errors.Join(tx.ForgetAnswers(ctx, 24*time.Hour), tx.ForgetTokens(ctx, 24*time.Hour), tx.ForgetTrust(ctx), tx.ForgetEntries(ctx, k.admission.Catalogue.AuditKeep))
+		err := k.db.Update(ctx, func(tx *core.Tx) error {
+			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour), authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
 		})
 		if err != nil && ctx.Err() == nil {
 			k.Log.Error("cannot forget what is old", "error", err)

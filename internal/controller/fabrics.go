@@ -6,8 +6,8 @@ import (
 
 	fabrics "muster/internal/drivers/fabric"
 	"muster/internal/fabric"
+	fabricrows "muster/internal/kinds/fabric"
 	"muster/internal/private"
-	"muster/internal/store"
 )
 
 // fabricDrivers opens the drivers of fabrics from their rows, and keeps each for as long as what it is told stays the same. It is
@@ -33,7 +33,7 @@ func newFabrics(all fabrics.Registry, d dir, site map[string]map[string]string) 
 }
 
 // Driver is that of a fabric as it stands in its row.
-func (o *fabricDrivers) Driver(f store.Fabric) (fabric.Driver, error) {
+func (o *fabricDrivers) Driver(f fabricrows.Fabric) (fabric.Driver, error) {
 	told, err := json.Marshal([]any{f.Driver, f.Config, f.Managers})
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (o *fabricDrivers) Driver(f store.Fabric) (fabric.Driver, error) {
 	return driver, err
 }
 
-func (o *fabricDrivers) opened(f store.Fabric, fromRows bool) (fabric.Driver, error) {
+func (o *fabricDrivers) opened(f fabricrows.Fabric, fromRows bool) (fabric.Driver, error) {
 	return o.all.Open(f.Driver, fabrics.Directives{
 		Fabric: f.Name, Managers: f.Managers, Root: o.site[f.Name], Given: f.Config,
 		Scratch: o.scratch, Signals: o.signals, Secrets: o.secrets, FromRows: fromRows,
@@ -58,7 +58,7 @@ func (o *fabricDrivers) opened(f store.Fabric, fromRows bool) (fabric.Driver, er
 }
 
 // check says what is wrong with what a fabric's driver is told, before there is a row.
-func (o *fabricDrivers) check(f store.Fabric) error {
+func (o *fabricDrivers) check(f fabricrows.Fabric) error {
 	_, err := o.opened(f, false)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 	"muster/internal/drivers"
 	"muster/internal/fabric"
-	"muster/internal/store"
+	fabricrows "muster/internal/kinds/fabric"
 )
 
 // folders is a data directory with a secret and a script of root's.
@@ -34,7 +34,7 @@ func folders(t *testing.T) dir {
 }
 
 func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
-	row := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
+	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
 	for name, c := range map[string]struct {
 		driver string
 		config map[string]string
@@ -116,7 +116,7 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := newFabrics(drivers.Fabrics(), d, nil)
-			f := store.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
+			f := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
 			err := all.check(f)
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, %q wanted", err, c.wrong)
@@ -136,7 +136,7 @@ func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
 // secret is put where the row's path ends.
 func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 	d := folders(t)
-	opensm := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}, Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
+	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}, Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
 	_, err := newFabrics(drivers.Fabrics(), d, nil).Driver(opensm)
 	if err == nil || !strings.Contains(err.Error(), `root says it in the site file: "fabrics: {ib0: {partitions: "/srv/p"}}"`) {
 		t.Error(err)
@@ -144,7 +144,7 @@ func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
 		t.Error(err)
 	}
-	ufm := store.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1}, Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
+	ufm := fabricrows.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1}, Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
 	_, err = newFabrics(drivers.Fabrics(), d, nil).Driver(ufm)
 	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") + `, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
@@ -159,7 +159,7 @@ func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
 
 func TestADriverStaysUntilItsRowChanges(t *testing.T) {
 	all := newFabrics(drivers.Fabrics(), folders(t), nil)
-	row := store.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
+	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
 	first, err := all.Driver(row)
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/gateway"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
 )
 
 // gateway is the SSH door of this controller.
@@ -48,17 +49,17 @@ func (k *controller) sshAddress() string {
 }
 
 // resume brings a paused cluster back for somebody who logs in, as the API does.
-func (k *controller) resume(ctx context.Context, cluster, person string) error {
-	err := k.db.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.LockCluster(ctx, cluster); err != nil {
+func (k *controller) resume(ctx context.Context, clusterID, person string) error {
+	err := k.db.Update(ctx, func(tx *core.Tx) error {
+		if err := cluster.Lock(ctx, tx, clusterID); err != nil {
 			return err
 		}
-		c, err := tx.Cluster(ctx, cluster)
+		c, err := cluster.Get(ctx, tx, clusterID)
 		if err != nil {
 			return err
 		}
 		plan, err := k.admission.Resume(ctx, tx, c)
-		if err != nil || c.Desired == store.Present {
+		if err != nil || c.Desired == core.Present {
 			return err
 		}
 		_, err = k.admission.CarryOutResume(ctx, tx, plan, person+", who logs in")

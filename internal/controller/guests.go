@@ -9,9 +9,11 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 	"muster/internal/monitor"
-	"muster/internal/store"
 )
 
 // doorRetry is how often it is tried to listen in a cluster's network: it may not be there yet, or another controller of
@@ -48,8 +50,8 @@ func (k *controller) serveGuests(ctx context.Context, watch *monitor.Monitor) er
 // followGuests makes the doors that are open those that are needed.
 func (k *controller) followGuests(ctx context.Context, watch *monitor.Monitor, doors map[string]door) error {
 	var clusters []string
-	err := k.db.View(ctx, func(tx *store.Tx) (err error) {
-		clusters, err = tx.WithGuests(ctx)
+	err := k.db.View(ctx, func(tx *core.Tx) (err error) {
+		clusters, err = host.WithGuests(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -112,18 +114,18 @@ func (k *controller) enrolHypervisor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.db.Update(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, name)
+	return k.db.Update(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, name)
 		switch {
 		case err == nil && !m.Hosts:
 			return fmt.Errorf("make this host a hypervisor: machine %s is there and is none; remove it first", name)
 		case err == nil:
 			return nil
-		case !errors.Is(err, store.ErrNotFound):
+		case !errors.Is(err, core.ErrNotFound):
 			return err
 		}
-		tx.Log(store.Event{Type: "machine.enrolled", Machine: name, Text: "this host, as a hypervisor"})
-		return tx.AddMachine(ctx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: k.admission.Substrates.Guests(), Hosts: true})
+		tx.Log(core.Event{Type: "machine.enrolled", Machine: name, Text: "this host, as a hypervisor"})
+		return machine.Add(ctx, tx, inventory.Machine{ID: admission.NewID("m"), Name: name, Substrate: k.admission.Substrates.Guests(), Hosts: true})
 	})
 }
 

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
-	"muster/internal/store"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 )
 
 // hypervisorPatience is how long a handler waits for a hypervisor elsewhere: handlers are few, and a report wakes the next.
@@ -18,11 +20,11 @@ const hypervisorPatience = 2 * time.Second
 type hosts struct {
 	*remote.Driver
 	*remote.Mover
-	db *store.Store
+	db *core.Store
 }
 
 // newHosts asks hosts by rows; of how long they may be silent, and move, the deadlines tell.
-func newHosts(db *store.Store, d substrate.Deadlines) hosts {
+func newHosts(db *core.Store, d substrate.Deadlines) hosts {
 	return hosts{
 		remote.New(remote.Config{Ledger: hostingLedger{db}, Silence: d.Silence, Patience: hypervisorPatience}),
 		remote.NewMover(remote.MoverConfig{Migrations: migrations{db}, Silence: d.Silence, Patience: hypervisorPatience, Limit: d.Move}),
@@ -31,20 +33,20 @@ func newHosts(db *store.Store, d substrate.Deadlines) hosts {
 }
 
 func (h hosts) Carries(ctx context.Context, node string) (elsewhere bool, err error) {
-	err = h.db.View(ctx, func(tx *store.Tx) error {
-		elsewhere, err = tx.Elsewhere(ctx, node)
+	err = h.db.View(ctx, func(tx *core.Tx) error {
+		elsewhere, err = host.Elsewhere(ctx, tx, node)
 		return err
 	})
 	return elsewhere, err
 }
 
 // hostingLedger is the store as the driver of guests elsewhere asks for it.
-type hostingLedger struct{ db *store.Store }
+type hostingLedger struct{ db *core.Store }
 
 func (l hostingLedger) Changed() <-chan struct{} { return l.db.Changed() }
 
 func (l hostingLedger) Look(ctx context.Context, node string) (e remote.Entry, err error) {
-	err = l.db.View(ctx, func(tx *store.Tx) error {
+	err = l.db.View(ctx, func(tx *core.Tx) error {
 		e, _, err = entryOf(ctx, tx, node)
 		return err
 	})
@@ -52,9 +54,9 @@ func (l hostingLedger) Look(ctx context.Context, node string) (e remote.Entry, e
 }
 
 // entryOf finds a node's entry and the ID of its host.
-func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, host string, err error) {
-	g, err := tx.HostedNode(ctx, node)
-	if errors.Is(err, store.ErrNotFound) {
+func entryOf(ctx context.Context, tx *core.Tx, node string) (e remote.Entry, hostID string, err error) {
+	g, err := host.HostedNode(ctx, tx, node)
+	if errors.Is(err, core.ErrNotFound) {
 		return e, "", remote.ErrNone
 	}
 	if err != nil {
@@ -64,8 +66,8 @@ func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, ho
 		Node: substrate.Ref{Cluster: g.Guest.Cluster, Node: node, Boot: g.Guest.Boot}, Host: g.HostName, Wanted: g.Wanted,
 		Do: g.Guest.Do, Try: g.Guest.Try, Again: g.Guest.Again,
 	}
-	seen, err := tx.HostSeen(ctx, g.HostID)
-	if errors.Is(err, store.ErrNotFound) {
+	seen, err := host.SeenOf(ctx, tx, g.HostID)
+	if errors.Is(err, core.ErrNotFound) {
 		e.Off = true
 		return e, g.HostID, nil
 	}
@@ -91,12 +93,12 @@ func entryOf(ctx context.Context, tx *store.Tx, node string) (e remote.Entry, ho
 }
 
 // silentFor is how long nothing was heard of a hypervisor that could have been heard.
-func silentFor(ctx context.Context, tx *store.Tx, host string, seen store.HostSeen) (time.Duration, error) {
-	m, err := tx.Machine(ctx, host)
+func silentFor(ctx context.Context, tx *core.Tx, hostID string, seen host.Seen) (time.Duration, error) {
+	m, err := machine.Get(ctx, tx, hostID)
 	if err != nil {
 		return 0, err
 	}
-	listened, err := tx.ListenedSince(ctx, m.Network)
+	listened, err := host.ListenedSince(ctx, tx, m.Network)
 	if err != nil {
 		return 0, err
 	}
@@ -112,8 +114,8 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.H
 	if err != nil {
 		return err
 	}
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, n.Machine)
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, n.Machine)
 		if err != nil {
 			return err
 		}
@@ -125,13 +127,13 @@ func (l hostingLedger) Want(ctx context.Context, n substrate.Node, do protocol.H
 		if err != nil || kept {
 			return err
 		}
-		return tx.HoldGuest(ctx, m.Host, nextTry(g, e, do))
+		return host.HoldGuest(ctx, tx, m.Host, nextTry(g, e, do))
 	})
 }
 
 func (l hostingLedger) WantSleep(ctx context.Context, r substrate.Ref, keep func(remote.Entry) (bool, error)) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		e, host, err := entryOf(ctx, tx, r.Node)
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		e, hostID, err := entryOf(ctx, tx, r.Node)
 		if err != nil {
 			return err
 		}
@@ -139,11 +141,11 @@ func (l hostingLedger) WantSleep(ctx context.Context, r substrate.Ref, keep func
 		if err != nil || kept {
 			return err
 		}
-		held, err := tx.HostedNode(ctx, r.Node)
+		held, err := host.HostedNode(ctx, tx, r.Node)
 		if err != nil {
 			return err
 		}
-		return tx.HoldGuest(ctx, host, nextTry(held.Guest, e, protocol.DoSleep))
+		return host.HoldGuest(ctx, tx, hostID, nextTry(held.Guest, e, protocol.DoSleep))
 	})
 }
 
@@ -157,35 +159,35 @@ func nextTry(g protocol.HostedGuest, before remote.Entry, do protocol.HostedDo) 
 }
 
 func (l hostingLedger) Unwant(ctx context.Context, node string, upTo int64) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		e, host, err := entryOf(ctx, tx, node)
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		e, hostID, err := entryOf(ctx, tx, node)
 		if err != nil || !e.Wanted || e.Node.Boot > upTo {
 			return err
 		}
-		return tx.LetGuestGo(ctx, host, node)
+		return host.LetGuestGo(ctx, tx, hostID, node)
 	})
 }
 
 func (l hostingLedger) Forget(ctx context.Context, node string) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetHosted(ctx, node) })
+	return l.db.Update(ctx, func(tx *core.Tx) error { return host.ForgetHosted(ctx, tx, node) })
 }
 
 // Guests believes of each host what it says of its own. What else it has nobody needs to have removed: a host does that itself.
 func (l hostingLedger) Guests(ctx context.Context) ([]substrate.Ref, error) {
 	there := map[substrate.Ref]bool{}
-	err := l.db.View(ctx, func(tx *store.Tx) error {
-		all, err := tx.EveryHosted(ctx)
+	err := l.db.View(ctx, func(tx *core.Tx) error {
+		all, err := host.EveryHosted(ctx, tx)
 		if err != nil {
 			return err
 		}
-		own := map[string]store.Hosted{}
+		own := map[string]host.Hosted{}
 		for _, g := range all {
 			own[g.Guest.Node] = g
 			if g.Wanted {
 				there[substrate.Ref{Cluster: g.Guest.Cluster, Node: g.Guest.Node, Boot: g.Guest.Boot}] = true
 			}
 		}
-		seen, err := tx.HostsSeen(ctx)
+		seen, err := host.AllSeen(ctx, tx)
 		for _, host := range seen {
 			if host.Report == nil {
 				continue

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
@@ -24,11 +25,15 @@ import (
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/monitor"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // anyImage has the files of every image.
@@ -42,7 +47,7 @@ func (anyImage) Inspector() (string, error) { return "", errors.New("nobody insp
 // fixture is a controller's part of one hypervisor elsewhere: its rows, and what its agent calls.
 type fixture struct {
 	*testing.T
-	db        *store.Store
+	db        *core.Store
 	authority *identity.Authority
 	server    *httptest.Server
 	driver    *remote.Driver
@@ -54,28 +59,28 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fixture{T: t, db: storetest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
-	network := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"), Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
+	s := &fixture{T: t, db: kindstest.Open(t, filepath.Join(t.TempDir(), "db")), authority: authority}
+	n := inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("127.0.0.1/8"), Mode: inventory.ModeProxy, Unknown: inventory.UnknownIgnore}
 	const mac = "52:54:00:00:00:01"
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := errors.Join(tx.PutNetwork(ctx, network),
-			tx.AddMachine(ctx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "metal", Network: "rack", MACs: []string{mac}}),
-			tx.LearnLease(ctx, "rack", mac, netip.MustParseAddr("127.0.0.1")),
-			tx.Listen(ctx, "rack", "test"), tx.StartInspection(ctx, "hv", false)); err != nil {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := errors.Join(network.Put(ctx, tx, n),
+			machine.Add(ctx, tx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "metal", Network: "rack", MACs: []string{mac}}),
+			network.LearnLease(ctx, tx, "rack", mac, netip.MustParseAddr("127.0.0.1")),
+			host.Listen(ctx, tx, "rack", "test"), machine.StartInspection(ctx, tx, "hv", false)); err != nil {
 			return err
 		}
 		for c := range 2 {
-			cluster := fmt.Sprintf("c%d", c+1)
-			if err := tx.AddCluster(ctx, store.Cluster{ID: cluster, Project: "default", Name: cluster, Spec: spec.Cluster{Name: cluster}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			clusterID := fmt.Sprintf("c%d", c+1)
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: clusterID, Project: "default", Name: clusterID, Spec: spec.Cluster{Name: clusterID}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 			for i := range 8 {
-				if err := addHosted(ctx, tx, cluster, i+1, c*8+i); err != nil {
+				if err := addHosted(ctx, tx, clusterID, i+1, c*8+i); err != nil {
 					return err
 				}
 			}
 		}
-		begun, err := tx.BeginBoot(ctx, store.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv", Boot: 1, Duty: protocol.Host}})
 		if err == nil && !begun {
 			err = errors.New("the hypervisor's boot did not begin")
 		}
@@ -105,19 +110,19 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // addHosted adds the number-th node of a cluster, as a guest that has a core of hv.
-func addHosted(ctx context.Context, tx *store.Tx, cluster string, number, core int) error {
-	name, node := fmt.Sprintf("n%d", number), fmt.Sprintf("%s-node-%d", cluster, number)
-	guest := store.Guest{
-		Machine:    inventory.Machine{ID: "id-" + node, Name: fmt.Sprintf("m%s%d", cluster, number), Substrate: "vm", Host: "hv"},
+func addHosted(ctx context.Context, tx *core.Tx, clusterID string, number, core int) error {
+	name, nodeID := fmt.Sprintf("n%d", number), fmt.Sprintf("%s-node-%d", clusterID, number)
+	guest := host.Guest{
+		Machine:    inventory.Machine{ID: "id-" + nodeID, Name: fmt.Sprintf("m%s%d", clusterID, number), Substrate: "vm", Host: "hv"},
 		Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 64}}},
 	}
-	return errors.Join(tx.AddGuest(ctx, guest, "for a test"), tx.AddSeat(ctx, cluster, store.Seat{Name: name, Slot: 256 + number}),
-		tx.AddNode(ctx, store.Node{ID: node, Cluster: cluster, Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
+	return errors.Join(host.AddGuest(ctx, tx, guest, "for a test"), cluster.AddSeat(ctx, tx, clusterID, cluster.Seat{Name: name, Slot: 256 + number}),
+		node.Add(ctx, tx, node.Node{ID: nodeID, Cluster: clusterID, Name: name, Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: guest.ID, Machine: guest.Name}))
 }
 
-func (s *fixture) update(f func(context.Context, *store.Tx) error) {
+func (s *fixture) update(f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := s.db.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -204,8 +209,8 @@ func TestAGuestsTokenIsComputedForItsHostAndStandsNowhere(t *testing.T) {
 	if want := s.authority.Token(n.Node, 3); got != want {
 		t.Error("its host was told of another token than the boot's")
 	}
-	if err := s.db.View(t.Context(), func(tx *store.Tx) error {
-		g, err := tx.HostedNode(t.Context(), n.Node)
+	if err := s.db.View(t.Context(), func(tx *core.Tx) error {
+		g, err := host.HostedNode(t.Context(), tx, n.Node)
 		if g.Guest.File.Token != "" {
 			t.Error("the row holds a token")
 		}
@@ -237,7 +242,7 @@ func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
 	stop()
 	deaf := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Patience: 10 * time.Millisecond})
 	s.await("told that nobody knows", func() bool {
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.Listen(ctx, "rack", "test") })
+		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
 		_, err := deaf.Observe(t.Context(), n.Ref)
 		return err != nil && strings.Contains(err.Error(), "hypervisor hv has been silent")
 	})
@@ -246,7 +251,7 @@ func TestASilentHostProvesNothingUntilItIsSeenOff(t *testing.T) {
 	if err := deaf.Remove(t.Context(), r); err == nil {
 		t.Error("a guest is gone of whose host nobody knows anything")
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.HostIsOff(ctx, "hv") })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, "hv") })
 	if err := deaf.Remove(t.Context(), r); err != nil {
 		t.Error(err)
 	}
@@ -293,16 +298,16 @@ func TestOnlyAHypervisorsAgentIsToldOfGuests(t *testing.T) {
 	if err := fetch(); err != nil {
 		t.Fatal(err)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.EndBoot(ctx, "hv", 1) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.EndBoot(ctx, tx, "hv", 1) })
 	var refused *refusal
 	if err := fetch(); !errors.As(err, &refused) || refused.status != http.StatusGone {
 		t.Errorf("an agent that is to end got %v", err)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := errors.Join(tx.DropBoot(ctx, "hv", 1), tx.StartInspection(ctx, "hv", false)); err != nil {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := errors.Join(machine.DropBoot(ctx, tx, "hv", 1), machine.StartInspection(ctx, tx, "hv", false)); err != nil {
 			return err
 		}
-		_, err := tx.BeginBoot(ctx, store.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00", File: protocol.Boot{Duty: protocol.Inspect}})
+		_, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv", Subject: "hv", Number: 2, Image: "sha256:00", File: protocol.Boot{Duty: protocol.Inspect}})
 		return err
 	})
 	boot := s.boot()
@@ -341,14 +346,14 @@ func TestAGuestDoesNotSpeakAsAHypervisor(t *testing.T) {
 func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 	s := newFixture(t)
 	own, gone := s.node(1, 2), s.node(2, 1)
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.AddMachine(ctx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}); err != nil {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.Add(ctx, tx, inventory.Machine{ID: "other", Name: "other", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}); err != nil {
 			return err
 		}
 		for _, n := range []substrate.Node{own, gone} {
 			g, err := remote.Guest(n)
 			if err == nil {
-				err = tx.HoldGuest(ctx, "hv", g)
+				err = host.HoldGuest(ctx, tx, "hv", g)
 			}
 			if err != nil {
 				return err
@@ -357,9 +362,9 @@ func TestAHypervisorIsBelievedOfItsOwnGuestsAlone(t *testing.T) {
 		says := func(n substrate.Node, boot int64) protocol.HostedState {
 			return protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: boot, Present: true}
 		}
-		return errors.Join(tx.LetGuestGo(ctx, "hv", gone.Node),
-			tx.SaveHostReport(ctx, "hv", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(gone, 1)}}),
-			tx.SaveHostReport(ctx, "other", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1), {Cluster: "c9", Node: "nobodys", Boot: 1, Present: true}}}))
+		return errors.Join(host.LetGuestGo(ctx, tx, "hv", gone.Node),
+			host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(gone, 1)}}),
+			host.SaveReport(ctx, tx, "other", protocol.HostReport{Boot: 1, Guests: []protocol.HostedState{says(own, 1), {Cluster: "c9", Node: "nobodys", Boot: 1, Present: true}}}))
 	})
 	all, err := s.driver.List(t.Context())
 	slices.SortFunc(all, func(a, b substrate.Ref) int { return strings.Compare(a.Node, b.Node) })

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/kindstest"
 )
 
 // TestAControllerWithNothingToDoRests: what it costs to wait is what its queries cost. This is a bound from above, which a
@@ -34,7 +34,7 @@ func TestAControllerWithNothingToDoRests(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- k.run(ctx) }()
 	<-ready
-	since := storetest.Costs(t, k.db)
+	since := kindstest.Costs(t, k.db)
 	began := time.Now()
 	time.Sleep(5 * time.Second)
 	cost, seconds := since(), time.Since(began).Seconds()

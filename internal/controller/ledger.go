@@ -7,24 +7,27 @@ import (
 	"net/netip"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/private"
-	"muster/internal/store"
 )
 
 // boots is the store as substrates of whole machines ask for it.
-type boots struct{ db *store.Store }
+type boots struct{ db *core.Store }
 
 func (l boots) Machine(ctx context.Context, name string) (substrate.Machine, error) {
 	var found substrate.Machine
-	err := l.db.View(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, name)
+	err := l.db.View(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		found.Machine = m.Machine
-		if found.On, err = tx.Network(ctx, m.Network); err != nil {
+		if found.On, err = network.Get(ctx, tx, m.Network); err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name, err)
 		}
 		found.Address, err = addressOf(ctx, tx, m)
@@ -34,34 +37,34 @@ func (l boots) Machine(ctx context.Context, name string) (substrate.Machine, err
 }
 
 // addressOf is the address that a machine has on its network; the zero Addr if it never had one.
-func addressOf(ctx context.Context, tx *store.Tx, m store.Machine) (netip.Addr, error) {
+func addressOf(ctx context.Context, tx *core.Tx, m machine.Machine) (netip.Addr, error) {
 	for _, mac := range m.MACs {
-		lease, err := tx.LeaseOf(ctx, m.Network, mac)
+		lease, err := network.LeaseOf(ctx, tx, m.Network, mac)
 		if err == nil {
 			return lease.Address, nil
 		}
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, core.ErrNotFound) {
 			return netip.Addr{}, err
 		}
 	}
 	return netip.Addr{}, nil
 }
 
-func (l boots) BootOn(ctx context.Context, machine string) (substrate.Boot, error) {
-	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOn(ctx, machine) })
+func (l boots) BootOn(ctx context.Context, machineID string) (substrate.Boot, error) {
+	return l.boot(ctx, func(tx *core.Tx) (machine.Boot, error) { return machine.BootOn(ctx, tx, machineID) })
 }
 
 func (l boots) BootOf(ctx context.Context, subject string) (substrate.Boot, error) {
-	return l.boot(ctx, func(tx *store.Tx) (store.Boot, error) { return tx.BootOf(ctx, subject) })
+	return l.boot(ctx, func(tx *core.Tx) (machine.Boot, error) { return machine.BootOf(ctx, tx, subject) })
 }
 
-func (l boots) boot(ctx context.Context, find func(*store.Tx) (store.Boot, error)) (substrate.Boot, error) {
-	var boot store.Boot
-	err := l.db.View(ctx, func(tx *store.Tx) (err error) {
+func (l boots) boot(ctx context.Context, find func(*core.Tx) (machine.Boot, error)) (substrate.Boot, error) {
+	var boot machine.Boot
+	err := l.db.View(ctx, func(tx *core.Tx) (err error) {
 		boot, err = find(tx)
 		return err
 	})
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, core.ErrNotFound) {
 		err = substrate.ErrNoBoot
 	}
 	return substrate.Boot{
@@ -71,8 +74,8 @@ func (l boots) boot(ctx context.Context, find func(*store.Tx) (store.Boot, error
 }
 
 func (l boots) Begin(ctx context.Context, b substrate.Boot) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		begun, err := tx.BeginBoot(ctx, store.Boot{
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{
 			MachineID: b.Machine, Subject: b.Subject, Number: b.Number, Image: b.Image, File: b.File, Disk: b.Disk, Erase: b.Erase,
 		})
 		if err == nil && !begun {
@@ -83,21 +86,21 @@ func (l boots) Begin(ctx context.Context, b substrate.Boot) error {
 }
 
 func (l boots) Powered(ctx context.Context, b substrate.Boot) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.PowerBoot(ctx, b.Subject, b.Number) })
+	return l.db.Update(ctx, func(tx *core.Tx) error { return machine.PowerBoot(ctx, tx, b.Subject, b.Number) })
 }
 
 func (l boots) End(ctx context.Context, subject string, number int64) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.EndBoot(ctx, subject, number) })
+	return l.db.Update(ctx, func(tx *core.Tx) error { return machine.EndBoot(ctx, tx, subject, number) })
 }
 
 func (l boots) Drop(ctx context.Context, subject string, number int64) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.DropBoot(ctx, subject, number) })
+	return l.db.Update(ctx, func(tx *core.Tx) error { return machine.DropBoot(ctx, tx, subject, number) })
 }
 
 func (l boots) Nodes(ctx context.Context) ([]substrate.Ref, error) {
 	var refs []substrate.Ref
-	err := l.db.View(ctx, func(tx *store.Tx) error {
-		boots, err := tx.Boots(ctx)
+	err := l.db.View(ctx, func(tx *core.Tx) error {
+		boots, err := machine.Boots(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -105,7 +108,7 @@ func (l boots) Nodes(ctx context.Context) ([]substrate.Ref, error) {
 			if b.Inspection() {
 				continue
 			}
-			node, err := tx.Node(ctx, b.Subject)
+			node, err := node.Get(ctx, tx, b.Subject)
 			if err != nil {
 				return err
 			}

@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/remote"
-	"muster/internal/store"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 )
 
 // migrations is the store as the mover of guests elsewhere asks for it.
-type migrations struct{ db *store.Store }
+type migrations struct{ db *core.Store }
 
 func (l migrations) Changed() <-chan struct{} { return l.db.Changed() }
 
 func (l migrations) Migration(ctx context.Context, node string) (j remote.Migration, err error) {
-	err = l.db.View(ctx, func(tx *store.Tx) error {
-		a, err := tx.MigrationOfNode(ctx, node)
-		if errors.Is(err, store.ErrNotFound) {
+	err = l.db.View(ctx, func(tx *core.Tx) error {
+		a, err := host.MigrationOfNode(ctx, tx, node)
+		if errors.Is(err, core.ErrNotFound) {
 			return remote.ErrNone
 		}
 		if err != nil {
@@ -41,10 +43,10 @@ func (l migrations) Migration(ctx context.Context, node string) (j remote.Migrat
 }
 
 // endpointOf is what one host of a move has said.
-func endpointOf(ctx context.Context, tx *store.Tx, a store.Migration, at store.Endpoint) (s remote.Endpoint, err error) {
+func endpointOf(ctx context.Context, tx *core.Tx, a host.Migration, at host.Endpoint) (s remote.Endpoint, err error) {
 	s.Host = at.Name
-	seen, err := tx.HostSeen(ctx, at.Host)
-	if errors.Is(err, store.ErrNotFound) {
+	seen, err := host.SeenOf(ctx, tx, at.Host)
+	if errors.Is(err, core.ErrNotFound) {
 		s.Off = true
 		return s, nil
 	}
@@ -74,22 +76,22 @@ func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to strin
 		return err
 	}
 	told := s.Directive()
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		source, err := tx.Machine(ctx, from)
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		source, err := machine.Get(ctx, tx, from)
 		if err != nil {
 			return err
 		}
-		target, err := tx.Machine(ctx, to)
+		target, err := machine.Get(ctx, tx, to)
 		if err != nil {
 			return err
 		}
-		hosted, err := tx.HostedNode(ctx, n.Node)
+		hosted, err := host.HostedNode(ctx, tx, n.Node)
 		if err != nil {
 			return err
 		}
 		g.Try = hosted.Guest.Try // it is over where it arrives, too
-		return tx.StartMigration(ctx, store.Migration{
-			Node: n.Node, Source: store.Endpoint{Host: source.ID, Does: told.Source}, Target: store.Endpoint{Host: target.ID, Does: told.Target},
+		return host.StartMigration(ctx, tx, host.Migration{
+			Node: n.Node, Source: host.Endpoint{Host: source.ID, Does: told.Source}, Target: host.Endpoint{Host: target.ID, Does: told.Target},
 			Stage: string(s), Kept: told.Kept, Guest: g,
 		})
 	})
@@ -97,17 +99,17 @@ func (l migrations) Depart(ctx context.Context, n substrate.Node, from, to strin
 
 func (l migrations) Proceed(ctx context.Context, j remote.Migration) error {
 	told := j.Stage.Directive()
-	return l.db.Update(ctx, func(tx *store.Tx) error {
-		a, err := tx.MigrationOfNode(ctx, j.Node.Node)
+	return l.db.Update(ctx, func(tx *core.Tx) error {
+		a, err := host.MigrationOfNode(ctx, tx, j.Node.Node)
 		if err != nil {
 			return err
 		}
 		a.Stage, a.Source.Does, a.Target.Does, a.Kept = string(j.Stage), told.Source, told.Target, told.Kept
 		a.Step, a.Description, a.Address, a.Why = j.Step, j.Description, j.Address, j.Why
-		return tx.StepMigration(ctx, a)
+		return host.StepMigration(ctx, tx, a)
 	})
 }
 
 func (l migrations) Forgo(ctx context.Context, node string) error {
-	return l.db.Update(ctx, func(tx *store.Tx) error { return tx.ForgetMigration(ctx, node) })
+	return l.db.Update(ctx, func(tx *core.Tx) error { return host.ForgetMigration(ctx, tx, node) })
 }

@@ -16,14 +16,16 @@ import (
 
 	"muster/internal/agent/hosting"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 // What a paper guest is at a host.
@@ -234,17 +236,17 @@ func newMigration(t *testing.T, seed uint64) *migration {
 	s := newFixture(t)
 	j := &migration{fixture: s, papers: &papers{T: t, dice: rand.New(rand.NewPCG(seed, 1)), calm: true}}
 	j.mover = remote.NewMover(remote.MoverConfig{Migrations: migrations{s.db}, Silence: time.Hour, Patience: 100 * time.Millisecond, Limit: time.Hour})
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		err := errors.Join(tx.AddMachine(ctx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}),
-			tx.StartInspection(ctx, "hv2", false))
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		err := errors.Join(machine.Add(ctx, tx, inventory.Machine{ID: "hv2", Name: "hv2", Substrate: "metal", Network: "rack", MACs: []string{"52:54:00:00:00:02"}}),
+			machine.StartInspection(ctx, tx, "hv2", false))
 		if err == nil { // somebody's else, by which it is a hypervisor
-			err = tx.AddGuest(ctx, store.Guest{
+			err = host.AddGuest(ctx, tx, host.Guest{
 				Machine:    inventory.Machine{ID: "other", Name: "other", Substrate: "vm", Host: "hv2"},
 				Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{9}, MemoryMiB: 64}}},
 			}, "for a test")
 		}
 		if err == nil {
-			_, err = tx.BeginBoot(ctx, store.Boot{MachineID: "hv2", Subject: "hv2", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv2", Boot: 1, Duty: protocol.Host}})
+			_, err = machine.BeginBoot(ctx, tx, machine.Boot{MachineID: "hv2", Subject: "hv2", Number: 1, Image: "sha256:00", File: protocol.Boot{Node: "hv2", Boot: 1, Duty: protocol.Host}})
 		}
 		return err
 	})
@@ -253,8 +255,8 @@ func newMigration(t *testing.T, seed uint64) *migration {
 		j.dirs[i] = t.TempDir()
 		h, err := newFakeHost(s.server.URL, protocol.Boot{Node: name, Boot: 1, Authority: s.authority.AgentsPEM()}, nil, func(_ *fakeHost, csr, _ string) (string, error) {
 			certificate, key, err := s.authority.CertifyAgent(csr, identity.Agent{Node: name, Boot: 1}, time.Now())
-			s.update(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.UseInspectionToken(ctx, name, 1, key) // the boot is joined, with this key
+			s.update(func(ctx context.Context, tx *core.Tx) error {
+				_, err := machine.UseInspectionToken(ctx, tx, name, 1, key) // the boot is joined, with this key
 				return err
 			})
 			return certificate, err
@@ -297,16 +299,16 @@ func (j *migration) start(i int) {
 // travel takes the guest from one host to the other, and does to the rows what package lifecycle does. It says what came of it.
 func (j *migration) travel(n substrate.Node, from, to int) error {
 	j.Helper()
-	target := store.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Allocation: *n.Allocation}
-	j.update(func(ctx context.Context, tx *store.Tx) error { return tx.StartMove(ctx, target) })
+	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Allocation: *n.Allocation}
+	j.update(func(ctx context.Context, tx *core.Tx) error { return host.StartMove(ctx, tx, target) })
 	for end := time.Now().Add(time.Minute); ; {
 		err := j.mover.Move(context.Background(), n, hypervisors[from], hypervisors[to])
 		switch {
 		case err == nil:
-			j.update(func(ctx context.Context, tx *store.Tx) error { return tx.EndMove(ctx, target) })
+			j.update(func(ctx context.Context, tx *core.Tx) error { return host.EndMove(ctx, tx, target) })
 			return nil
 		case errors.Is(err, substrate.ErrStays):
-			j.update(func(ctx context.Context, tx *store.Tx) error { return tx.CallOffMove(ctx, target.ID) })
+			j.update(func(ctx context.Context, tx *core.Tx) error { return host.CallOffMove(ctx, tx, target.ID) })
 			return err
 		case !errors.Is(err, substrate.ErrUnderway):
 			return err
@@ -382,23 +384,23 @@ func TestAGuestGoesToAndFroWhateverFails(t *testing.T) {
 }
 
 // noMoveIsLeft looks whether the rows say that the guest is one host's, and of no other.
-func (j *migration) noMoveIsLeft(n substrate.Node, host string) {
+func (j *migration) noMoveIsLeft(n substrate.Node, hostID string) {
 	j.Helper()
-	j.update(func(ctx context.Context, tx *store.Tx) error {
-		if _, err := tx.MigrationOfNode(ctx, n.Node); !errors.Is(err, store.ErrNotFound) {
+	j.update(func(ctx context.Context, tx *core.Tx) error {
+		if _, err := host.MigrationOfNode(ctx, tx, n.Node); !errors.Is(err, core.ErrNotFound) {
 			j.Errorf("a move is left: %v", err)
 		}
-		hosted, err := tx.HostedNode(ctx, n.Node)
-		if err != nil || hosted.HostName != host || !hosted.Wanted {
-			j.Errorf("it is to be held by %s, and the row says %+v (%v)", host, hosted, err)
+		hosted, err := host.HostedNode(ctx, tx, n.Node)
+		if err != nil || hosted.HostName != hostID || !hosted.Wanted {
+			j.Errorf("it is to be held by %s, and the row says %+v (%v)", hostID, hosted, err)
 		}
 		for _, other := range hypervisors {
-			guests, err := tx.GuestsOn(ctx, other)
+			guests, err := machine.GuestsOn(ctx, tx, other)
 			if err != nil {
 				return err
 			}
 			for _, g := range guests {
-				if g.ID == "id-"+n.Node && (other != host || g.Moves != nil) {
+				if g.ID == "id-"+n.Node && (other != hostID || g.Moves != nil) {
 					j.Errorf("hypervisor %s is held a part of: %+v", other, g)
 				}
 			}
@@ -439,13 +441,13 @@ func TestAGuestThatIsToEndOnItsWayIsNowhere(t *testing.T) {
 func TestWhatAHostCannotLookAtIsNotGone(t *testing.T) {
 	s := newFixture(t)
 	n := s.node(1, 1)
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		g, err := remote.Guest(n)
 		if err != nil {
 			return err
 		}
 		g.Try = 1
-		return errors.Join(tx.HoldGuest(ctx, "hv", g), tx.SaveHostReport(ctx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{
+		return errors.Join(host.HoldGuest(ctx, tx, "hv", g), host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{
 			{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: 1, Unseen: true, Detail: "its folder cannot be read"},
 		}}))
 	})

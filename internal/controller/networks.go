@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/environment/images"
 	"muster/internal/environment/initramfs"
 	"muster/internal/environment/netboot"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
+	"muster/internal/kinds/network"
 	"muster/internal/monitor"
-	"muster/internal/store"
 )
 
 // networks is where machines are: it runs the boot services and the agents' door on every network there is, and follows when
@@ -84,8 +85,8 @@ func (y *networks) serve(ctx context.Context) error {
 // follow makes what runs be what the store has.
 func (y *networks) follow(ctx context.Context, running map[string]service) error {
 	var networks []inventory.Network
-	err := y.db.View(ctx, func(tx *store.Tx) (err error) {
-		networks, err = tx.Networks(ctx)
+	err := y.db.View(ctx, func(tx *core.Tx) (err error) {
+		networks, err = network.List(ctx, tx)
 		return err
 	})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/api"
 	"muster/internal/apiv1"
+	"muster/internal/core"
 	"muster/internal/lifecycle"
 	"muster/internal/monitor"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -81,7 +81,7 @@ func localRoot(own bool, why string) string {
 
 func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
 	began := time.Now()
-	err := k.db.View(ctx, func(tx *store.Tx) error { _, err := tx.Now(ctx); return err })
+	err := k.db.View(ctx, func(tx *core.Tx) error { _, err := tx.Now(ctx); return err })
 	if err != nil {
 		return protocol.Check{Name: "database", Text: "does not answer"}
 	}

@@ -22,10 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"muster/internal/api"
+	"muster/internal/kinds"
+	"muster/internal/kinds/kindstest"
 	"muster/internal/lifecycle"
 	"muster/internal/monitor"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // observed is a controller of which nothing runs: neither an engine, nor the agents' socket.
@@ -37,7 +37,7 @@ func observed(t *testing.T) (*controller, api.About) {
 	}
 	t.Cleanup(k.closeTelemetry)
 	var err error
-	if k.db, err = store.Open(t.Context(), filepath.Join(t.TempDir(), "db"), storetest.Keys()); err != nil {
+	if k.db, err = kinds.Open(t.Context(), filepath.Join(t.TempDir(), "db"), kindstest.Keys()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it

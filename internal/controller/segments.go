@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/clock"
-	"muster/internal/store"
 )
 
 // portLooks is how often it is looked where the ports of machines are.
@@ -23,7 +27,7 @@ const portLooks = 10 * time.Second
 
 // segments puts machines' ports where they belong, and looks whether they are still there.
 type segments struct {
-	db  *store.Store
+	db  *core.Store
 	log *slog.Logger
 	all switches.Registry // the drivers
 
@@ -70,16 +74,16 @@ type segmented struct {
 // EnsureShared opens the segments and joins the cluster's network to their bridges.
 func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate.Network) error {
 	var networks []inventory.Network
-	present := map[string]store.Presence{}
-	err := s.db.View(ctx, func(tx *store.Tx) error {
-		all, err := tx.PresencesOf(ctx, cluster)
+	present := map[string]network.Presence{}
+	err := s.db.View(ctx, func(tx *core.Tx) error {
+		all, err := network.PresencesOf(ctx, tx, cluster)
 		if err != nil {
 			return err
 		}
 		for _, p := range all {
 			present[p.Network] = p
 		}
-		networks, err = tx.Networks(ctx)
+		networks, err = network.List(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -103,7 +107,7 @@ func (s segmented) EnsureShared(ctx context.Context, cluster string, n substrate
 }
 
 // uplinks are to the segments of one network where the cluster has nodes.
-func (s segmented) uplinks(ctx context.Context, on inventory.Network, p store.Presence, segment int) ([]substrate.Uplink, error) {
+func (s segmented) uplinks(ctx context.Context, on inventory.Network, p network.Presence, segment int) ([]substrate.Uplink, error) {
 	driver, err := s.all.Open(on)
 	if err != nil {
 		return nil, err
@@ -140,8 +144,8 @@ func (s *segments) watch(ctx context.Context) error {
 // look is one look at all switches. A network whose switch does not answer keeps none of the others from it.
 func (s *segments) look(ctx context.Context) error {
 	var networks []inventory.Network
-	err := s.db.View(ctx, func(tx *store.Tx) (err error) {
-		networks, err = tx.Networks(ctx)
+	err := s.db.View(ctx, func(tx *core.Tx) (err error) {
+		networks, err = network.List(ctx, tx)
 		return err
 	})
 	for _, n := range networks {
@@ -167,17 +171,17 @@ func (s *segments) lookAt(ctx context.Context, n inventory.Network) error {
 	if err != nil {
 		return err
 	}
-	var machines []store.Machine
+	var machines []machine.Machine
 	used := map[switches.Segment]bool{switches.Hosts: true}
-	err = s.db.View(ctx, func(tx *store.Tx) error {
-		clusters, err := tx.Clusters(ctx, "")
+	err = s.db.View(ctx, func(tx *core.Tx) error {
+		clusters, err := cluster.List(ctx, tx, "")
 		for _, c := range clusters {
 			used[switches.Segment(c.Segment)] = true
 		}
 		if err != nil {
 			return err
 		}
-		machines, err = tx.Machines(ctx)
+		machines, err = machine.List(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -274,18 +278,18 @@ func (s *segments) tell(ctx context.Context, m inventory.Machine, port, text str
 		return nil
 	}
 	s.log.Warn("a machine's port is not where it belongs", "machine", m.Name, "what", text)
-	return s.db.Update(ctx, func(tx *store.Tx) error {
-		tx.Log(store.Event{Type: "machine.port", Machine: m.Name, Text: text})
+	return s.db.Update(ctx, func(tx *core.Tx) error {
+		tx.Log(core.Event{Type: "machine.port", Machine: m.Name, Text: text})
 		return nil
 	})
 }
 
 // wanted is where a machine's ports belong, and whether it boots nothing. Nowhere: it is between two places.
 func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want switches.Segment, free bool, err error) {
-	err = s.db.View(ctx, func(tx *store.Tx) error {
-		boot, err := tx.BootOn(ctx, m.ID)
+	err = s.db.View(ctx, func(tx *core.Tx) error {
+		boot, err := machine.BootOn(ctx, tx, m.ID)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, core.ErrNotFound):
 			want, free = switches.Common, true
 			return nil
 		case err != nil:
@@ -300,14 +304,14 @@ func (s *segments) wanted(ctx context.Context, m inventory.Machine) (want switch
 			want = switches.Common
 			return nil
 		}
-		node, err := tx.Node(ctx, boot.Subject)
+		n, err := node.Get(ctx, tx, boot.Subject)
 		if err != nil {
 			return err
 		}
-		cluster, err := tx.Cluster(ctx, node.Cluster)
+		cluster, err := cluster.Get(ctx, tx, n.Cluster)
 		want = switches.Segment(cluster.Segment)
 		// A node that goes is switched off and put aside by steps that no row tells of.
-		if node.Phase == store.Releasing || node.Phase == store.Failed || node.Phase == store.Attaching {
+		if n.Phase == core.Releasing || n.Phase == core.Failed || n.Phase == node.Attaching {
 			want = switches.Nowhere
 		}
 		return err

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/drivers/substrate/remote"
 	"muster/internal/drivers/substrate/vm"
+	"muster/internal/kinds/host"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 func (p *paper) Sleep(context.Context, substrate.Ref) (bytes int64, err error) {
@@ -142,7 +143,7 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 	deaf := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Patience: 10 * time.Millisecond})
 	var err error
 	s.await("told that nobody knows", func() bool {
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.Listen(ctx, "rack", "test") })
+		s.update(func(ctx context.Context, tx *core.Tx) error { return host.Listen(ctx, tx, "rack", "test") })
 		_, err = deaf.Sleep(t.Context(), n.Ref, "hv")
 		return err != nil && strings.Contains(err.Error(), "hypervisor hv has been silent")
 	})
@@ -152,7 +153,7 @@ func TestASilentHostIsWaitedForUntilItIsSeenOff(t *testing.T) {
 	if err := deaf.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrUnderway) {
 		t.Errorf("nobody knows, and it is said: %v", err)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.HostIsOff(ctx, "hv") })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, "hv") })
 	if err := deaf.Wake(t.Context(), n, "hv"); !errors.Is(err, substrate.ErrEnded) || !strings.Contains(err.Error(), "what it held is lost") {
 		t.Errorf("its host is off, and it is said: %v", err)
 	}
@@ -167,14 +168,14 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 	hasty := remote.New(remote.Config{Ledger: hostingLedger{s.db}, Silence: time.Hour, Patience: 10 * time.Millisecond})
 	report := func(change func(*protocol.HostedState)) {
 		s.Helper()
-		s.update(func(ctx context.Context, tx *store.Tx) error {
-			held, err := tx.HostedNode(ctx, n.Node)
+		s.update(func(ctx context.Context, tx *core.Tx) error {
+			held, err := host.HostedNode(ctx, tx, n.Node)
 			if err != nil {
 				return err
 			}
 			state := protocol.HostedState{Cluster: n.Cluster, Node: n.Node, Boot: 1, Try: held.Guest.Try, Present: true, Running: true}
 			change(&state)
-			return tx.SaveHostReport(ctx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{state}})
+			return host.SaveReport(ctx, tx, "hv", protocol.HostReport{Boot: 1, Revision: 1 << 40, Guests: []protocol.HostedState{state}})
 		})
 	}
 	for _, one := range []struct {
@@ -187,13 +188,13 @@ func TestHowATryEndedIsWhatIsSaid(t *testing.T) {
 		{func(s *protocol.HostedState) { s.Gone = "its QEMU has ended" }, substrate.ErrEnded, "its QEMU has ended"},
 		{func(*protocol.HostedState) {}, substrate.ErrRefused, "has written nothing"}, // by an agent that knows of no sleep
 	} {
-		s.update(func(ctx context.Context, tx *store.Tx) error {
+		s.update(func(ctx context.Context, tx *core.Tx) error {
 			g, err := remote.Guest(n)
 			if err != nil {
 				return err
 			}
 			g.Try = 1
-			return tx.HoldGuest(ctx, "hv", g)
+			return host.HoldGuest(ctx, tx, "hv", g)
 		})
 		report(func(*protocol.HostedState) {})
 		if _, err := hasty.Sleep(t.Context(), n.Ref, "hv"); !errors.Is(err, substrate.ErrUnderway) {

@@ -7,10 +7,12 @@ import (
 	"net"
 	"slices"
 
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
 )
 
 // shared is what the clusters of this host have, apart from their nodes: networks, /home, the state of their heads. One substrate
@@ -91,8 +93,8 @@ func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substra
 type notices struct{ *controller }
 
 func (n notices) Machine(ctx context.Context, name, text string) {
-	err := n.db.Update(ctx, func(tx *store.Tx) error {
-		tx.Log(store.Event{Type: "machine.warning", Machine: name, Text: text})
+	err := n.db.Update(ctx, func(tx *core.Tx) error {
+		tx.Log(core.Event{Type: "machine.warning", Machine: name, Text: text})
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
@@ -104,11 +106,11 @@ func (n notices) Homes(ctx context.Context, clusters []string, text string) {
 	if len(clusters) == 0 {
 		return
 	}
-	err := n.db.Update(ctx, func(tx *store.Tx) error {
-		all, err := tx.Clusters(ctx, "")
+	err := n.db.Update(ctx, func(tx *core.Tx) error {
+		all, err := cluster.List(ctx, tx, "")
 		for _, c := range all {
 			if slices.Contains(clusters, c.ID) {
-				tx.Log(store.Event{Type: "cluster.home", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
+				tx.Log(core.Event{Type: "cluster.home", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
 				n.Log.Warn("a cluster's /home", "cluster", c.Name, "project", c.Project, "text", text)
 			}
 		}
@@ -120,14 +122,14 @@ func (n notices) Homes(ctx context.Context, clusters []string, text string) {
 }
 
 func (n notices) Inspect(ctx context.Context, name string) error {
-	return n.db.Update(ctx, func(tx *store.Tx) error {
-		m, err := tx.Machine(ctx, name)
-		if errors.Is(err, store.ErrNotFound) {
+	return n.db.Update(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, name)
+		if errors.Is(err, core.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return tx.AskInspection(ctx, m.ID)
+		return machine.AskInspection(ctx, tx, m.ID)
 	})
 }

@@ -7,8 +7,9 @@ import (
 	"slices"
 
 	"muster/internal/centre"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
+	centres "muster/internal/kinds/centre"
 )
 
 // Centres are clusters that Muster did not build as places.
@@ -18,8 +19,8 @@ type Centres struct{ Authority *identity.Authority }
 const KindCentre = "centre"
 
 // Places lists the centres that these projects may use.
-func (s Centres) Places(ctx context.Context, tx *store.Tx, projects []string) ([]Place, error) {
-	centres, err := tx.Centres(ctx)
+func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error) {
+	centres, err := centres.List(ctx, tx)
 	var all []Place
 	for _, c := range centres {
 		for _, p := range c.Projects {
@@ -31,11 +32,11 @@ func (s Centres) Places(ctx context.Context, tx *store.Tx, projects []string) ([
 	return all, err
 }
 
-func (s Centres) place(c store.Centre, p store.CentreProject) Place {
+func (s Centres) place(c centres.Centre, p centres.Project) Place {
 	return Place{
 		Kind: KindCentre, ID: c.Name, Project: p.Project, Name: c.Name,
 		Admits: func(person string) bool { return centre.Account(c, p, person) != "" },
-		Open: func(_ context.Context, _ *store.Tx, person string) (Target, error) {
+		Open: func(_ context.Context, _ *core.Tx, person string) (Target, error) {
 			way, err := centre.Way(s.Authority, c, person, centre.Account(c, p, person))
 			way.Project = p.Project
 			return Target{

@@ -12,10 +12,12 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 )
 
 // Dialer reaches into the network of a cluster.
@@ -36,17 +38,17 @@ const certificateLife = 5 * time.Minute
 const KindCluster = "cluster"
 
 // Places lists the clusters of these projects.
-func (s Clusters) Places(ctx context.Context, tx *store.Tx, projects []string) ([]Place, error) {
+func (s Clusters) Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error) {
 	var all []Place
 	for _, project := range projects {
-		clusters, err := tx.Clusters(ctx, project)
+		clusters, err := cluster.List(ctx, tx, project)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range clusters {
 			all = append(all, Place{
 				Kind: KindCluster, ID: c.ID, Project: c.Project, Name: c.Name, Admits: c.Admits,
-				Open: func(ctx context.Context, tx *store.Tx, person string) (Target, error) {
+				Open: func(ctx context.Context, tx *core.Tx, person string) (Target, error) {
 					return s.open(ctx, tx, c, person)
 				},
 			})
@@ -56,12 +58,12 @@ func (s Clusters) Places(ctx context.Context, tx *store.Tx, projects []string) (
 }
 
 // open says how to get into a cluster whose head can be logged in to now.
-func (s Clusters) open(ctx context.Context, tx *store.Tx, c store.Cluster, person string) (Target, error) {
-	nodes, err := tx.Nodes(ctx, c.ID)
+func (s Clusters) open(ctx context.Context, tx *core.Tx, c cluster.Cluster, person string) (Target, error) {
+	nodes, err := node.Of(ctx, tx, c.ID)
 	if err != nil {
 		return Target{}, err
 	}
-	var head store.Node
+	var head node.Node
 	addresses := map[string]netip.Addr{} // by name
 	for _, n := range nodes {
 		if n.Role == protocol.Head {
@@ -106,25 +108,25 @@ func (s Clusters) open(ctx context.Context, tx *store.Tx, c store.Cluster, perso
 }
 
 // closed is why a cluster cannot be entered now; nil if it can.
-func closed(c store.Cluster, head store.Node) error {
+func closed(c cluster.Cluster, head node.Node) error {
 	events := "`muster events -w " + c.Project + "/" + c.Name + "` shows its progress"
 	switch {
-	case c.Desired == store.ToDelete:
+	case c.Desired == core.ToDelete:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is being deleted", c.Name)}
-	case c.Phase == store.Paused:
+	case c.Phase == cluster.Paused:
 		return &Refusal{
 			Text: fmt.Sprintf("cluster %s is paused since %s", c.Name, c.PhaseAt.UTC().Format("2006-01-02 15:04 MST")),
-			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == store.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == store.Present,
+			Hint: "`muster resume " + c.Project + "/" + c.Name + " --wait` brings it back", Resume: c.Desired == cluster.ToPause && c.Spec.ResumesOnLogin(), Wait: c.Desired == core.Present,
 		}
-	case c.Desired == store.ToPause:
+	case c.Desired == cluster.ToPause:
 		return &Refusal{Text: fmt.Sprintf("cluster %s is pausing: %s", c.Name, c.Reason), Hint: events}
-	case head.ID == "" || head.Phase != store.Ready && head.Phase != store.Draining:
+	case head.ID == "" || head.Phase != core.Ready && head.Phase != node.Draining:
 		return &Refusal{Text: fmt.Sprintf("cluster %s cannot be entered now: %s", c.Name, progress(c, head)), Hint: events, Wait: true}
 	}
 	return nil
 }
 
-func progress(c store.Cluster, head store.Node) string {
+func progress(c cluster.Cluster, head node.Node) string {
 	text := string(c.Phase)
 	if c.Reason != "" {
 		text += ", " + c.Reason

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -44,7 +44,7 @@ func UsualLimits() Limits {
 type Gateway struct {
 	Name      string   // of this controller
 	Hosts     []string // the names by which people reach it, for its host certificate
-	DB        *store.Store
+	DB        *core.Store
 	Authority *identity.Authority
 	Sources   []Source
 	// Resume brings a paused cluster back for a person. A *Refusal says why it cannot.

@@ -19,10 +19,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/access"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/gateway/target"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/person"
 )
 
 // fixture is a gateway with one place behind it: an SSH server that runs "echo" (what comes in goes out) and "exit N".
@@ -38,13 +39,13 @@ type onePlace struct {
 	dial      func(context.Context) (net.Conn, error)
 }
 
-func (s onePlace) Places(_ context.Context, _ *store.Tx, projects []string) ([]Place, error) {
+func (s onePlace) Places(_ context.Context, _ *core.Tx, projects []string) ([]Place, error) {
 	if !slices.Contains(projects, "aero") {
 		return nil, nil
 	}
 	return []Place{{
 		Kind: KindCluster, ID: "c1", Project: "aero", Name: "cfd", Admits: func(string) bool { return true },
-		Open: func(_ context.Context, _ *store.Tx, person string) (Target, error) {
+		Open: func(_ context.Context, _ *core.Tx, person string) (Target, error) {
 			return Target{Target: target.Target{
 				Project: "aero", Name: "cfd", Account: person, Dial: s.dial, Host: "head.cfd:22", Known: ssh.InsecureIgnoreHostKey(),
 				Certify: func(key ssh.PublicKey) (string, error) {
@@ -57,15 +58,15 @@ func (s onePlace) Places(_ context.Context, _ *store.Tx, projects []string) ([]P
 
 func newFixture(t *testing.T, change func(*Gateway)) fixture {
 	t.Helper()
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := fixture{T: t, key: newKey(t)}
-	s.update(db, func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.AddPerson(ctx, store.Person{Name: "alice"}), tx.AddProject(ctx, store.Project{Name: "aero"}),
-			tx.SetMember(ctx, store.Membership{Project: "aero", Person: "alice", Role: access.Member}), s.addKey(ctx, tx))
+	s.update(db, func(ctx context.Context, tx *core.Tx) error {
+		return errors.Join(person.Add(ctx, tx, person.Person{Name: "alice"}), person.AddProject(ctx, tx, person.Project{Name: "aero"}),
+			person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Member}), s.addKey(ctx, tx))
 	})
 	s.g = &Gateway{Name: "g1", Hosts: []string{"localhost"}, DB: db, Authority: authority, Sources: []Source{onePlace{authority, place(t, authority)}},
 		Recordings: t.TempDir() + "/recordings", Log: slog.New(slog.DiscardHandler), Limits: UsualLimits()}
@@ -90,14 +91,14 @@ func newFixture(t *testing.T, change func(*Gateway)) fixture {
 	return s
 }
 
-func (s fixture) addKey(ctx context.Context, tx *store.Tx) error {
+func (s fixture) addKey(ctx context.Context, tx *core.Tx) error {
 	key := s.key.PublicKey()
-	return tx.AddKey(ctx, store.Key{Person: "alice", Fingerprint: ssh.FingerprintSHA256(key), Line: string(ssh.MarshalAuthorizedKey(key))})
+	return person.AddKey(ctx, tx, person.Key{Person: "alice", Fingerprint: ssh.FingerprintSHA256(key), Line: string(ssh.MarshalAuthorizedKey(key))})
 }
 
-func (s fixture) update(db *store.Store, f func(context.Context, *store.Tx) error) {
+func (s fixture) update(db *core.Store, f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := db.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -219,10 +220,10 @@ func TestASessionIsCarriedAndWrittenDown(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	_ = c.Close()
-	var sessions []store.Session
+	var sessions []person.Session
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		err := s.g.DB.View(t.Context(), func(tx *store.Tx) (err error) {
-			sessions, err = tx.Sessions(t.Context(), store.SessionsOf{Ended: true, Limit: 10})
+		err := s.g.DB.View(t.Context(), func(tx *core.Tx) (err error) {
+			sessions, err = person.Sessions(t.Context(), tx, person.SessionsOf{Ended: true, Limit: 10})
 			return err
 		})
 		if err != nil {
@@ -254,21 +255,23 @@ func TestStrangersAndOtherPlacesAreRefused(t *testing.T) {
 }
 
 func TestASessionEndsWithWhatLetItIn(t *testing.T) {
-	for name, take := range map[string]func(context.Context, *store.Tx, fixture) error{
-		"key": func(ctx context.Context, tx *store.Tx, s fixture) error {
-			return tx.RemoveKey(ctx, "alice", ssh.FingerprintSHA256(s.key.PublicKey()))
+	for name, take := range map[string]func(context.Context, *core.Tx, fixture) error{
+		"key": func(ctx context.Context, tx *core.Tx, s fixture) error {
+			return person.RemoveKey(ctx, tx, "alice", ssh.FingerprintSHA256(s.key.PublicKey()))
 		},
-		"membership": func(ctx context.Context, tx *store.Tx, _ fixture) error { return tx.RemoveMember(ctx, "aero", "alice") },
-		"role": func(ctx context.Context, tx *store.Tx, _ fixture) error {
-			return tx.SetMember(ctx, store.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
+		"membership": func(ctx context.Context, tx *core.Tx, _ fixture) error {
+			return person.RemoveMember(ctx, tx, "aero", "alice")
 		},
-		"person": func(ctx context.Context, tx *store.Tx, _ fixture) error {
-			return tx.ChangePerson(ctx, store.Person{Name: "alice", Disabled: true})
+		"role": func(ctx context.Context, tx *core.Tx, _ fixture) error {
+			return person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
 		},
-		"somebody": func(ctx context.Context, tx *store.Tx, _ fixture) error {
-			sessions, err := tx.Sessions(ctx, store.SessionsOf{Limit: 10})
+		"person": func(ctx context.Context, tx *core.Tx, _ fixture) error {
+			return person.Change(ctx, tx, person.Person{Name: "alice", Disabled: true})
+		},
+		"somebody": func(ctx context.Context, tx *core.Tx, _ fixture) error {
+			sessions, err := person.Sessions(ctx, tx, person.SessionsOf{Limit: 10})
 			for _, one := range sessions {
-				err = errors.Join(err, tx.WantSessionEnded(ctx, one.ID, "bob"))
+				err = errors.Join(err, person.WantSessionEnded(ctx, tx, one.ID, "bob"))
 			}
 			return err
 		},
@@ -287,7 +290,7 @@ func TestASessionEndsWithWhatLetItIn(t *testing.T) {
 			if err := session.Start("echo"); err != nil {
 				t.Fatal(err)
 			}
-			s.update(s.g.DB, func(ctx context.Context, tx *store.Tx) error { return take(ctx, tx, s) })
+			s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error { return take(ctx, tx, s) })
 			ended := make(chan error, 1)
 			go func() { ended <- session.Wait() }()
 			select {

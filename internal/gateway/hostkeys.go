@@ -9,8 +9,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
+	"muster/internal/kinds/authority"
 )
 
 // Requests by which OpenSSH's clients learn a server's other host keys, before one of them takes over (OpenSSH's
@@ -33,9 +34,9 @@ type hostKeys struct {
 // loadKeys reads the keys, the first time making one, and certifies the one in use anew when that is due. It may be
 // called at any time.
 func (g *Gateway) loadKeys(ctx context.Context) error {
-	var keys []store.GatewayKey
-	err := g.DB.View(ctx, func(tx *store.Tx) (err error) {
-		keys, err = tx.GatewayKeys(ctx)
+	var keys []authority.GatewayKey
+	err := g.DB.View(ctx, func(tx *core.Tx) (err error) {
+		keys, err = authority.GatewayKeys(ctx, tx)
 		return err
 	})
 	if err == nil && len(keys) == 0 {
@@ -49,7 +50,7 @@ func (g *Gateway) loadKeys(ctx context.Context) error {
 		return nil
 	}
 	var plain []ssh.Signer
-	err = g.DB.View(ctx, func(tx *store.Tx) error {
+	err = g.DB.View(ctx, func(tx *core.Tx) error {
 		for _, k := range keys {
 			private, err := tx.Reveal(ctx, k.Private)
 			if err != nil {
@@ -72,19 +73,19 @@ func (g *Gateway) loadKeys(ctx context.Context) error {
 }
 
 // firstKey makes a site's first key. Replicas that start together may make one each: the last one counts.
-func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err error) {
+func (g *Gateway) firstKey(ctx context.Context) (keys []authority.GatewayKey, err error) {
 	line, private, err := identity.NewHostKey()
 	if err != nil {
 		return nil, err
 	}
-	err = g.DB.Update(ctx, func(tx *store.Tx) error {
-		if keys, err = tx.GatewayKeys(ctx); err != nil || len(keys) > 0 {
+	err = g.DB.Update(ctx, func(tx *core.Tx) error {
+		if keys, err = authority.GatewayKeys(ctx, tx); err != nil || len(keys) > 0 {
 			return err
 		}
-		if err := tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, 0); err != nil {
+		if err := authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, 0); err != nil {
 			return err
 		}
-		keys, err = tx.GatewayKeys(ctx)
+		keys, err = authority.GatewayKeys(ctx, tx)
 		return err
 	})
 	return keys, err
@@ -93,7 +94,7 @@ func (g *Gateway) firstKey(ctx context.Context) (keys []store.GatewayKey, err er
 // certifiedFor is how long a certificate is used; it is good for a day.
 const certifiedFor = time.Hour
 
-func linesOf(keys []store.GatewayKey) (lines string) {
+func linesOf(keys []authority.GatewayKey) (lines string) {
 	for _, k := range keys {
 		lines += k.Line + "\n"
 	}
@@ -101,14 +102,14 @@ func linesOf(keys []store.GatewayKey) (lines string) {
 }
 
 // due says whether these are other keys than before, or the certificate grows old.
-func (h *hostKeys) due(keys []store.GatewayKey, authority string, now time.Time) bool {
+func (h *hostKeys) due(keys []authority.GatewayKey, authority string, now time.Time) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return linesOf(keys) != h.lines || authority != h.authority || now.Sub(h.certifiedAt) >= certifiedFor
 }
 
 // use takes the keys over, with what signs for each of them.
-func (h *hostKeys) use(keys []store.GatewayKey, plain []ssh.Signer, authority string, now time.Time, certify func(line string) (string, error)) error {
+func (h *hostKeys) use(keys []authority.GatewayKey, plain []ssh.Signer, authority string, now time.Time, certify func(line string) (string, error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	text, err := certify(keys[0].Line)

@@ -8,8 +8,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
+	"muster/internal/kinds/authority"
 )
 
 func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
@@ -19,8 +20,8 @@ func TestTheNextHostKeyIsAnnouncedAndProved(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.client("cfd") // the first key is there
-	s.update(s.g.DB, func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddGatewayKey(ctx, store.GatewayKey{Line: line, Private: store.NewSecret([]byte(private))}, time.Hour)
+	s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error {
+		return authority.AddGatewayKey(ctx, tx, authority.GatewayKey{Line: line, Private: core.NewSecret([]byte(private))}, time.Hour)
 	})
 	if err := s.g.loadKeys(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"muster/internal/access"
+	"muster/internal/core"
 	"muster/internal/gateway/target"
-	"muster/internal/store"
 )
 
 // Source knows the places of one kind: Muster's own clusters, or those that were registered.
 type Source interface {
 	// Places lists the places in these projects, whoever asks.
-	Places(ctx context.Context, tx *store.Tx, projects []string) ([]Place, error)
+	Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error)
 }
 
 // Place is where a session may go. One that serves several projects is one Place for each of them.
@@ -28,7 +28,7 @@ type Place struct {
 	// Admits says whether it takes a person who may enter in the project.
 	Admits func(person string) bool
 	// Open says how to get in. Why one cannot now is a *Refusal. It asks the store only.
-	Open func(ctx context.Context, tx *store.Tx, person string) (Target, error)
+	Open func(ctx context.Context, tx *core.Tx, person string) (Target, error)
 	// Why says what it means when connecting failed; nil: there are no better words than that it did.
 	Why func(person string, err error) *Refusal
 }
@@ -62,7 +62,7 @@ func (r *Refusal) Error() string {
 }
 
 // places lists what a caller may enter.
-func (g *Gateway) places(ctx context.Context, tx *store.Tx, c access.Caller) ([]Place, error) {
+func (g *Gateway) places(ctx context.Context, tx *core.Tx, c access.Caller) ([]Place, error) {
 	var all []Place
 	projects := slices.DeleteFunc(c.Projects(), func(project string) bool { return !c.May(access.Enter, project) })
 	for _, source := range g.Sources {
@@ -76,7 +76,7 @@ func (g *Gateway) places(ctx context.Context, tx *store.Tx, c access.Caller) ([]
 }
 
 // find is the one place that a reference means to a caller.
-func (g *Gateway) find(ctx context.Context, tx *store.Tx, c access.Caller, ref string) (Place, error) {
+func (g *Gateway) find(ctx context.Context, tx *core.Tx, c access.Caller, ref string) (Place, error) {
 	all, err := g.places(ctx, tx, c)
 	if err != nil {
 		return Place{}, err

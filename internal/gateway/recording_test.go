@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 func TestWhatATerminalShowsIsKeptWhereTheProjectWantsIt(t *testing.T) {
 	s := newFixture(t, nil)
-	s.update(s.g.DB, func(ctx context.Context, tx *store.Tx) error {
-		return tx.ChangeProject(ctx, store.Project{Name: "aero", Recorded: true})
+	s.update(s.g.DB, func(ctx context.Context, tx *core.Tx) error {
+		return person.ChangeProject(ctx, tx, person.Project{Name: "aero", Recorded: true})
 	})
 	session, err := s.client("cfd").NewSession()
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/clock"
 	"muster/internal/printable"
-	"muster/internal/store"
 )
 
 // visit is one connection of a person who is in.
@@ -128,7 +129,7 @@ func keepAlive(ctx context.Context, conn ssh.Conn, every time.Duration) {
 
 // entrance is a place that a visit has been let into: what a row of sessions tells of.
 type entrance struct {
-	row    store.Session
+	row    person.Session
 	target Target
 	close  func()
 	inside ssh.Conn // to the place's sshd; nil for ProxyJump, which only carries bytes
@@ -150,7 +151,7 @@ func (e *entrance) does(what string) {
 }
 
 // session is the row as it is now.
-func (e *entrance) session() store.Session {
+func (e *entrance) session() person.Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := e.row
@@ -160,9 +161,9 @@ func (e *entrance) session() store.Session {
 
 // resolve finds and authorises a place, from what is true now.
 func (v *visit) resolve(ctx context.Context, ref string) (p Place, t Target, recorded bool, err error) {
-	err = v.g.DB.View(ctx, func(tx *store.Tx) error {
+	err = v.g.DB.View(ctx, func(tx *core.Tx) error {
 		caller, err := callerOf(ctx, tx, v.who)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, core.ErrNotFound) {
 			return &Refusal{Text: reasonKey}
 		}
 		if err != nil {
@@ -171,7 +172,7 @@ func (v *visit) resolve(ctx context.Context, ref string) (p Place, t Target, rec
 		if p, err = v.g.find(ctx, tx, caller, ref); err != nil {
 			return err
 		}
-		project, err := tx.Project(ctx, p.Project)
+		project, err := person.GetProject(ctx, tx, p.Project)
 		if err != nil {
 			return err
 		}
@@ -194,21 +195,21 @@ func (v *visit) tellable(ctx context.Context, err error) error {
 
 // begin writes that somebody is let in, before anything is carried: what is in no row has not been.
 func (v *visit) begin(ctx context.Context, p Place, what string, recorded bool) (*entrance, error) {
-	e := &entrance{row: store.Session{
+	e := &entrance{row: person.Session{
 		ID: newID("s"), Person: v.who.caller.Name, Credential: v.who.credential(), Gateway: v.g.Name, Kind: p.Kind, PlaceID: p.ID, Place: p.Name,
 		Project: p.Project, What: what, Remote: v.server.RemoteAddr().String(), Recorded: recorded,
 	}}
 	if what != "" {
 		e.does(what)
 	}
-	err := v.g.DB.Quietly(ctx, func(tx *store.Tx) error {
-		return errors.Join(tx.BeginSession(ctx, e.row), tx.Audit(ctx, v.entry(e.row, "begin-session", "let in")))
+	err := v.g.DB.Quietly(ctx, func(tx *core.Tx) error {
+		return errors.Join(person.BeginSession(ctx, tx, e.row), person.Audit(ctx, tx, v.entry(e.row, "begin-session", "let in")))
 	})
 	return e, v.tellable(ctx, err)
 }
 
-func (v *visit) entry(s store.Session, action, outcome string) store.Entry {
-	return store.Entry{ID: newID("a"), Person: s.Person, Token: v.who.caller.Token, Door: store.SSHDoor, Action: action, Project: s.Project, Object: s.Place, Outcome: outcome,
+func (v *visit) entry(s person.Session, action, outcome string) person.Entry {
+	return person.Entry{ID: newID("a"), Person: s.Person, Token: v.who.caller.Token, Door: person.SSHDoor, Action: action, Project: s.Project, Object: s.Place, Outcome: outcome,
 		Remote: s.Remote, Request: s.ID}
 }
 
@@ -247,8 +248,8 @@ func (v *visit) record(ctx context.Context, e *entrance, outcome string) {
 	row.Outcome = outcome
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := v.g.DB.Quietly(limited, func(tx *store.Tx) error {
-		return errors.Join(tx.EndSession(limited, row), tx.Audit(limited, v.entry(row, "end-session", outcome)))
+	err := v.g.DB.Quietly(limited, func(tx *core.Tx) error {
+		return errors.Join(person.EndSession(limited, tx, row), person.Audit(limited, tx, v.entry(row, "end-session", outcome)))
 	})
 	if err != nil {
 		v.g.Log.ErrorContext(limited, "cannot write the end of a session", "session", row.ID, "error", err)

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"muster/internal/core"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
 	"muster/internal/kit/clock"
-	"muster/internal/store"
 )
 
 // What a person is told when they may no longer be there.
@@ -34,16 +37,16 @@ func (g *Gateway) look(ctx context.Context) error {
 		return nil
 	}
 	ends := map[*visit]string{}
-	err := g.DB.View(ctx, func(tx *store.Tx) error {
-		wanted, err := tx.SessionsToEnd(ctx, g.Name)
+	err := g.DB.View(ctx, func(tx *core.Tx) error {
+		wanted, err := person.SessionsToEnd(ctx, tx, g.Name)
 		if err != nil {
 			return err
 		}
 		l := looker{g: g, tx: tx, people: map[string]verdict{}}
-		if l.access, err = tx.AccessRevision(ctx); err != nil {
+		if l.access, err = person.AccessRevision(ctx, tx); err != nil {
 			return err
 		}
-		if l.revisions, err = tx.Revisions(ctx); err != nil {
+		if l.revisions, err = cluster.Revisions(ctx, tx); err != nil {
 			return err
 		}
 		if l.now, err = tx.Now(ctx); err != nil {
@@ -73,7 +76,7 @@ func (g *Gateway) look(ctx context.Context) error {
 // looker is one look.
 type looker struct {
 	g         *Gateway
-	tx        *store.Tx
+	tx        *core.Tx
 	access    int64
 	revisions map[string]int64
 	now       time.Time
@@ -129,7 +132,7 @@ func (l *looker) judge(ctx context.Context, w who) (verdict, error) {
 	}
 	v := verdict{places: map[string]bool{}}
 	caller, err := callerOf(ctx, l.tx, w)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, core.ErrNotFound) {
 		v.gone, err = true, nil
 	}
 	if err != nil {
@@ -153,18 +156,18 @@ const (
 // housekeep writes how far sessions have come, ends those of gateways that are lost, and takes new host keys over.
 func (g *Gateway) housekeep(ctx context.Context) {
 	for {
-		err := g.DB.Quietly(ctx, func(tx *store.Tx) error {
+		err := g.DB.Quietly(ctx, func(tx *core.Tx) error {
 			for _, v := range g.visitors.list() {
 				v.mu.Lock()
 				open := slices.Clone(v.open)
 				v.mu.Unlock()
 				for _, e := range open {
-					if err := tx.SaySession(ctx, e.session()); err != nil {
+					if err := person.SaySession(ctx, tx, e.session()); err != nil {
 						return err
 					}
 				}
 			}
-			return errors.Join(tx.LoseSessions(ctx, lostAfter), tx.ForgetSessions(ctx, keepSessions), tx.ForgetGatewayKeys(ctx))
+			return errors.Join(person.LoseSessions(ctx, tx, lostAfter), person.ForgetSessions(ctx, tx, keepSessions), authority.ForgetGatewayKeys(ctx, tx))
 		})
 		if err := errors.Join(err, g.loadKeys(ctx)); err != nil && ctx.Err() == nil {
 			g.Log.ErrorContext(ctx, "the gateway cannot keep house", "error", err)

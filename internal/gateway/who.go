@@ -10,7 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/access"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/person"
 )
 
 // who is a person at the door, with what they came with.
@@ -69,7 +70,7 @@ func (g *Gateway) recognise(ctx context.Context, key ssh.PublicKey) (w who, err 
 		return g.recogniseLogin(ctx, certificate)
 	}
 	w.fingerprint = ssh.FingerprintSHA256(key)
-	err = g.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err = g.DB.View(ctx, func(tx *core.Tx) (err error) {
 		w.caller, err = callerOf(ctx, tx, w)
 		return err
 	})
@@ -85,7 +86,7 @@ func (g *Gateway) recogniseLogin(ctx context.Context, c *ssh.Certificate) (w who
 		return w, errStranger
 	}
 	w.caller.Token = c.KeyId
-	err = g.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err = g.DB.View(ctx, func(tx *core.Tx) (err error) {
 		w.caller, err = callerOf(ctx, tx, w)
 		return err
 	})
@@ -100,23 +101,23 @@ func (g *Gateway) stranger(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errStranger) {
 		return err
 	}
-	if !errors.Is(err, store.ErrNotFound) && ctx.Err() == nil {
+	if !errors.Is(err, core.ErrNotFound) && ctx.Err() == nil {
 		g.Log.ErrorContext(ctx, "cannot look a key up", "error", err)
 	}
 	return errStranger
 }
 
-// callerOf is what a person who came with this may do now; store.ErrNotFound if the key or the login no longer exists.
-func callerOf(ctx context.Context, tx *store.Tx, w who) (access.Caller, error) {
+// callerOf is what a person who came with this may do now; core.ErrNotFound if the key or the login no longer exists.
+func callerOf(ctx context.Context, tx *core.Tx, w who) (access.Caller, error) {
 	if w.fingerprint == "" {
-		return tx.Login(ctx, w.caller.Token)
+		return person.Login(ctx, tx, w.caller.Token)
 	}
-	key, err := tx.KeyOf(ctx, w.fingerprint)
+	key, err := person.KeyOf(ctx, tx, w.fingerprint)
 	if err != nil {
 		return access.Caller{}, err
 	}
 	if w.caller.Name != "" && w.caller.Name != key.Person {
-		return access.Caller{}, fmt.Errorf("key %s is somebody else's now: %w", w.fingerprint, store.ErrNotFound)
+		return access.Caller{}, fmt.Errorf("key %s is somebody else's now: %w", w.fingerprint, core.ErrNotFound)
 	}
-	return tx.Caller(ctx, key.Person)
+	return person.CallerOf(ctx, tx, key.Person)
 }

@@ -8,7 +8,9 @@ import (
 
 	"muster/internal/acceptance"
 	"muster/internal/agent/protocol"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 )
 
 // laterChecks are those that can pass only when the node has measured itself, or when its head is there.
@@ -20,11 +22,11 @@ func (n nodeView) laterChecks() []string {
 }
 
 // askTest asks for the first test of a boot, which begins with this transaction.
-func (w Deps) askTest(ctx context.Context, tx *store.Tx, n nodeView) error {
+func (w Deps) askTest(ctx context.Context, tx *core.Tx, n nodeView) error {
 	if !w.Acceptance.On {
 		return nil
 	}
-	return tx.AskTest(ctx, n.ID, 1, w.holds(n))
+	return node.AskTest(ctx, tx, n.ID, 1, w.holds(n))
 }
 
 // holds says that the node's test may refuse it, so that it gets no jobs until it has passed. A head is never
@@ -41,7 +43,7 @@ func (w Deps) judged(n nodeView) bool {
 // nodeTest sees what the node has measured, and then that the scheduler can use it: a tenant's job may run from here on.
 func (w Deps) nodeTest(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Test == 0 {
 		return w.nodeTaken(n)
@@ -68,9 +70,9 @@ func (w Deps) nodeTaken(n nodeView) Outcome {
 	if n.Boot == 1 {
 		text += fmt.Sprintf("; %.1f s after it was asked for", n.now.Sub(n.CreatedAt).Seconds())
 	}
-	ready := n.next(store.Ready, "%s", text)
+	ready := n.next(core.Ready, "%s", text)
 	if n.scheduler.Caps.Listed {
-		ready = ready.with(func(ctx context.Context, tx *store.Tx) error { return tx.TellHead(ctx, n.Cluster) })
+		ready = ready.with(func(ctx context.Context, tx *core.Tx) error { return cluster.TellHead(ctx, tx, n.Cluster) })
 	}
 	return ready
 }
@@ -78,7 +80,7 @@ func (w Deps) nodeTaken(n nodeView) Outcome {
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.
 func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
 	pass := w.pass(n, result)
-	pass.Verdict, pass.Text = store.Passed, "recorded, not judged"
+	pass.Verdict, pass.Text = node.Passed, "recorded, not judged"
 	if w.judged(n) {
 		standings, err := w.compare(ctx, n, result)
 		if err != nil {
@@ -86,41 +88,41 @@ func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestRe
 		}
 		pass.Text = "like its class"
 		if slow := acceptance.Slow(standings); slow != "" {
-			pass.Verdict, pass.Text = store.Slow, slow
+			pass.Verdict, pass.Text = node.Slow, slow
 			if result.Number < acceptance.Tries {
-				pass.Verdict = store.Again
+				pass.Verdict = node.Again
 			}
 		} else if few := w.few(standings); few != "" {
 			pass.Text = few
 		}
 	}
-	save := func(ctx context.Context, tx *store.Tx) error { return tx.SavePass(ctx, pass) }
+	save := func(ctx context.Context, tx *core.Tx) error { return node.SavePass(ctx, tx, pass) }
 	switch pass.Verdict {
-	case store.Slow:
+	case node.Slow:
 		return n.fail("%s", pass.Text).because(CauseAcceptance).with(save)
-	case store.Again:
-		return waitFor(nodeLooks, "measures itself again: %s", pass.Text).with(save).with(func(ctx context.Context, tx *store.Tx) error {
-			return tx.AskTest(ctx, n.ID, result.Number+1, n.Held)
+	case node.Again:
+		return waitFor(nodeLooks, "measures itself again: %s", pass.Text).with(save).with(func(ctx context.Context, tx *core.Tx) error {
+			return node.AskTest(ctx, tx, n.ID, result.Number+1, n.Held)
 		})
 	}
-	return w.nodeTaken(n).with(save).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTest(ctx, n.ID) })
+	return w.nodeTaken(n).with(save).with(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
 }
 
 // compare puts all tests of this boot beside those of its like.
 func (w Deps) compare(ctx context.Context, n nodeView, result protocol.TestResult) (standings []acceptance.Standing, err error) {
-	err = w.DB.View(ctx, func(tx *store.Tx) error {
-		earlier, err := tx.TestsOf(ctx, n.ID, n.Boot)
+	err = w.DB.View(ctx, func(tx *core.Tx) error {
+		earlier, err := node.TestsOf(ctx, tx, n.ID, n.Boot)
 		if err != nil {
 			return err
 		}
-		alike, err := tx.History(ctx, n.Class, w.alike(n), acceptance.Remembered)
+		alike, err := node.History(ctx, tx, n.Class, w.alike(n), acceptance.Remembered)
 		standings = acceptance.Judge(w.Acceptance, append(results(earlier), result), results(alike))
 		return err
 	})
 	return standings, err
 }
 
-func results(passes []store.Pass) []protocol.TestResult {
+func results(passes []node.Pass) []protocol.TestResult {
 	all := make([]protocol.TestResult, len(passes))
 	for i, p := range passes {
 		all[i] = p.Result
@@ -141,8 +143,8 @@ func (w Deps) few(standings []acceptance.Standing) string {
 }
 
 // pass is the row of a test.
-func (w Deps) pass(n nodeView, result protocol.TestResult) store.Pass {
-	return store.Pass{
+func (w Deps) pass(n nodeView, result protocol.TestResult) node.Pass {
+	return node.Pass{
 		MachineID: n.MachineID, Machine: n.machine.Name, Class: n.Class, Alike: w.alike(n), ClusterID: n.Cluster, Cluster: n.cluster.Name,
 		NodeID: n.ID, Node: n.Name, Boot: n.Boot, Image: n.Image, Result: result,
 	}

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/node"
 )
 
 // fakeAgents plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.
@@ -61,7 +64,7 @@ func (t *fakeAgents) recover() {
 
 func (t *fakeAgents) play(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := t.fixture.db.Update(ctx, func(tx *store.Tx) error { return t.scene(ctx, tx) }); err != nil && ctx.Err() == nil {
+		if err := t.fixture.db.Update(ctx, func(tx *core.Tx) error { return t.scene(ctx, tx) }); err != nil && ctx.Err() == nil {
 			t.fixture.Error(err)
 			return
 		}
@@ -72,22 +75,22 @@ func (t *fakeAgents) play(ctx context.Context) {
 	}
 }
 
-func (t *fakeAgents) scene(ctx context.Context, tx *store.Tx) error {
+func (t *fakeAgents) scene(ctx context.Context, tx *core.Tx) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := tx.Listen(ctx, "", "walk"); err != nil {
+	if err := host.Listen(ctx, tx, "", "walk"); err != nil {
 		return err
 	}
-	clusters, err := tx.Clusters(ctx, "")
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return err
 	}
 	for _, c := range clusters {
-		nodes, err := tx.Nodes(ctx, c.ID)
+		nodes, err := node.Of(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
-		running := slices.DeleteFunc(slices.Clone(nodes), func(n store.Node) bool {
+		running := slices.DeleteFunc(slices.Clone(nodes), func(n node.Node) bool {
 			seen, _ := t.fixture.substrate.Observe(ctx, substrate.Ref{Cluster: c.ID, Node: n.ID, Boot: n.Boot})
 			return !seen.Running || seen.Boot != n.Boot || t.says[n.ID] == silent || n.Image == "sha256:broken"
 		})
@@ -97,7 +100,7 @@ func (t *fakeAgents) scene(ctx context.Context, tx *store.Tx) error {
 				return err
 			}
 		}
-		if i := slices.IndexFunc(running, func(n store.Node) bool { return n.Role == protocol.Head && n.JoinedBoot == n.Boot }); i >= 0 {
+		if i := slices.IndexFunc(running, func(n node.Node) bool { return n.Role == protocol.Head && n.JoinedBoot == n.Boot }); i >= 0 {
 			if err := t.head(ctx, tx, c, running[i], nodes, running); err != nil {
 				return err
 			}
@@ -107,19 +110,19 @@ func (t *fakeAgents) scene(ctx context.Context, tx *store.Tx) error {
 }
 
 // agent is what one does for its own node.
-func (t *fakeAgents) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n store.Node) error {
-	if n.Phase == store.Booting && n.JoinedBoot != n.Boot {
-		if ok, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil || !ok {
+func (t *fakeAgents) agent(ctx context.Context, tx *core.Tx, c cluster.Cluster, n node.Node) error {
+	if n.Phase == node.Booting && n.JoinedBoot != n.Boot {
+		if ok, err := node.UseToken(ctx, tx, n.ID, n.Boot, "key"); err != nil || !ok {
 			return err
 		}
-		tx.Wake(store.NodeKind, n.ID)
+		tx.Wake(node.Kind, n.ID)
 	} else if n.JoinedBoot != n.Boot {
 		return nil
 	}
 	report := protocol.Report{Boot: n.Boot, Revision: c.Revision, Facts: protocol.NodeFacts{CPUs: 2},
 		Checks: []protocol.Check{{Name: "munge", OK: true}, {Name: "slurmd", OK: t.says[n.ID] != ill, Text: "does not run"}}}
 	news := n.Seen.Boot != n.Boot
-	if n.Test > 0 && n.Phase == store.Testing && n.Seen.Tested(n.Boot, n.Test) == nil {
+	if n.Test > 0 && n.Phase == node.Testing && n.Seen.Tested(n.Boot, n.Test) == nil {
 		value := 11.3
 		if t.dull[n.Machine] {
 			value = 5.1
@@ -127,33 +130,33 @@ func (t *fakeAgents) agent(ctx context.Context, tx *store.Tx, c store.Cluster, n
 		report.Test = &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: value}}}
 		news = true
 	}
-	renewed := n.Renew && n.Phase == store.Draining
-	if n.Role == protocol.Head && (renewed || c.Phase == store.Pausing && (n.Phase == store.Ready || n.Phase == store.Draining)) {
+	renewed := n.Renew && n.Phase == node.Draining
+	if n.Role == protocol.Head && (renewed || c.Phase == cluster.Pausing && (n.Phase == core.Ready || n.Phase == node.Draining)) {
 		step := protocol.PauseCheckpoint
-		if n.Desired == store.Absent || renewed {
+		if n.Desired == node.Absent || renewed {
 			step = protocol.PauseHalt
 		}
 		report.Checks = append(report.Checks, protocol.Check{Name: string(step), OK: true, Text: "done"})
 		news = news || n.Seen.Revision != c.Revision || len(n.Seen.Checks) != len(report.Checks) || n.Seen.Checks[2].Name != string(step)
-		tx.Wake(store.ClusterKind, c.ID)
+		tx.Wake(cluster.Kind, c.ID)
 	}
 	if !news && time.Since(t.reported[n.ID]) < 300*time.Millisecond {
 		return nil
 	}
 	if news {
-		tx.Wake(store.NodeKind, n.ID)
+		tx.Wake(node.Kind, n.ID)
 	}
 	t.reported[n.ID] = time.Now()
-	return tx.SaveReport(ctx, n.ID, report)
+	return node.SaveReport(ctx, tx, n.ID, report)
 }
 
 // schedule is Slurm: jobs end, those whose nodes are gone wait again, and those begin for which there are nodes.
-func (t *fakeAgents) schedule(c store.Cluster, running []store.Node) {
+func (t *fakeAgents) schedule(c cluster.Cluster, running []node.Node) {
 	free := map[string]bool{}
 	alive := map[string]bool{}
 	for _, n := range running {
 		alive[n.ID] = true
-		free[n.ID] = n.Queue == "cpu" && n.Phase == store.Ready && n.Desired == store.Present && !n.Renew && n.Seen.Scheduler != nil
+		free[n.ID] = n.Queue == "cpu" && n.Phase == core.Ready && n.Desired == core.Present && !n.Renew && n.Seen.Scheduler != nil
 	}
 	t.jobs[c.Name] = slices.DeleteFunc(t.jobs[c.Name], func(j *job) bool { return !j.ends.IsZero() && time.Now().After(j.ends) })
 	for _, j := range t.jobs[c.Name] {
@@ -186,7 +189,7 @@ func (t *fakeAgents) schedule(c store.Cluster, running []store.Node) {
 }
 
 // head tells of Slurm: its nodes, and the jobs that wait.
-func (t *fakeAgents) head(ctx context.Context, tx *store.Tx, c store.Cluster, head store.Node, nodes, running []store.Node) error {
+func (t *fakeAgents) head(ctx context.Context, tx *core.Tx, c cluster.Cluster, head node.Node, nodes, running []node.Node) error {
 	busy := map[string]int{}
 	var waiting protocol.Waiting
 	for _, j := range t.jobs[c.Name] {
@@ -203,14 +206,14 @@ func (t *fakeAgents) head(ctx context.Context, tx *store.Tx, c store.Cluster, he
 			continue
 		}
 		var row *protocol.NodeState
-		there := slices.ContainsFunc(running, func(r store.Node) bool { return r.ID == n.ID && n.JoinedBoot == n.Boot })
-		if there && n.Phase != store.Releasing && n.Phase != store.Failed {
+		there := slices.ContainsFunc(running, func(r node.Node) bool { return r.ID == n.ID && n.JoinedBoot == n.Boot })
+		if there && n.Phase != core.Releasing && n.Phase != core.Failed {
 			row = &protocol.NodeState{Name: n.Name, Responding: true, Jobs: busy[n.ID]}
-			row.State = protocol.StateOf(n.Desired == store.Absent || n.Renew, row.Jobs > 0)
+			row.State = protocol.StateOf(n.Desired == node.Absent || n.Renew, row.Jobs > 0)
 		}
 		if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {
-			tx.Wake(store.NodeKind, n.ID)
-			if err := tx.SaveScheduler(ctx, n.ID, row); err != nil {
+			tx.Wake(node.Kind, n.ID)
+			if err := node.SaveScheduler(ctx, tx, n.ID, row); err != nil {
 				return err
 			}
 		}
@@ -218,6 +221,6 @@ func (t *fakeAgents) head(ctx context.Context, tx *store.Tx, c store.Cluster, he
 	if len(waiting.Jobs) == len(head.Seen.Waiting.Jobs) && waiting.Total == head.Seen.Waiting.Total {
 		return nil
 	}
-	tx.Wake(store.ClusterKind, c.ID)
-	return tx.SaveWaiting(ctx, head.ID, waiting)
+	tx.Wake(cluster.Kind, c.ID)
+	return node.SaveWaiting(ctx, tx, head.ID, waiting)
 }

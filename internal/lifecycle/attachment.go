@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/fabric"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
 )
 
 // How nodes and machines come onto fabrics and leave them. A node boots when the fabric's manager was told of its ports, and
@@ -46,7 +47,7 @@ func (n nodeView) awaitsPorts() string {
 }
 
 // portDiffers says in words what is wrong with a port.
-func portDiffers(p store.NodePort) string {
+func portDiffers(p fabrics.NodePort) string {
 	what := "lacks it"
 	switch {
 	case !p.Told():
@@ -63,7 +64,7 @@ func portDiffers(p store.NodePort) string {
 func (n nodeView) leftFabrics() (Outcome, bool) {
 	for _, p := range n.ports {
 		if p.Wanted {
-			return waitFor(time.Millisecond, "leaves fabric %s", p.Fabric).with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveFabrics(ctx, n.ID) }), false
+			return waitFor(time.Millisecond, "leaves fabric %s", p.Fabric).with(func(ctx context.Context, tx *core.Tx) error { return fabrics.Leave(ctx, tx, n.ID) }), false
 		}
 	}
 	for _, p := range n.ports {
@@ -74,7 +75,7 @@ func (n nodeView) leftFabrics() (Outcome, bool) {
 	return Outcome{}, true
 }
 
-func portHolds(p store.NodePort) string {
+func portHolds(p fabrics.NodePort) string {
 	return fmt.Sprintf("waits until port %s of fabric %s is seen without key %s", p.GUID, p.Fabric, p.Key)
 }
 

@@ -4,22 +4,22 @@ import (
 	"testing"
 
 	"muster/internal/fabric"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
 )
 
 func TestWhatAPortHoldsDecidesHowFarItsNodeMayGo(t *testing.T) {
 	const told = 7
 	own := fabric.Key(5)
-	port := func(read int64, answered bool, surplus []fabric.Entry, entries ...fabric.Entry) store.NodePort {
-		return store.NodePort{
-			Member: store.Member{GUID: 0x2c903000a0b0c, Wanted: true, Membership: fabric.Full, Since: told}, Key: own, Fabric: "ib0", Applied: read, Read: read,
-			Seen: store.PortSeen{GUID: 0x2c903000a0b0c, Answered: answered, Entries: entries, Surplus: surplus},
+	port := func(read int64, answered bool, surplus []fabric.Entry, entries ...fabric.Entry) fabrics.NodePort {
+		return fabrics.NodePort{
+			Member: fabrics.Member{GUID: 0x2c903000a0b0c, Wanted: true, Membership: fabric.Full, Since: told}, Key: own, Fabric: "ib0", Applied: read, Read: read,
+			Seen: fabrics.PortSeen{GUID: 0x2c903000a0b0c, Answered: answered, Entries: entries, Surplus: surplus},
 		}
 	}
 	leaves := port(told, true, nil, own.In(fabric.Full))
 	leaves.Wanted = false
 	for name, c := range map[string]struct {
-		port          store.NodePort
+		port          fabrics.NodePort
 		boots, serves bool
 	}{
 		"it holds its key":                    {port(told, true, nil, 0x7fff, own.In(fabric.Full)), true, true},
@@ -34,7 +34,7 @@ func TestWhatAPortHoldsDecidesHowFarItsNodeMayGo(t *testing.T) {
 		"it was told more than it was asked":  {port(told+1, true, nil, own.In(fabric.Full)), true, true},
 		"it was read, and its key came later": {port(0, false, nil), false, false},
 	} {
-		n := nodeView{ports: []store.NodePort{port(told, true, nil, own.In(fabric.Full)), c.port}}
+		n := nodeView{ports: []fabrics.NodePort{port(told, true, nil, own.In(fabric.Full)), c.port}}
 		if why := n.awaitsKeys(); (why == "") != c.boots {
 			t.Errorf("%s: it boots: %t, %q", name, c.boots, why)
 		}

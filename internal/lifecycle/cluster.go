@@ -9,16 +9,21 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // clusterView is a cluster as its handlers see it.
 type clusterView struct {
-	store.Cluster
-	nodes     []store.Node  // not gone
-	returning []string      // machines given up and not yet back in the pool
-	alarms    []store.Alarm // at the places of its nodes
+	cluster.Cluster
+	nodes     []node.Node  // not gone
+	returning []string     // machines given up and not yet back in the pool
+	alarms    []host.Alarm // at the places of its nodes
 	now       time.Time
 }
 
@@ -32,43 +37,43 @@ const returnLooks = 50 * time.Millisecond
 func (w Deps) clusters() stateTable[clusterView] {
 	return stateTable[clusterView]{
 		db:   w.DB,
-		of:   store.ClusterKind,
+		of:   cluster.Kind,
 		load: loadCluster,
-		phases: w.underLeases(map[store.Phase]phase[clusterView]{
-			store.Pending:      {handle: w.clusterAdmitted},
-			store.Provisioning: {handle: w.clusterReconcile},
-			store.Ready:        {handle: w.clusterReconcile},
-			store.Degraded:     {handle: w.clusterReconcile},
-			store.Pausing:      {handle: w.clusterPausing},
-			store.Paused:       {handle: w.clusterPaused},
-			store.Resuming:     {handle: w.clusterReconcile},
-			store.Deleting:     {handle: w.clusterDelete},
+		phases: w.underLeases(map[core.Phase]phase[clusterView]{
+			core.Pending:         {handle: w.clusterAdmitted},
+			cluster.Provisioning: {handle: w.clusterReconcile},
+			core.Ready:           {handle: w.clusterReconcile},
+			core.Degraded:        {handle: w.clusterReconcile},
+			cluster.Pausing:      {handle: w.clusterPausing},
+			cluster.Paused:       {handle: w.clusterPaused},
+			cluster.Resuming:     {handle: w.clusterReconcile},
+			core.Deleting:        {handle: w.clusterDelete},
 		}),
 	}
 }
 
-func loadCluster(ctx context.Context, tx *store.Tx, id string) (clusterView, subject, error) {
+func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, subject, error) {
 	var c clusterView
 	var err error
-	if c.Cluster, err = tx.Cluster(ctx, id); err != nil {
+	if c.Cluster, err = cluster.Get(ctx, tx, id); err != nil {
 		return c, subject{}, err
 	}
-	if c.nodes, err = tx.Nodes(ctx, id); err != nil {
+	if c.nodes, err = node.Of(ctx, tx, id); err != nil {
 		return c, subject{}, err
 	}
-	if c.returning, err = tx.Returning(ctx, id); err != nil {
+	if c.returning, err = node.Returning(ctx, tx, id); err != nil {
 		return c, subject{}, err
 	}
-	if c.alarms, err = tx.AlarmsOf(ctx, id); err != nil {
+	if c.alarms, err = host.AlarmsOf(ctx, tx, id); err != nil {
 		return c, subject{}, err
 	}
 	c.now, err = tx.Now(ctx)
-	return c, subject{life: c.Life, event: store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, op: operation(c.Cluster)}, err
+	return c, subject{life: c.Life, event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, op: operation(c.Cluster)}, err
 }
 
 // clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
 func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
-	if c.Desired == store.ToDelete {
+	if c.Desired == core.ToDelete {
 		return c.toDelete()
 	}
 	if o, done := w.restored(ctx, c); !done {
@@ -78,11 +83,11 @@ func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 	case c.Begins().After(c.now):
 		return w.awaitStart(ctx, c)
 	case len(c.nodes) == 0:
-		return advance(store.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
+		return advance(cluster.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
 	}
-	return advance(store.Provisioning, "starts %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
+	return advance(cluster.Provisioning, "starts %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range c.nodes {
-			tx.Wake(store.NodeKind, n.ID) // they may have waited for their cluster's files
+			tx.Wake(node.Kind, n.ID) // they may have waited for their cluster's files
 		}
 		return nil
 	})
@@ -91,9 +96,9 @@ func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
 func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	switch c.Desired {
-	case store.ToDelete:
+	case core.ToDelete:
 		return c.toDelete()
-	case store.ToPause:
+	case cluster.ToPause:
 		return w.toPause(ctx, c)
 	}
 	if c.Reached < c.Generation {
@@ -114,19 +119,21 @@ func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	case s.settled && c.Reached < c.Generation && !w.listed(c):
 		return waitFor(returnLooks, "its host file follows")
 	case s.settled && len(c.alarms) > 0:
-		outcome = c.at(store.Degraded, c.alarms[0].Text, clusterLooks)
+		outcome = c.at(core.Degraded, c.alarms[0].Text, clusterLooks)
 	case s.settled:
-		outcome = c.at(store.Ready, s.text(), 6*clusterLooks)
+		outcome = c.at(core.Ready, s.text(), 6*clusterLooks)
 		if c.Reached < c.Generation {
-			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.ReachGeneration(ctx, c.ID, c.Generation) })
-			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SaveGood(ctx, c.ID, c.Root()) })
+			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error {
+				return cluster.ReachGeneration(ctx, tx, c.ID, c.Generation)
+			})
+			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return cluster.SaveGood(ctx, tx, c.ID, c.Root()) })
 		}
-	case c.Phase == store.Resuming:
-		outcome = c.at(store.Resuming, s.text(), clusterLooks)
+	case c.Phase == cluster.Resuming:
+		outcome = c.at(cluster.Resuming, s.text(), clusterLooks)
 	case c.Reached < c.Generation && !c.overdue():
-		outcome = c.at(store.Provisioning, s.text(), clusterLooks)
+		outcome = c.at(cluster.Provisioning, s.text(), clusterLooks)
 	default:
-		outcome = c.at(store.Degraded, s.text(), clusterLooks).because(CauseNodes)
+		outcome = c.at(core.Degraded, s.text(), clusterLooks).because(CauseNodes)
 	}
 	outcome.after = found.look(outcome.after)
 	if s.present < 1+s.want || c.Short != "" {
@@ -137,9 +144,9 @@ func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 }
 
 func (c clusterView) toDelete() Outcome {
-	return advance(store.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *store.Tx) error {
+	return advance(core.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range c.nodes { // those that drain need not wait for their jobs any more
-			tx.Wake(store.NodeKind, n.ID)
+			tx.Wake(node.Kind, n.ID)
 		}
 		return nil
 	})
@@ -147,26 +154,26 @@ func (c clusterView) toDelete() Outcome {
 
 // refill asks admission for machines for the nodes that are missing.
 func (w Deps) refill(c clusterView, o Outcome) Outcome {
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		fresh, err := tx.Cluster(ctx, c.ID) // as intended now; the claim's lock keeps it so
-		if err != nil || fresh.Desired != store.Present {
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
+		fresh, err := cluster.Get(ctx, tx, c.ID) // as intended now; the claim's lock keeps it so
+		if err != nil || fresh.Desired != core.Present {
 			return err
 		}
 		if many, err := w.manyFailed(ctx, tx, c.ID); err != nil {
 			return err
 		} else if many != "" {
-			return tx.SetShortage(ctx, fresh, many)
+			return cluster.SetShortage(ctx, tx, fresh, many)
 		}
 		placed, refused, err := w.Admission.Refill(ctx, tx, fresh)
 		if err != nil {
 			return err
 		}
 		for _, p := range placed {
-			tx.Log(store.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name, Machine: p.Machine.Name,
+			tx.Log(core.Event{Type: "node.placed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: p.Name, Machine: p.Machine.Name,
 				Text: "comes on machine " + p.Machine.Name})
 		}
 		if len(placed) > 0 {
-			if err := tx.Inform(ctx, c.ID); err != nil {
+			if err := cluster.Inform(ctx, tx, c.ID); err != nil {
 				return err
 			}
 		}
@@ -174,12 +181,12 @@ func (w Deps) refill(c clusterView, o Outcome) Outcome {
 		if refused != nil {
 			why = refused.Error()
 		}
-		return tx.SetShortage(ctx, fresh, why)
+		return cluster.SetShortage(ctx, tx, fresh, why)
 	})
 }
 
 // at is being in a phase for a reason, whether or not it was there before.
-func (c clusterView) at(p store.Phase, reason string, look time.Duration) Outcome {
+func (c clusterView) at(p core.Phase, reason string, look time.Duration) Outcome {
 	o := advance(p, "%s", reason)
 	o.after = look
 	return o
@@ -188,7 +195,7 @@ func (c clusterView) at(p store.Phase, reason string, look time.Duration) Outcom
 // summary says how many nodes are ready and what the others do: "2 of 4 nodes ready; joining: n2, n3".
 func summary(ready, want int, waits map[string][]string) string {
 	text := fmt.Sprintf("%d of %d nodes ready", ready, want)
-	for _, p := range []store.Phase{store.Pending, store.Attaching, store.Booting, store.Joining, store.Testing, store.Draining, store.Failed, store.Releasing} {
+	for _, p := range []core.Phase{core.Pending, node.Attaching, node.Booting, node.Joining, node.Testing, node.Draining, core.Failed, core.Releasing} {
 		names := waits[string(p)]
 		if len(names) == 0 {
 			continue
@@ -223,8 +230,8 @@ func (w Deps) clusterDelete(ctx context.Context, c clusterView) Outcome {
 	if len(c.nodes) > 0 {
 		outcome := waitFor(clusterLooks, "%s to go", nodes(len(c.nodes)))
 		for _, n := range c.nodes {
-			if n.Desired == store.Present {
-				outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, n.ID, 0) })
+			if n.Desired == core.Present {
+				outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, 0) })
 			}
 		}
 		return outcome
@@ -243,33 +250,33 @@ func (w Deps) clusterDelete(ctx context.Context, c clusterView) Outcome {
 		return retry(fmt.Errorf("the network of cluster %s is still there", c.Name))
 	}
 	seconds := c.now.Sub(c.CreatedAt).Seconds()
-	outcome := advance(store.Deleted, "nothing is left; it lived %.0f s", seconds)
+	outcome := advance(core.Deleted, "nothing is left; it lived %.0f s", seconds)
 	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.RemoveTasks(ctx, c.ID); err != nil {
+	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+		if err := task.Remove(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		machines, err := tx.MachinesOf(ctx, c.ID)
+		machines, err := node.MachinesOf(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
-		receipt := store.Receipt{Machines: machines, Seconds: seconds, At: c.now}
-		if receipt.Guests, err = tx.GuestsOf(ctx, c.ID); err != nil {
+		receipt := cluster.Receipt{Machines: machines, Seconds: seconds, At: c.now}
+		if receipt.Guests, err = host.GuestsOf(ctx, tx, c.ID); err != nil {
 			return err
 		}
 		for _, name := range machines {
-			m, err := tx.Machine(ctx, name)
-			if errors.Is(err, store.ErrNotFound) {
+			m, err := machine.Get(ctx, tx, name)
+			if errors.Is(err, core.ErrNotFound) {
 				continue // it has left the inventory since
 			}
 			if err != nil {
 				return err
 			}
 			if m.Release != nil && m.Release.At.After(c.CreatedAt) && strings.HasPrefix(m.Release.From, c.Name+"/") {
-				receipt.Released = append(receipt.Released, store.Released{Machine: name, Release: *m.Release})
+				receipt.Released = append(receipt.Released, cluster.Released{Machine: name, Release: *m.Release})
 			}
 		}
-		return tx.SaveReceipt(ctx, c.ID, receipt)
+		return cluster.SaveReceipt(ctx, tx, c.ID, receipt)
 	})
 }
 
@@ -280,7 +287,7 @@ func (w Deps) listed(c clusterView) bool {
 		return true
 	}
 	for _, n := range c.nodes {
-		if n.Role == protocol.Head && n.Phase == store.Ready {
+		if n.Role == protocol.Head && n.Phase == core.Ready {
 			return n.Seen.Boot == n.Boot && n.Seen.Revision >= c.Revision+n.News
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/telemetry"
 )
 
@@ -55,7 +57,7 @@ func NewProvider(f substrate.Factory, opened substrate.Substrate, site func(subs
 
 // Deps is what handlers act on.
 type Deps struct {
-	DB        *store.Store
+	DB        *core.Store
 	Providers map[string]Provider // by the machines' substrate
 	Shared    substrate.Shared
 	Snapshots substrate.Snapshots
@@ -103,15 +105,15 @@ func (w Deps) sweep(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	boots, clusters := map[string]int64{}, map[string]bool{}
-	err = w.DB.View(ctx, func(tx *store.Tx) error { // after the lists: whatever is listed had its row before
-		nodes, err := tx.EveryNode(ctx)
+	err = w.DB.View(ctx, func(tx *core.Tx) error { // after the lists: whatever is listed had its row before
+		nodes, err := node.List(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, n := range nodes {
 			boots[n.ID] = n.Boot
 		}
-		living, err := tx.Clusters(ctx, "")
+		living, err := cluster.List(ctx, tx, "")
 		for _, c := range living {
 			clusters[c.ID] = true
 		}

@@ -11,10 +11,13 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/elastic"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // headSilence is how old the head's last report may be for its jobs and nodes to be believed: what nobody tells of is
@@ -54,10 +57,10 @@ func (c growth) targets(now map[string]int) map[string]int {
 }
 
 // growthOf decides for a cluster's elastic queues as they stand. Without a head that tells, nothing is decided.
-func growthOf(c store.Cluster, nodes []store.Node, now time.Time, cpus map[string]int) growth {
+func growthOf(c cluster.Cluster, nodes []node.Node, now time.Time, cpus map[string]int) growth {
 	var found growth
-	i := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Role == protocol.Head })
-	if i < 0 || nodes[i].Phase != store.Ready || now.Sub(nodes[i].Seen.At) > headSilence || c.Desired != store.Present {
+	i := slices.IndexFunc(nodes, func(n node.Node) bool { return n.Role == protocol.Head })
+	if i < 0 || nodes[i].Phase != core.Ready || now.Sub(nodes[i].Seen.At) > headSilence || c.Desired != core.Present {
 		return found
 	}
 	found.waiting = nodes[i].Seen.Waiting.Jobs
@@ -74,14 +77,14 @@ func growthOf(c store.Cluster, nodes []store.Node, now time.Time, cpus map[strin
 	return found
 }
 
-func queueOf(c store.Cluster, q spec.Queue, nodes []store.Node, now time.Time, cpus map[string]int) elastic.Queue {
+func queueOf(c cluster.Cluster, q spec.Queue, nodes []node.Node, now time.Time, cpus map[string]int) elastic.Queue {
 	queue := elastic.Queue{Name: q.Name, Min: *q.Min, Max: *q.Max, IdleAfter: spec.Duration(q.IdleAfter), Target: c.Wants(q), CPUs: cpus[q.Name]}
 	for _, n := range nodes {
-		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != store.Present {
+		if n.Queue != q.Name || n.Role == protocol.Head || n.Desired != core.Present {
 			continue
 		}
 		node := elastic.Node{Busy: n.Seen.Scheduler.Working()}
-		if n.Phase == store.Ready && !n.Seen.IdleAt.IsZero() {
+		if n.Phase == core.Ready && !n.Seen.IdleAt.IsZero() {
 			node.Idle = max(now.Sub(n.Seen.IdleAt), time.Millisecond)
 		}
 		queue.Nodes = append(queue.Nodes, node)
@@ -104,12 +107,12 @@ func (w Deps) resize(ctx context.Context, c clusterView) (found growth, o Outcom
 	if targets == nil {
 		return found, o, false
 	}
-	return found, waitFor(time.Millisecond, "%s", c.Reason).with(func(ctx context.Context, tx *store.Tx) error {
-		fresh, err := tx.Cluster(ctx, c.ID)
+	return found, waitFor(time.Millisecond, "%s", c.Reason).with(func(ctx context.Context, tx *core.Tx) error {
+		fresh, err := cluster.Get(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
-		members, err := tx.Nodes(ctx, c.ID)
+		members, err := node.Of(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -123,9 +126,9 @@ func (w Deps) resize(ctx context.Context, c clusterView) (found growth, o Outcom
 }
 
 // carryOut writes the targets, lets nodes go that are too many, and tells why. Missing nodes come by refill.
-func (f growth) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, members []store.Node, targets map[string]int) error {
+func (f growth) carryOut(ctx context.Context, tx *core.Tx, c cluster.Cluster, members []node.Node, targets map[string]int) error {
 	event := func(kind, format string, args ...any) {
-		tx.Log(store.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
+		tx.Log(core.Event{Type: kind, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: fmt.Sprintf(format, args...)})
 	}
 	before := map[string]int{}
 	for _, q := range c.Spec.Queues {
@@ -144,16 +147,16 @@ func (f growth) carryOut(ctx context.Context, tx *store.Tx, c store.Cluster, mem
 		}
 	}
 	for _, n := range surplus {
-		if err := tx.WantNodeAbsent(ctx, n.ID, 0); err != nil {
+		if err := node.WantAbsent(ctx, tx, n.ID, 0); err != nil {
 			return err
 		}
 	}
 	if len(surplus) > 0 {
-		if err := tx.Inform(ctx, c.ID); err != nil {
+		if err := cluster.Inform(ctx, tx, c.ID); err != nil {
 			return err
 		}
 	}
-	return tx.SetTargets(ctx, c.ID, targets)
+	return cluster.SetTargets(ctx, tx, c.ID, targets)
 }
 
 // waits names the jobs that wait: "job 3 waits", "jobs 3, 4, 5, and 2 more wait".
@@ -169,7 +172,7 @@ func waits(jobs []int) string {
 }
 
 // idlers says which nodes of a queue go: ": cpu1, cpu2 had no job for 5m".
-func idlers(q elastic.Queue, surplus []store.Node) string {
+func idlers(q elastic.Queue, surplus []node.Node) string {
 	var names []string
 	for _, n := range surplus {
 		if n.Queue == q.Name {
@@ -214,8 +217,8 @@ func (w Deps) cpusOf(ctx context.Context, c clusterView) (map[string]int, error)
 	if len(unknown) == 0 {
 		return cpus, nil
 	}
-	return cpus, w.DB.View(ctx, func(tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	return cpus, w.DB.View(ctx, func(tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		for _, q := range unknown {
 			for _, name := range q.Classes() {
 				class, _ := w.Admission.Catalogue.Find(name)
@@ -231,8 +234,8 @@ func (w Deps) cpusOf(ctx context.Context, c clusterView) (map[string]int, error)
 }
 
 // anyFor says whether a job waits for nodes of a queue.
-func anyFor(nodes []store.Node, queue string) bool {
-	return slices.ContainsFunc(nodes, func(n store.Node) bool {
+func anyFor(nodes []node.Node, queue string) bool {
+	return slices.ContainsFunc(nodes, func(n node.Node) bool {
 		return slices.ContainsFunc(n.Seen.Waiting.Jobs, func(j protocol.WaitingJob) bool { return j.Grows && slices.Contains(j.Queues, queue) })
 	})
 }

@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // elastic creates a cluster whose queue cpu grows from 0 to most, and returns how its head is made to tell of waiting jobs. It
 // tells again and again, as heads do.
 func (s *fixture) elastic(name string, most int) (id string, waits func(...protocol.WaitingJob)) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Queues: []spec.Queue{{Name: "cpu", Max: &most, IdleAfter: "1s"}}})
 		if err != nil {
 			return err
@@ -33,7 +35,7 @@ func (s *fixture) elastic(name string, most int) (id string, waits func(...proto
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			err := s.db.Update(ctx, func(tx *store.Tx) error { return tellWaiting(ctx, tx, id, *waiting.Load()) })
+			err := s.db.Update(ctx, func(tx *core.Tx) error { return tellWaiting(ctx, tx, id, *waiting.Load()) })
 			if err != nil && ctx.Err() == nil {
 				s.Error(err)
 			}
@@ -49,18 +51,18 @@ func (s *fixture) elastic(name string, most int) (id string, waits func(...proto
 	}
 }
 
-func tellWaiting(ctx context.Context, tx *store.Tx, id string, w protocol.Waiting) error {
-	nodes, err := tx.Nodes(ctx, id)
-	if err != nil || len(nodes) == 0 || nodes[0].Phase != store.Ready {
+func tellWaiting(ctx context.Context, tx *core.Tx, id string, w protocol.Waiting) error {
+	nodes, err := node.Of(ctx, tx, id)
+	if err != nil || len(nodes) == 0 || nodes[0].Phase != core.Ready {
 		return err
 	}
-	if err := tx.SaveReport(ctx, nodes[0].ID, protocol.Report{Boot: nodes[0].Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
+	if err := node.SaveReport(ctx, tx, nodes[0].ID, protocol.Report{Boot: nodes[0].Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
 		return err
 	}
-	if err := tx.SaveWaiting(ctx, nodes[0].ID, w); err != nil {
+	if err := node.SaveWaiting(ctx, tx, nodes[0].ID, w); err != nil {
 		return err
 	}
-	tx.Wake(store.ClusterKind, id)
+	tx.Wake(cluster.Kind, id)
 	return nil
 }
 
@@ -69,23 +71,23 @@ func wantsNodes(id, n int) protocol.WaitingJob {
 	return protocol.WaitingJob{ID: id, Tasks: 1, Queues: []string{"cpu"}, Nodes: n, CPUs: n, NodeCPUs: 1, Whole: true, Reason: "PartitionConfig", Grows: true}
 }
 
-func sized(n int) func(store.Cluster, []store.Node) bool {
-	return func(c store.Cluster, nodes []store.Node) bool {
+func sized(n int) func(cluster.Cluster, []node.Node) bool {
+	return func(c cluster.Cluster, nodes []node.Node) bool {
 		ready := 0
 		for _, n := range nodes {
-			if n.Phase == store.Ready && n.Desired == store.Present {
+			if n.Phase == core.Ready && n.Desired == core.Present {
 				ready++
 			}
 		}
-		return c.Phase == store.Ready && ready == 1+n && len(nodes) == 1+n
+		return c.Phase == core.Ready && ready == 1+n && len(nodes) == 1+n
 	}
 }
 
 func TestAQueueFollowsItsJobs(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 5)
 		var busy atomic.Bool
-		s.jobs = func(n store.Node) int {
+		s.jobs = func(n node.Node) int {
 			if busy.Load() && n.Name == "cpu1" {
 				return 1
 			}
@@ -117,15 +119,15 @@ func TestAQueueFollowsItsJobs(t *testing.T) {
 }
 
 func TestAQueueTakesWhatThereIs(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 3)
-		s.jobs = func(store.Node) int { return 1 }
+		s.jobs = func(node.Node) int { return 1 }
 		s.run(1)
 		s.untilFree(3)
 		id, waits := s.elastic("grow", 4)
 		s.until(id, "ready with its head alone", sized(0))
 		waits(wantsNodes(7, 4))
-		s.until(id, "two nodes, and told why not more", func(c store.Cluster, nodes []store.Node) bool {
+		s.until(id, "two nodes, and told why not more", func(c cluster.Cluster, nodes []node.Node) bool {
 			return sized(2)(c, nodes) && strings.Contains(c.Short, "class local: 2 more asked, 0 free")
 		})
 	})

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/internal/store"
+	"muster/internal/core"
 	"muster/internal/telemetry"
 )
 
@@ -30,19 +30,19 @@ const (
 
 // table is the life of one kind.
 type table interface {
-	kind() store.Kind
+	kind() core.Kind
 	// step loads the claimed row, runs its phase's handler and returns the outcome with the row it was made for. For traces it
 	// also looks up the request behind it.
-	step(ctx context.Context, c store.Claim, traces bool) (subject, Outcome, error)
+	step(ctx context.Context, c core.Claim, traces bool) (subject, Outcome, error)
 }
 
 // subject is the row an outcome belongs to.
 type subject struct {
-	life    store.Life
-	event   store.Event // names of who it is, for the log
-	op      string      // the operation that it is part of: its cluster and that one's generation
-	request string      // that asked for it; only known when somebody follows traces
-	now     time.Time   // when it was loaded
+	life    core.Life
+	event   core.Event // names of who it is, for the log
+	op      string     // the operation that it is part of: its cluster and that one's generation
+	request string     // that asked for it; only known when somebody follows traces
+	now     time.Time  // when it was loaded
 }
 
 // phase is one row of a table.
@@ -54,19 +54,19 @@ type phase[E any] struct {
 
 // stateTable is the table of one kind.
 type stateTable[E any] struct {
-	db     *store.Store
-	of     store.Kind
-	load   func(ctx context.Context, tx *store.Tx, id string) (E, subject, error)
-	phases map[store.Phase]phase[E]
+	db     *core.Store
+	of     core.Kind
+	load   func(ctx context.Context, tx *core.Tx, id string) (E, subject, error)
+	phases map[core.Phase]phase[E]
 }
 
-func (c stateTable[E]) kind() store.Kind { return c.of }
+func (c stateTable[E]) kind() core.Kind { return c.of }
 
-func (c stateTable[E]) step(ctx context.Context, claim store.Claim, traces bool) (subject, Outcome, error) {
+func (c stateTable[E]) step(ctx context.Context, claim core.Claim, traces bool) (subject, Outcome, error) {
 	var entity E
 	var s subject
 	var now time.Time
-	err := c.db.View(ctx, func(tx *store.Tx) (err error) {
+	err := c.db.View(ctx, func(tx *core.Tx) (err error) {
 		if now, err = tx.Now(ctx); err == nil {
 			entity, s, err = c.load(ctx, tx, claim.ID)
 		}
@@ -92,12 +92,12 @@ func (c stateTable[E]) step(ctx context.Context, claim store.Claim, traces bool)
 
 // Engine runs the tables of one controller.
 type Engine struct {
-	db     *store.Store
+	db     *core.Store
 	owner  string
 	log    *slog.Logger
 	tell   *telemetry.Telemetry
 	tables []table
-	kinds  []store.Kind  // of the tables
+	kinds  []core.Kind   // of the tables
 	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
 	busy   chan struct{} // one token a running handler
 }
@@ -208,7 +208,7 @@ func (e *Engine) pause(next time.Duration) time.Duration {
 }
 
 // work runs one handler and writes its outcome.
-func (e *Engine) work(ctx context.Context, t table, claim store.Claim) {
+func (e *Engine) work(ctx context.Context, t table, claim core.Claim) {
 	began := time.Now()
 	trail := e.tell.Trail(ctx)
 	s, outcome, err := t.step(trail, claim, e.tell.Tracing())
@@ -222,8 +222,8 @@ func (e *Engine) work(ctx context.Context, t table, claim store.Claim) {
 }
 
 // settle is what an outcome makes of the row that it was made for.
-func settle(s subject, o Outcome) store.Settlement {
-	settlement := store.Settlement{Phase: s.life.Phase, Reason: o.text, After: o.after, Never: o.asleep}
+func settle(s subject, o Outcome) core.Settlement {
+	settlement := core.Settlement{Phase: s.life.Phase, Reason: o.text, After: o.after, Never: o.asleep}
 	if o.phase != "" {
 		settlement.Phase = o.phase
 	}
@@ -237,8 +237,8 @@ func settle(s subject, o Outcome) store.Settlement {
 	return settlement
 }
 
-func (e *Engine) commit(ctx context.Context, claim store.Claim, s subject, o Outcome, settlement store.Settlement) error {
-	return e.db.Update(ctx, func(tx *store.Tx) error {
+func (e *Engine) commit(ctx context.Context, claim core.Claim, s subject, o Outcome, settlement core.Settlement) error {
+	return e.db.Update(ctx, func(tx *core.Tx) error {
 		if err := tx.Hold(ctx, claim); err != nil {
 			return err
 		}

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"muster/internal/store"
+	"muster/internal/core"
 )
 
 // Step runs the handlers of all rows of one kind that are due, one after the other. One that is lost did what it did, and its
 // controller was killed before it could write so.
-func (e *Engine) Step(ctx context.Context, kind store.Kind, lost func() bool) error {
+func (e *Engine) Step(ctx context.Context, kind core.Kind, lost func() bool) error {
 	for _, t := range e.tables {
 		if t.kind() != kind {
 			continue
@@ -37,12 +37,12 @@ func (e *Engine) Step(ctx context.Context, kind store.Kind, lost func() bool) er
 }
 
 // Handled lists which phases of each kind have a handler.
-func (e *Engine) Handled() map[store.Kind][]store.Phase {
-	all := map[store.Kind][]store.Phase{}
+func (e *Engine) Handled() map[core.Kind][]core.Phase {
+	all := map[core.Kind][]core.Phase{}
 	for _, t := range e.tables {
-		all[t.kind()] = t.(interface{ handled() []store.Phase }).handled()
+		all[t.kind()] = t.(interface{ handled() []core.Phase }).handled()
 	}
 	return all
 }
 
-func (c stateTable[E]) handled() []store.Phase { return slices.Collect(maps.Keys(c.phases)) }
+func (c stateTable[E]) handled() []core.Phase { return slices.Collect(maps.Keys(c.phases)) }

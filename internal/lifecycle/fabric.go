@@ -11,14 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/fabric"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // Fabrics opens what tells a fabric's subnet manager.
 type Fabrics interface {
 	// Driver is that of a fabric as it stands in its row. It may be asked for at every step.
-	Driver(f store.Fabric) (fabric.Driver, error)
+	Driver(f fabrics.Fabric) (fabric.Driver, error)
 }
 
 // FabricPace is how often a fabric is looked after.
@@ -36,10 +40,10 @@ func (w Deps) pace() FabricPace {
 
 // fabricView is a fabric as its handler sees it.
 type fabricView struct {
-	store.Fabric
-	partitions []store.Partition
-	ports      map[fabric.GUID]store.FabricPort
-	before     map[fabric.GUID]store.PortSeen
+	fabrics.Fabric
+	partitions []fabrics.Partition
+	ports      map[fabric.GUID]fabrics.Port
+	before     map[fabric.GUID]fabrics.PortSeen
 	homes      []home // of ports whose machine is known now and was not before
 	now        time.Time
 }
@@ -53,48 +57,48 @@ type home struct {
 func (w Deps) fabrics() stateTable[fabricView] {
 	return stateTable[fabricView]{
 		db:   w.DB,
-		of:   store.FabricKind,
+		of:   fabrics.Kind,
 		load: loadFabric,
-		phases: map[store.Phase]phase[fabricView]{
-			store.Pending:  {handle: w.fabricKeep},
-			store.Ready:    {handle: w.fabricKeep},
-			store.Degraded: {handle: w.fabricKeep},
+		phases: map[core.Phase]phase[fabricView]{
+			core.Pending:  {handle: w.fabricKeep},
+			core.Ready:    {handle: w.fabricKeep},
+			core.Degraded: {handle: w.fabricKeep},
 		},
 	}
 }
 
-func loadFabric(ctx context.Context, tx *store.Tx, id string) (fabricView, subject, error) {
-	v := fabricView{ports: map[fabric.GUID]store.FabricPort{}}
+func loadFabric(ctx context.Context, tx *core.Tx, id string) (fabricView, subject, error) {
+	v := fabricView{ports: map[fabric.GUID]fabrics.Port{}}
 	var err error
-	if v.Fabric, err = tx.Fabric(ctx, id); err != nil {
+	if v.Fabric, err = fabrics.Get(ctx, tx, id); err != nil {
 		return v, subject{}, err
 	}
-	if v.partitions, err = tx.Partitions(ctx, id); err != nil {
+	if v.partitions, err = fabrics.Partitions(ctx, tx, id); err != nil {
 		return v, subject{}, err
 	}
-	ports, err := tx.FabricPorts(ctx, id)
+	ports, err := fabrics.Ports(ctx, tx, id)
 	if err != nil {
 		return v, subject{}, err
 	}
 	for _, p := range ports {
 		v.ports[p.GUID] = p
 	}
-	if v.before, err = tx.PortsSeen(ctx, id); err != nil {
+	if v.before, err = fabrics.PortsSeen(ctx, tx, id); err != nil {
 		return v, subject{}, err
 	}
 	if v.homes, err = homes(ctx, tx, ports); err != nil {
 		return v, subject{}, err
 	}
 	v.now, err = tx.Now(ctx)
-	return v, subject{life: v.Life, event: store.Event{}}, err
+	return v, subject{life: v.Life, event: core.Event{}}, err
 }
 
 // homes finds the machines of ports by the GUIDs of the adapters that inspections have found in them.
-func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home, error) {
-	if !slices.ContainsFunc(ports, func(p store.FabricPort) bool { return !p.Assigned }) {
+func homes(ctx context.Context, tx *core.Tx, ports []fabrics.Port) ([]home, error) {
+	if !slices.ContainsFunc(ports, func(p fabrics.Port) bool { return !p.Assigned }) {
 		return nil, nil
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +122,9 @@ func homes(ctx context.Context, tx *store.Tx, ports []store.FabricPort) ([]home,
 // fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
 // looks again; who holds what is not his is set apart.
 func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
-	if v.Desired == store.ToDelete {
-		o := advance(store.Deleted, "fabric %s is no longer managed", v.Name).with(func(ctx context.Context, tx *store.Tx) error {
-			return tx.ClearAlarm(ctx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
+	if v.Desired == core.ToDelete {
+		o := advance(core.Deleted, "fabric %s is no longer managed", v.Name).with(func(ctx context.Context, tx *core.Tx) error {
+			return host.ClearAlarm(ctx, tx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
 		})
 		o.asleep = true
 		return o
@@ -136,11 +140,11 @@ func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
 		}
 		told = true
 	}
-	applied := func(ctx context.Context, tx *store.Tx) error {
+	applied := func(ctx context.Context, tx *core.Tx) error {
 		if !told {
 			return nil
 		}
-		return tx.SaveApplied(ctx, v.ID, v.Revision)
+		return fabrics.SaveApplied(ctx, tx, v.ID, v.Revision)
 	}
 	tables, err := driver.Observe(ctx)
 	if err != nil {
@@ -151,13 +155,13 @@ func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
 
 // glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not known while
 // nobody knows what the manager has, so nobody is blamed, and no gate opens: nothing counts as read until it is told again.
-func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *store.Tx) error {
+func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(context.Context, *core.Tx) error {
 	tables, err := driver.Observe(ctx)
 	if err != nil {
-		return func(context.Context, *store.Tx) error { return nil } // they hold what they held, as far as anybody knows
+		return func(context.Context, *core.Tx) error { return nil } // they hold what they held, as far as anybody knows
 	}
-	var changed []store.PortSeen
-	note := func(now store.PortSeen) {
+	var changed []fabrics.PortSeen
+	note := func(now fabrics.PortSeen) {
 		if !sameSeen(now, v.before[now.GUID]) {
 			changed = append(changed, now)
 		}
@@ -173,7 +177,7 @@ func (v fabricView) glance(ctx context.Context, driver fabric.Driver) func(conte
 		now.GUID, now.Entries, now.Capacity, now.Answered = guid, slices.Sorted(slices.Values(p.Entries)), p.Capacity, true
 		note(now)
 	}
-	return func(ctx context.Context, tx *store.Tx) error { return tx.SaveSeen(ctx, v.ID, 0, changed) }
+	return func(ctx context.Context, tx *core.Tx) error { return fabrics.SaveSeen(ctx, tx, v.ID, 0, changed) }
 }
 
 // odd says that some port held what it must not when it was read last.
@@ -186,9 +190,9 @@ func (v fabricView) odd() bool {
 	return false
 }
 
-func (v fabricView) giveHomes(ctx context.Context, tx *store.Tx) error {
+func (v fabricView) giveHomes(ctx context.Context, tx *core.Tx) error {
 	for _, h := range v.homes {
-		if err := tx.GivePort(ctx, h.port, h.machine, false); err != nil && !errors.Is(err, store.ErrInUse) {
+		if err := fabrics.GivePort(ctx, tx, h.port, h.machine, false); err != nil && !errors.Is(err, fabrics.ErrInUse) {
 			return err
 		}
 	}
@@ -198,12 +202,12 @@ func (v fabricView) giveHomes(ctx context.Context, tx *store.Tx) error {
 // trouble is for a fabric of which nothing is known now. Its ports hold what they held.
 func (v fabricView) trouble(what string, err error) Outcome {
 	o := retry(err)
-	o.phase, o.text = store.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)
+	o.phase, o.text = core.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)
 	if v.Attempts < troubleTries {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.RaiseAlarmAnew(ctx, fabricPlace(v.Name), o.text)
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
+		return host.RaiseAlarmAnew(ctx, tx, fabricPlace(v.Name), o.text)
 	})
 }
 
@@ -214,23 +218,23 @@ const troubleTries = 3
 type reading struct {
 	intent fabric.Intent
 	tables fabric.Tables
-	now    map[fabric.GUID]store.PortSeen
+	now    map[fabric.GUID]fabrics.PortSeen
 }
 
 // compare says of all ports that are known, or answered, what was seen of them and how it differs.
-func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabric.GUID]store.PortSeen {
-	seen := map[fabric.GUID]store.PortSeen{}
+func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabric.GUID]fabrics.PortSeen {
+	seen := map[fabric.GUID]fabrics.PortSeen{}
 	for guid, p := range v.before { // one that is silent holds what it held, as far as anybody knows
 		p.Answered = false
 		seen[guid] = p
 	}
 	for guid, p := range tables {
 		entries := slices.Sorted(slices.Values(p.Entries))
-		seen[guid] = store.PortSeen{GUID: guid, Entries: entries, Capacity: p.Capacity, Answered: true, OddAt: v.before[guid].OddAt}
+		seen[guid] = fabrics.PortSeen{GUID: guid, Entries: entries, Capacity: p.Capacity, Answered: true, OddAt: v.before[guid].OddAt}
 	}
 	for guid := range intent.Tables() {
 		if _, known := seen[guid]; !known {
-			seen[guid] = store.PortSeen{GUID: guid}
+			seen[guid] = fabrics.PortSeen{GUID: guid}
 		}
 	}
 	for _, d := range fabric.Compare(intent, tables) {
@@ -244,8 +248,8 @@ func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabr
 
 // judgeFabric writes what was read, and draws the conclusions.
 func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
-	var changed []store.PortSeen
-	var odd, lacking []store.PortSeen
+	var changed []fabrics.PortSeen
+	var odd, lacking []fabrics.PortSeen
 	held := map[fabric.Key]bool{}
 	for _, guid := range slices.Sorted(maps.Keys(r.now)) {
 		p := r.now[guid]
@@ -267,20 +271,20 @@ func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
 	if len(odd)+len(lacking) > 0 {
 		look = pace.Again
 	}
-	to, words := store.Ready, fmt.Sprintf("fabric %s: %d ports are as they are to be", v.Name, len(r.tables))
+	to, words := core.Ready, fmt.Sprintf("fabric %s: %d ports are as they are to be", v.Name, len(r.tables))
 	if len(odd)+len(lacking) > 0 {
-		to, words = store.Degraded, fmt.Sprintf("fabric %s: %s", v.Name, portsWords(odd, lacking))
+		to, words = core.Degraded, fmt.Sprintf("fabric %s: %s", v.Name, portsWords(odd, lacking))
 	}
 	o := waitFor(look, "%s", words)
 	if to != v.Phase {
 		o.phase = to
 	}
 	gone := v.ended(r)
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.SaveSeen(ctx, v.ID, v.Revision, changed); err != nil {
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
+		if err := fabrics.SaveSeen(ctx, tx, v.ID, v.Revision, changed); err != nil {
 			return err
 		}
-		if err := errors.Join(tx.DropMembers(ctx, gone), tx.FreeKeys(ctx, v.ID, held)); err != nil {
+		if err := errors.Join(fabrics.DropMembers(ctx, tx, gone), fabrics.FreeKeys(ctx, tx, v.ID, held)); err != nil {
 			return err
 		}
 		if err := v.blame(ctx, tx, odd, len(r.tables), pace); err != nil {
@@ -289,27 +293,27 @@ func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
 		if len(changed) == 0 && len(gone) == 0 && v.Seen == v.Revision {
 			return nil
 		}
-		nodes, machines, err := tx.Waiting(ctx, v.ID)
+		nodes, machines, err := fabrics.Waiting(ctx, tx, v.ID)
 		for _, id := range nodes {
-			tx.Wake(store.NodeKind, id)
+			tx.Wake(node.Kind, id)
 		}
 		for _, id := range machines {
-			tx.Wake(store.MachineKind, id)
+			tx.Wake(machine.Kind, id)
 		}
 		return err
 	})
 }
 
-func sameSeen(a, b store.PortSeen) bool {
+func sameSeen(a, b fabrics.PortSeen) bool {
 	b.SeenAt, b.OddAt, a.SeenAt, a.OddAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	return reflect.DeepEqual(a, b)
 }
 
 // portsWords names the first port that differs.
-func portsWords(odd, lacking []store.PortSeen) string {
+func portsWords(odd, lacking []fabrics.PortSeen) string {
 	all := append(slices.Clone(odd), lacking...)
 	text := fabric.Difference{Port: all[0].GUID, Surplus: all[0].Surplus, Missing: all[0].Missing}.String()
-	if n := len(slices.CompactFunc(all, func(a, b store.PortSeen) bool { return a.GUID == b.GUID })); n > 1 {
+	if n := len(slices.CompactFunc(all, func(a, b fabrics.PortSeen) bool { return a.GUID == b.GUID })); n > 1 {
 		text = fmt.Sprintf("%d ports differ, the first: %s", n, text)
 	}
 	return text
@@ -317,11 +321,11 @@ func portsWords(odd, lacking []store.PortSeen) string {
 
 // ended are the memberships that are not wanted, and whose ports were read since and have nothing that they must not. The port of a
 // virtual function goes with its guest: where none answers, there is none.
-func (v fabricView) ended(r reading) (gone []store.Member) {
+func (v fabricView) ended(r reading) (gone []fabrics.Member) {
 	for _, p := range v.partitions {
 		for _, m := range p.Members {
 			seen := r.now[m.GUID]
-			clean := seen.Answered && len(seen.Surplus) == 0 || !seen.Answered && m.Kind == store.FunctionPort
+			clean := seen.Answered && len(seen.Surplus) == 0 || !seen.Answered && m.Kind == fabrics.FunctionPort
 			if !m.Wanted && clean {
 				gone = append(gone, m)
 			}
@@ -332,9 +336,9 @@ func (v fabricView) ended(r reading) (gone []store.Member) {
 
 // blame sets apart who holds what is not his: a port that was seen so twice, with its manager told in between. Many at once are
 // not rogues, but a manager that lets all in; then there is an alarm, and nobody is ended for it.
-func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSeen, of int, pace FabricPace) error {
+func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSeen, of int, pace FabricPace) error {
 	place := fabricPlace(v.Name)
-	var sure []store.PortSeen
+	var sure []fabrics.PortSeen
 	for _, p := range odd {
 		if !p.OddAt.IsZero() && v.now.Sub(p.OddAt) >= pace.Again*4/5 {
 			sure = append(sure, p)
@@ -344,7 +348,7 @@ func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSee
 		if len(odd) > 0 {
 			return nil
 		}
-		return tx.ClearAlarm(ctx, place, "over: no port of fabric "+v.Name+" holds what is not meant for it")
+		return host.ClearAlarm(ctx, tx, place, "over: no port of fabric "+v.Name+" holds what is not meant for it")
 	}
 	who, err := v.rogues(ctx, tx, sure)
 	if err != nil {
@@ -364,7 +368,7 @@ func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSee
 		}
 		text += "; set apart: " + strings.Join(names, ", ")
 	}
-	if err := tx.RaiseAlarmAnew(ctx, place, text); err != nil || many {
+	if err := host.RaiseAlarmAnew(ctx, tx, place, text); err != nil || many {
 		return err
 	}
 	for _, m := range who {
@@ -372,8 +376,8 @@ func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSee
 			continue
 		}
 		why := fmt.Sprintf("on fabric %s its port was seen with keys that are not its own", v.Name)
-		tx.Log(store.Event{Type: "machine.warning", Machine: m.Name, Text: why})
-		if err := tx.QuarantineMachine(ctx, m, why); err != nil {
+		tx.Log(core.Event{Type: "machine.warning", Machine: m.Name, Text: why})
+		if err := machine.Quarantine(ctx, tx, m, why); err != nil {
 			return err
 		}
 	}
@@ -381,8 +385,8 @@ func (v fabricView) blame(ctx context.Context, tx *store.Tx, odd []store.PortSee
 }
 
 // rogues are the machines at ports. Where guests share a port it is their host's to keep them apart, and nobody is ended for it.
-func (v fabricView) rogues(ctx context.Context, tx *store.Tx, sure []store.PortSeen) ([]store.Machine, error) {
-	kinds, nodes := map[fabric.GUID]store.PortKind{}, map[fabric.GUID]string{}
+func (v fabricView) rogues(ctx context.Context, tx *core.Tx, sure []fabrics.PortSeen) ([]machine.Machine, error) {
+	kinds, nodes := map[fabric.GUID]fabrics.PortKind{}, map[fabric.GUID]string{}
 	for _, p := range v.partitions {
 		for _, m := range p.Members {
 			if p.ClusterID != "" {
@@ -390,24 +394,24 @@ func (v fabricView) rogues(ctx context.Context, tx *store.Tx, sure []store.PortS
 			}
 		}
 	}
-	var all []store.Machine
+	var all []machine.Machine
 	for _, p := range sure {
 		id := v.ports[p.GUID].MachineID
-		if kinds[p.GUID] == store.SharedPort {
+		if kinds[p.GUID] == fabrics.SharedPort {
 			continue
 		}
-		if kinds[p.GUID] == store.FunctionPort {
-			n, err := tx.Node(ctx, nodes[p.GUID])
+		if kinds[p.GUID] == fabrics.FunctionPort {
+			n, err := node.Get(ctx, tx, nodes[p.GUID])
 			if err != nil {
 				return nil, err
 			}
 			id = n.MachineID
 		}
-		if id == "" || slices.ContainsFunc(all, func(m store.Machine) bool { return m.ID == id }) {
+		if id == "" || slices.ContainsFunc(all, func(m machine.Machine) bool { return m.ID == id }) {
 			continue
 		}
-		m, err := tx.Machine(ctx, id)
-		if errors.Is(err, store.ErrNotFound) {
+		m, err := machine.Get(ctx, tx, id)
+		if errors.Is(err, core.ErrNotFound) {
 			continue
 		}
 		if err != nil {

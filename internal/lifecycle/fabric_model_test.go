@@ -12,9 +12,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"muster/internal/core"
 	"muster/internal/fabric"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
 )
 
 // loom is a weave whose handlers run one at a time, in any order, and can be lost before they have written what they did.
@@ -27,7 +32,7 @@ type loom struct {
 	steps  map[string]int
 }
 
-var loomKinds = []store.Kind{store.FabricKind, store.NodeKind, store.MachineKind, store.ClusterKind}
+var loomKinds = []core.Kind{fabrics.Kind, node.Kind, machine.Kind, cluster.Kind}
 
 // checks sets how many runs rapid makes, for one test.
 func checks(t *testing.T, n int) {
@@ -75,7 +80,7 @@ func (l *loom) act(r *rapid.T) {
 		{"step", 16, func() bool { l.step(r, rapid.SampledFrom(loomKinds).Draw(r, "kind"), lost); return true }},
 		{"all but the fabric", 10, func() bool { // which lags behind
 			for range 3 {
-				for _, kind := range []store.Kind{store.NodeKind, store.MachineKind, store.ClusterKind} {
+				for _, kind := range []core.Kind{node.Kind, machine.Kind, cluster.Kind} {
 					l.step(r, kind, false)
 					l.agents()
 					l.look(r)
@@ -99,8 +104,8 @@ func (l *loom) act(r *rapid.T) {
 		{"refuse", 2, func() bool { l.fabric.Refuse(errors.New("not now")); return true }},
 		{"obey", 2, func() bool { l.fabric.Refuse(nil); return true }},
 		{"no start", 1, func() bool {
-			l.view(func(ctx context.Context, tx *store.Tx) error {
-				nodes, err := tx.EveryNode(ctx)
+			l.view(func(ctx context.Context, tx *core.Tx) error {
+				nodes, err := node.List(ctx, tx)
 				if len(nodes) > 0 {
 					l.substrate.FailEnsure(rapid.SampledFrom(nodes).Draw(r, "node").ID, 1, nil)
 				}
@@ -125,27 +130,27 @@ func (l *loom) act(r *rapid.T) {
 }
 
 // step wakes all rows of a kind and runs their handlers.
-func (l *loom) step(r *rapid.T, kind store.Kind, lost bool) {
-	l.update(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.EveryNode(ctx)
+func (l *loom) step(r *rapid.T, kind core.Kind, lost bool) {
+	l.update(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		clusters, err := tx.Clusters(ctx, "")
+		clusters, err := cluster.List(ctx, tx, "")
 		for _, n := range nodes {
-			tx.Wake(store.NodeKind, n.ID)
+			tx.Wake(node.Kind, n.ID)
 		}
 		for _, m := range machines {
-			tx.Wake(store.MachineKind, m.ID)
+			tx.Wake(machine.Kind, m.ID)
 		}
 		for _, c := range clusters {
-			tx.Wake(store.ClusterKind, c.ID)
+			tx.Wake(cluster.Kind, c.ID)
 		}
-		tx.Wake(store.FabricKind, fabric0)
+		tx.Wake(fabrics.Kind, fabric0)
 		return err
 	})
 	if err := l.engine.Step(context.Background(), kind, func() bool { return lost }); err != nil {
@@ -155,26 +160,26 @@ func (l *loom) step(r *rapid.T, kind store.Kind, lost bool) {
 
 // agents lets every node's agent say what it has to.
 func (l *loom) agents() {
-	l.update(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.EveryNode(ctx)
+	l.update(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.List(ctx, tx)
 		for _, n := range nodes {
 			if err == nil {
 				err = l.play(ctx, tx, n)
 			}
 		}
-		return errors.Join(err, tx.Listen(ctx, "", "loom"))
+		return errors.Join(err, host.Listen(ctx, tx, "", "loom"))
 	})
 }
 
 // tryCreate makes a cluster of two machines if there are.
 func (l *loom) tryCreate(name string) bool {
 	free := 0
-	l.view(func(ctx context.Context, tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	l.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		unfit, err := tx.Unfit(ctx, machines)
+		unfit, err := fabrics.Unfit(ctx, tx, machines)
 		for _, m := range machines {
 			if m.Free() && unfit[m.ID] == "" {
 				free++
@@ -234,9 +239,9 @@ func (l *loom) running() map[fabric.GUID]string {
 		l.Fatal(err)
 	}
 	on := map[fabric.GUID]string{}
-	l.view(func(ctx context.Context, tx *store.Tx) error {
+	l.view(func(ctx context.Context, tx *core.Tx) error {
 		for _, ref := range refs {
-			n, err := tx.Node(ctx, ref.Node)
+			n, err := node.Get(ctx, tx, ref.Node)
 			if err != nil {
 				return err
 			}
@@ -250,16 +255,16 @@ func (l *loom) running() map[fabric.GUID]string {
 // look checks what must be true at any instant.
 func (l *loom) look(r *rapid.T) {
 	owners := map[fabric.Key]string{}
-	var machines []store.Machine
-	l.view(func(ctx context.Context, tx *store.Tx) error {
-		partitions, err := tx.Partitions(ctx, fabric0)
+	var machines []machine.Machine
+	l.view(func(ctx context.Context, tx *core.Tx) error {
+		partitions, err := fabrics.Partitions(ctx, tx, fabric0)
 		if err != nil {
 			return err
 		}
 		for _, p := range partitions {
 			owners[p.Key] = p.ClusterID
 		}
-		machines, err = tx.Machines(ctx)
+		machines, err = machine.List(ctx, tx)
 		return err
 	})
 	tables := l.tables()
@@ -307,8 +312,8 @@ func (l *loom) untilAll(r *rapid.T, machines int) {
 		}
 		free := 0
 		left = ""
-		l.view(func(ctx context.Context, tx *store.Tx) error {
-			all, err := tx.Machines(ctx)
+		l.view(func(ctx context.Context, tx *core.Tx) error {
+			all, err := machine.List(ctx, tx)
 			for _, m := range all {
 				if m.Free() {
 					free++
@@ -319,11 +324,11 @@ func (l *loom) untilAll(r *rapid.T, machines int) {
 			if err != nil {
 				return err
 			}
-			nodes, err := tx.EveryNode(ctx)
+			nodes, err := node.List(ctx, tx)
 			for _, n := range nodes {
 				left += fmt.Sprintf("\nnode %s: %s %s", n.Name, n.Phase, n.Reason)
 			}
-			partitions, err2 := tx.Partitions(ctx, fabric0)
+			partitions, err2 := fabrics.Partitions(ctx, tx, fabric0)
 			for _, p := range partitions {
 				left += fmt.Sprintf("\nkey %s of %s: %+v", p.Key, p.Words(), p.Members)
 			}

@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
 )
 
 // subnet is a simulated fabric with a real opensm on its first host; the others are machines'.
@@ -26,7 +28,7 @@ type subnet struct {
 }
 
 // Driver makes it lifecycle.Fabrics.
-func (s *subnet) Driver(store.Fabric) (fabric.Driver, error) { return s.driver, nil }
+func (s *subnet) Driver(fabrics.Fabric) (fabric.Driver, error) { return s.driver, nil }
 
 func simulated(host int) string { return fmt.Sprintf("H-%016x", uint64(fabrictest.HostNode(host))) }
 
@@ -70,18 +72,18 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	s := newFixture(t, t.TempDir()+"/db", hosts-1)
 	s.deps.Fabrics, s.deps.Pace = net, lifecycle.FabricPace{Apply: 20 * time.Second, Observe: 2 * time.Second, Again: time.Second}
 	s.limit(func(l *substrate.Deadlines) { l.Join = time.Minute })
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.AddFabric(ctx, store.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := fabrics.Add(ctx, tx, fabrics.Fabric{ID: fabric0, Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{fabrictest.HostPort(0)}}); err != nil {
 			return err
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		for i, m := range machines {
-			port := store.FabricPort{GUID: fabrictest.HostPort(i + 1), Adapter: fabrictest.HostNode(i + 1)}
+			port := fabrics.Port{GUID: fabrictest.HostPort(i + 1), Adapter: fabrictest.HostNode(i + 1)}
 			if err == nil {
-				err = tx.PutPorts(ctx, fabric0, []store.FabricPort{port}, "")
+				err = fabrics.PutPorts(ctx, tx, fabric0, []fabrics.Port{port}, "")
 			}
 			if err == nil {
-				err = tx.GivePort(ctx, port.GUID, m.ID, true)
+				err = fabrics.GivePort(ctx, tx, port.GUID, m.ID, true)
 			}
 		}
 		return err
@@ -107,15 +109,15 @@ func TestClustersComeAndGoOnARealSubnetManager(t *testing.T) {
 	}
 	m := w.machineOf(a, "n1")
 	var rogue fabric.GUID
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		ports, err := tx.NodePorts(ctx, m.Holder)
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		ports, err := fabrics.NodePorts(ctx, tx, m.Holder)
 		rogue = ports[0].GUID
 		return err
 	})
 	began = time.Now()
 	writeKey(t, net, rogue, w.keyOf(b).In(fabric.Full))
-	w.wait("the rogue is set apart", func(ctx context.Context, tx *store.Tx) (bool, error) {
-		now, err := tx.Machine(ctx, m.ID)
+	w.wait("the rogue is set apart", func(ctx context.Context, tx *core.Tx) (bool, error) {
+		now, err := machine.Get(ctx, tx, m.ID)
 		return strings.Contains(now.Suspect, "keys that are not its own"), err
 	})
 	t.Logf("a port that root wrote a key into: its machine is set apart %s later", time.Since(began).Round(10*time.Millisecond))

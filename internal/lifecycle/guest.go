@@ -7,8 +7,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 )
 
 // Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is
@@ -17,7 +21,7 @@ import (
 
 // apart says why the node's machine, or the host of it, is set apart; "" if it is not.
 func (n nodeView) apart() string {
-	for _, m := range []store.Machine{n.machine, n.host} {
+	for _, m := range []machine.Machine{n.machine, n.host} {
 		if m.Suspect != "" {
 			return fmt.Sprintf("machine %s is set apart: %s", m.Name, m.Suspect)
 		}
@@ -39,16 +43,16 @@ func (n nodeView) attachGuest(file *protocol.Boot) {
 // blameHost tells of a guest's failure at its host, and has that looked at again. It is not set apart for it: it may hold
 // other clusters' guests, and what a tenant does in one of them must not take it from all. The failed node's successor
 // goes elsewhere if it can: see admission.
-func (n nodeView) blameHost(ctx context.Context, tx *store.Tx) error {
-	tx.Log(store.Event{Type: "machine.warning", Machine: n.host.Name, Text: fmt.Sprintf("its guest %s failed: %s", n.machine.Name, n.Reason)})
-	return tx.AskInspection(ctx, n.host.ID)
+func (n nodeView) blameHost(ctx context.Context, tx *core.Tx) error {
+	tx.Log(core.Event{Type: "machine.warning", Machine: n.host.Name, Text: fmt.Sprintf("its guest %s failed: %s", n.machine.Name, n.Reason)})
+	return machine.AskInspection(ctx, tx, n.host.ID)
 }
 
 // guestGone removes the machine of a guest whose node has left it: its substrate has shown that its memory and its disks
 // are gone, and in the same transaction its host got back what it held.
 func guestGone(m machineView) Outcome {
-	return m.leaveInventory("its part of %s is free again", m.HostName).with(func(_ context.Context, tx *store.Tx) error {
-		tx.Wake(store.MachineKind, m.Host) // which may wait for its last guest to go
+	return m.leaveInventory("its part of %s is free again", m.HostName).with(func(_ context.Context, tx *core.Tx) error {
+		tx.Wake(machine.Kind, m.Host) // which may wait for its last guest to go
 		return nil
 	})
 }
@@ -59,11 +63,11 @@ func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.O
 	if n.machine.Allocation == nil || seen.Allocation == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Allocation, n.machine.Allocation) {
 		return o
 	}
-	g := store.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
+	g := host.Guest{Machine: n.machine.Machine, Allocation: *seen.Allocation}
 	g.Facts = admission.PartFacts(n.host.Facts, g.Allocation, g.Facts.CPUs, g.Facts.MemoryMiB)
 	var holder string
-	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
-		holder, err = tx.Holder(ctx, g)
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
+		holder, err = host.Holder(ctx, tx, g)
 		return err
 	})
 	switch {
@@ -72,14 +76,14 @@ func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.O
 	case holder != "":
 		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).because(CauseMachine)
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests sees all of it, or nothing
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees all of it, or nothing
 			return err
 		}
-		tx.Log(store.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
-		if err := tx.SetAllocation(ctx, g); err != nil {
+		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
+		if err := host.SetAllocation(ctx, tx, g); err != nil {
 			return err
 		}
-		return tx.RejoinFabrics(ctx, n.ID, n.Cluster, g.Machine, g.Allocation.Devices)
+		return fabrics.Rejoin(ctx, tx, n.ID, n.Cluster, g.Machine, g.Allocation.Devices)
 	})
 }

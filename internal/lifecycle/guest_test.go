@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 type bootable struct{ oneImage }
@@ -72,10 +76,10 @@ func newGuestFixture(t *testing.T, url string, heads, hosts int) (*fixture, *gue
 	limits := deadlines("vm")
 	limits.Quarantine, limits.Forget = 300*time.Millisecond, 200*time.Millisecond
 	s.deps.Providers["vm"] = lifecycle.Provider{Caps: s.admission.Substrates.Of("vm"), Substrate: g, Inspector: hypervisor{}, Limits: limits}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for i := range hosts {
 			name := fmt.Sprintf("hv%d", i+1)
-			if err := tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: "vm", Hosts: true}); err != nil {
+			if err := machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "vm", Hosts: true}); err != nil {
 				return err
 			}
 		}
@@ -85,18 +89,18 @@ func newGuestFixture(t *testing.T, url string, heads, hosts int) (*fixture, *gue
 }
 
 // wake has a node look now at what it would see at its next look.
-func (s *fixture) wake(node string) {
+func (s *fixture) wake(nodeID string) {
 	s.Helper()
-	s.update(func(_ context.Context, tx *store.Tx) error {
-		tx.Wake(store.NodeKind, node)
+	s.update(func(_ context.Context, tx *core.Tx) error {
+		tx.Wake(node.Kind, nodeID)
 		return nil
 	})
 }
 
 // machine is one of the inventory; its zero value if it is not there.
-func (s *fixture) machine(name string) (m store.Machine) {
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+func (s *fixture) machine(name string) (m machine.Machine) {
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		for _, one := range machines {
 			if one.Name == name {
 				m = one
@@ -107,7 +111,7 @@ func (s *fixture) machine(name string) (m store.Machine) {
 	return m
 }
 
-func (s *fixture) awaitMachine(name, what string, ok func(store.Machine) bool) {
+func (s *fixture) awaitMachine(name, what string, ok func(machine.Machine) bool) {
 	s.Helper()
 	for end := time.Now().Add(5 * time.Minute); !ok(s.machine(name)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -117,12 +121,12 @@ func (s *fixture) awaitMachine(name, what string, ok func(store.Machine) bool) {
 	}
 }
 
-func available(m store.Machine) bool { return m.Phase == store.Available }
-func absent(m store.Machine) bool    { return m.ID == "" }
+func available(m machine.Machine) bool { return m.Phase == machine.Available }
+func absent(m machine.Machine) bool    { return m.ID == "" }
 
 func (s *fixture) createGuests(name string, nodes int) (id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Isolation: spec.IsolationVM, Nodes: nodes})
 		if err != nil {
 			return err
@@ -136,23 +140,23 @@ func (s *fixture) createGuests(name string, nodes int) (id string) {
 
 func (s *fixture) hasSaid(text string) bool {
 	found := false
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
-		found = slices.ContainsFunc(events, func(e store.Event) bool { return strings.Contains(e.Text, text) })
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
+		found = slices.ContainsFunc(events, func(e core.Event) bool { return strings.Contains(e.Text, text) })
 		return err
 	})
 	return found
 }
 
 func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, g := newGuestFixture(t, url, 1, 1)
 		s.run(2)
 		s.untilFree(1)
 		s.awaitMachine("hv1", "available", available)
 		id := s.createGuests("parts", 2)
 		s.untilReady(id, 2)
-		s.awaitMachine("hv1-g1", "in use", func(m store.Machine) bool { return m.Phase == store.InUse && m.HolderName == "parts/n1" })
+		s.awaitMachine("hv1-g1", "in use", func(m machine.Machine) bool { return m.Phase == machine.InUse && m.HolderName == "parts/n1" })
 
 		g.mu.Lock()
 		n := g.asked["hv1-g1"]
@@ -167,9 +171,9 @@ func TestGuestsComeAndGoWithTheirNodes(t *testing.T) {
 		}
 
 		s.remove(id)
-		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool {
-			return c.Phase == store.Deleted && c.Receipt != nil &&
-				slices.Equal(c.Receipt.Guests, []store.GuestEnd{{Guest: "hv1-g1", Host: "hv1"}, {Guest: "hv1-g2", Host: "hv1"}})
+		s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool {
+			return c.Phase == core.Deleted && c.Receipt != nil &&
+				slices.Equal(c.Receipt.Guests, []host.GuestEnd{{Guest: "hv1-g1", Host: "hv1"}, {Guest: "hv1-g2", Host: "hv1"}})
 		})
 		s.awaitMachine("hv1-g1", "gone", absent)
 		s.awaitMachine("hv1-g2", "gone", absent)
@@ -186,17 +190,17 @@ func TestAGuestThatFailsIsReplacedAndItsHostIsLookedAt(t *testing.T) {
 	s.awaitMachine("hv2", "available", available)
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	var first store.Node
-	s.until(id, "ready", func(_ store.Cluster, nodes []store.Node) bool { first = nodes[1]; return true })
+	var first node.Node
+	s.until(id, "ready", func(_ cluster.Cluster, nodes []node.Node) bool { first = nodes[1]; return true })
 	inspected := s.machine(first.HostID).Inspections
 	g.Die(substrate.Ref{Cluster: id, Node: first.ID, Boot: first.Boot}, "its kernel panicked")
 	s.wake(first.ID)
-	s.until(id, "whole again on another host", func(c store.Cluster, nodes []store.Node) bool {
-		return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID
+	s.until(id, "whole again on another host", func(c cluster.Cluster, nodes []node.Node) bool {
+		return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID
 	})
 	s.awaitMachine(first.Machine, "gone", absent)
-	s.awaitMachine(first.HostID, "inspected and back", func(m store.Machine) bool {
-		return m.Phase == store.Available && m.Inspections > inspected && !m.ToInspect && m.Suspect == ""
+	s.awaitMachine(first.HostID, "inspected and back", func(m machine.Machine) bool {
+		return m.Phase == machine.Available && m.Inspections > inspected && !m.ToInspect && m.Suspect == ""
 	})
 	if !s.hasSaid("its guest " + first.Machine + " failed: ") {
 		t.Error("nobody told of it at the host")
@@ -212,20 +216,20 @@ func TestAHostThatRefusesIsPassedBy(t *testing.T) {
 	s.awaitMachine("hv2", "available", available)
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	s.until(id, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "hv2" })
+	s.until(id, "on the other host", func(_ cluster.Cluster, nodes []node.Node) bool { return nodes[1].HostID == "hv2" })
 	if !s.hasSaid("its huge pages are gone") {
 		t.Error("nobody told why")
 	}
 }
 
-func onCore(core int) func(store.Machine) bool {
-	return func(m store.Machine) bool {
+func onCore(core int) func(machine.Machine) bool {
+	return func(m machine.Machine) bool {
 		return m.Allocation != nil && slices.Equal(m.Allocation.Cells[0].Cores, []int{core}) && m.Facts.CPUs == 1
 	}
 }
 
 func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, g := newGuestFixture(t, url, 3, 1)
 		g.gives = map[string]int{"hv1-g1": 3}
 		s.run(1)
@@ -260,7 +264,7 @@ func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
 	s.awaitMachine("hv1-g1", "on core 1", onCore(1))
 	second := s.createGuests("second", 1)
 	s.untilReady(second, 1)
-	s.until(second, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "hv2" })
+	s.until(second, "on the other host", func(_ cluster.Cluster, nodes []node.Node) bool { return nodes[1].HostID == "hv2" })
 	if !s.hasSaid("hv1 gave it a part of itself that guest hv1-g1 has") {
 		t.Error("nobody told why")
 	}
@@ -276,16 +280,16 @@ func TestAHostThatIsSetApartLosesItsGuests(t *testing.T) {
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
 	var host string
-	s.until(id, "ready", func(_ store.Cluster, nodes []store.Node) bool { host = nodes[1].HostID; return true })
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		m, err := tx.Machine(ctx, host)
+	s.until(id, "ready", func(_ cluster.Cluster, nodes []node.Node) bool { host = nodes[1].HostID; return true })
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, host)
 		if err != nil {
 			return err
 		}
-		return tx.QuarantineMachine(ctx, m, "by admin")
+		return machine.Quarantine(ctx, tx, m, "by admin")
 	})
-	s.until(id, "whole again on another host", func(c store.Cluster, nodes []store.Node) bool {
-		return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].HostID != host && nodes[1].Phase == store.Ready
+	s.until(id, "whole again on another host", func(c cluster.Cluster, nodes []node.Node) bool {
+		return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].HostID != host && nodes[1].Phase == core.Ready
 	})
 }
 
@@ -296,9 +300,11 @@ func TestAHostLeavesServiceWhenItsGuestsHaveGone(t *testing.T) {
 	s.awaitMachine("hv1", "available", available)
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv1", store.ForMaintenance) })
-	s.awaitMachine("hv1", "waiting", func(m store.Machine) bool { return strings.Contains(m.Reason, "waits until its guests, 1 now") })
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Want(ctx, tx, "hv1", machine.ForMaintenance)
+	})
+	s.awaitMachine("hv1", "waiting", func(m machine.Machine) bool { return strings.Contains(m.Reason, "waits until its guests, 1 now") })
 	s.remove(id)
-	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
-	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+	s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
+	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 }

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 // Hypervisors that are machines of their own. A whole machine becomes one when guests are placed on it: it is reserved for them,
@@ -25,30 +29,30 @@ const heardFactor = 10
 
 // hostView is a machine's part of being a hypervisor elsewhere.
 type hostView struct {
-	seen          *store.HostSeen // nil: its agent is not there
-	heard         bool            // some guest on it was heard lately
-	sleeps        bool            // some guest on it sleeps, or is about to, or wakes
-	left          time.Time       // when its last guest left; zero: none ever has
-	listened      time.Time       // since then agents of its network are heard without a gap
-	alarmed       bool            // too much is, or was, silent there at once to believe it of each
-	failureDomain failureDomain   // of its network; only once the host has been silent for a while, since it is every node's there
+	seen          *host.Seen    // nil: its agent is not there
+	heard         bool          // some guest on it was heard lately
+	sleeps        bool          // some guest on it sleeps, or is about to, or wakes
+	left          time.Time     // when its last guest left; zero: none ever has
+	listened      time.Time     // since then agents of its network are heard without a gap
+	alarmed       bool          // too much is, or was, silent there at once to believe it of each
+	failureDomain failureDomain // of its network; only once the host has been silent for a while, since it is every node's there
 }
 
-func (w Deps) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (hostView, error) {
+func (w Deps) loadHost(ctx context.Context, tx *core.Tx, m machine.Machine) (hostView, error) {
 	var h hostView
-	seen, err := tx.HostSeen(ctx, m.ID)
+	seen, err := host.SeenOf(ctx, tx, m.ID)
 	if err == nil {
 		h.seen = &seen
-	} else if !errors.Is(err, store.ErrNotFound) {
+	} else if !errors.Is(err, core.ErrNotFound) {
 		return h, err
 	}
-	if h.left, err = tx.LeftAt(ctx, m.ID); err != nil {
+	if h.left, err = host.LeftAt(ctx, tx, m.ID); err != nil {
 		return h, err
 	}
-	if h.listened, err = tx.ListenedSince(ctx, m.Network); err != nil {
+	if h.listened, err = host.ListenedSince(ctx, tx, m.Network); err != nil {
 		return h, err
 	}
-	if h.alarmed, err = tx.Alarmed(ctx, m.Network); err != nil {
+	if h.alarmed, err = host.Alarmed(ctx, tx, m.Network); err != nil {
 		return h, err
 	}
 	limits := w.Providers[m.Substrate].Limits
@@ -61,20 +65,20 @@ func (w Deps) loadHost(ctx context.Context, tx *store.Tx, m store.Machine) (host
 			return h, err
 		}
 	}
-	if h.sleeps, err = tx.SleepsOn(ctx, m.ID); err != nil {
+	if h.sleeps, err = node.SleepsOn(ctx, tx, m.ID); err != nil {
 		return h, err
 	}
-	h.heard, err = tx.GuestsHeard(ctx, m.ID, limits.Silence/2)
+	h.heard, err = host.GuestsHeard(ctx, tx, m.ID, limits.Silence/2)
 	return h, err
 }
 
 // becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
 func (m machineView) becomeHost() Outcome {
-	return advance(store.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.MarkDirty(ctx, m.ID); err != nil {
+	return advance(machine.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).with(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.MarkDirty(ctx, tx, m.ID); err != nil {
 			return err
 		}
-		return tx.StartInspection(ctx, m.ID, false)
+		return machine.StartInspection(ctx, tx, m.ID, false)
 	})
 }
 
@@ -87,7 +91,7 @@ func (w Deps) hostStarts(ctx context.Context, m machineView) Outcome {
 	case m.guests == 0:
 		return m.endIdle("its guests have gone before it began")
 	case m.host.seen != nil && m.host.seen.Boot == m.Boot && m.host.seen.Report != nil:
-		return advance(store.InUse, "is a hypervisor").with(m.wakeGuests)
+		return advance(machine.InUse, "is a hypervisor").with(m.wakeGuests)
 	case m.now.After(w.inspectionDeadline(m)):
 		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", provider.Limits.Inspection))
 	}
@@ -106,9 +110,9 @@ func (m machineView) hostAgain(why string) Outcome {
 	if m.Tries >= inspectionTries {
 		return m.suspectHost(why)
 	}
-	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *store.Tx) error {
-		tx.Log(store.Event{Type: "machine.retried", Machine: m.Name, Phase: m.Phase, Text: why + "; is tried once more"})
-		return tx.StartInspection(ctx, m.ID, true)
+	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *core.Tx) error {
+		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: m.Phase, Text: why + "; is tried once more"})
+		return machine.StartInspection(ctx, tx, m.ID, true)
 	})
 }
 
@@ -119,11 +123,11 @@ func (w Deps) hostWorks(_ context.Context, m machineView) Outcome {
 	if !changed {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
 		for _, text := range lost {
-			tx.Log(store.Event{Type: "machine.warning", Machine: m.Name, Text: text})
+			tx.Log(core.Event{Type: "machine.warning", Machine: m.Name, Text: text})
 		}
-		return tx.MarkLost(ctx, m.Machine, m.host.seen.Report.Lost)
+		return host.MarkLost(ctx, tx, m.Machine, m.host.seen.Report.Lost)
 	})
 }
 
@@ -159,8 +163,8 @@ func (w Deps) hostStays(m machineView) Outcome {
 		return m.endHost("%s", m.Suspect)
 	case left <= 0 && m.host.failureDomain.many(): // see alive
 		all := m.host.failureDomain
-		return waitFor(massLooks, "its agent is silent, and it is not given up: %s", all).with(func(ctx context.Context, tx *store.Tx) error {
-			return tx.RaiseAlarm(ctx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
+		return waitFor(massLooks, "its agent is silent, and it is not given up: %s", all).with(func(ctx context.Context, tx *core.Tx) error {
+			return host.RaiseAlarm(ctx, tx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
 		})
 	case left <= 0 && m.host.alarmed:
 		return waitFor(alarmLooks, "its agent is silent, and it is not given up before the alarm is over")
@@ -168,11 +172,11 @@ func (w Deps) hostStays(m machineView) Outcome {
 		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).because(CauseLost)
 	case trouble != "" && !m.host.heard:
 		return m.suspectHost("can hold no guests: " + trouble)
-	case m.guests > 0 && m.Desired != store.ForService:
+	case m.guests > 0 && m.Desired != machine.ForService:
 		return m.awaitGuests()
 	case m.guests > 0:
 		return waitFor(min(hostLooks, left+time.Millisecond), "holds %s", words.Count(m.guests, "guest"))
-	case m.Desired != store.ForService || m.ToInspect:
+	case m.Desired != machine.ForService || m.ToInspect:
 		return m.endIdle("its guests have gone, and it is to be inspected")
 	}
 	idle := m.now.Sub(later(m.host.left, m.PhaseAt))
@@ -192,16 +196,16 @@ func (m machineView) trouble() string {
 
 // endHost goes on to the machine's end as a hypervisor.
 func (m machineView) endHost(format string, args ...any) Outcome {
-	return advance(store.Releasing, format, args...)
+	return advance(core.Releasing, format, args...)
 }
 
 // endIdle is endHost for a host without guests, unless somebody places one on it in this moment.
 func (m machineView) endIdle(format string, args ...any) Outcome {
-	return m.endHost(format, args...).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockAdmission(ctx); err != nil {
+	return m.endHost(format, args...).with(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.LockAdmission(ctx, tx); err != nil {
 			return err
 		}
-		guests, err := tx.GuestsOn(ctx, m.ID)
+		guests, err := machine.GuestsOn(ctx, tx, m.ID)
 		if err == nil && len(guests) > 0 {
 			err = fmt.Errorf("guest %s was placed on it meanwhile", guests[0].Name)
 		}
@@ -212,8 +216,8 @@ func (m machineView) endIdle(format string, args ...any) Outcome {
 // suspectHost is endHost for a host that failed: its guests' nodes fail at once, and go elsewhere. Their end is proved when the
 // machine was seen off.
 func (m machineView) suspectHost(why string) Outcome {
-	return m.endHost("%s; is switched off", why).because(CauseInspection).with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.QuarantineMachine(ctx, m.Machine, "as a hypervisor: "+why)
+	return m.endHost("%s; is switched off", why).because(CauseInspection).with(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Quarantine(ctx, tx, m.Machine, "as a hypervisor: "+why)
 	})
 }
 
@@ -224,17 +228,17 @@ func (w Deps) hostEnds(ctx context.Context, m machineView) Outcome {
 	}
 	o := m.inspect("was switched off and seen off; is inspected before it is used again")
 	if m.Suspect != "" {
-		o = advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+		o = advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
 	}
-	return o.with(m.wakeGuests).with(func(ctx context.Context, tx *store.Tx) error { return tx.HostIsOff(ctx, m.ID) })
+	return o.with(m.wakeGuests).with(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, m.ID) })
 }
 
 // wakeGuests has the nodes of its guests look again: what they wait for has come, or has gone.
-func (m machineView) wakeGuests(ctx context.Context, tx *store.Tx) error {
-	guests, err := tx.GuestsOn(ctx, m.ID)
+func (m machineView) wakeGuests(ctx context.Context, tx *core.Tx) error {
+	guests, err := machine.GuestsOn(ctx, tx, m.ID)
 	for _, g := range guests {
 		if g.Holder != "" {
-			tx.Wake(store.NodeKind, g.Holder)
+			tx.Wake(node.Kind, g.Holder)
 		}
 	}
 	return err
@@ -242,13 +246,13 @@ func (m machineView) wakeGuests(ctx context.Context, tx *store.Tx) error {
 
 // endHypervisor makes the machine whole again.
 func (m machineView) endHypervisor() Outcome {
-	return waitFor(time.Millisecond, "is a whole machine again").with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests on it does so before, or sees it whole
+	return waitFor(time.Millisecond, "is a whole machine again").with(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests on it does so before, or sees it whole
 			return err
 		}
-		onDemand, err := tx.EndHypervisor(ctx, m.ID)
+		onDemand, err := host.EndHypervisor(ctx, tx, m.ID)
 		if onDemand {
-			tx.Log(store.Event{Type: "machine.turned", Machine: m.Name, Text: "is a whole machine again"})
+			tx.Log(core.Event{Type: "machine.turned", Machine: m.Name, Text: "is a whole machine again"})
 		}
 		return err
 	})
@@ -259,9 +263,9 @@ func (m machineView) endHypervisor() Outcome {
 func (n nodeView) awaitsHost() (waits, fails string) {
 	h := n.host
 	switch {
-	case !h.HostsOnDemand() || h.Phase == store.InUse:
+	case !h.HostsOnDemand() || h.Phase == machine.InUse:
 		return "", ""
-	case h.Phase == store.Quarantined || h.Phase == store.Maintenance || h.Desired != store.ForService:
+	case h.Phase == machine.Quarantined || h.Phase == machine.Maintenance || h.Desired != machine.ForService:
 		return "", fmt.Sprintf("machine %s is %s", h.Name, h.Phase)
 	}
 	return fmt.Sprintf("waits for its host %s, which is %s: %s", h.Name, h.Phase, h.Reason), ""

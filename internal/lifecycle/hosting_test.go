@@ -16,12 +16,17 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 const onePool = `
@@ -47,7 +52,7 @@ func (r rackImages) Image(name string) (admission.Image, error) {
 // rack is the machines that may be hypervisors: their power, and the agents of those that are.
 type rack struct {
 	*guestProvider
-	db *store.Store
+	db *core.Store
 
 	mu     sync.Mutex
 	on     map[string]int64  // machine → number of its boot as a hypervisor
@@ -133,18 +138,18 @@ func (r *rack) play(ctx context.Context) error {
 			}
 		}
 		r.mu.Unlock()
-		err := r.db.Update(ctx, func(tx *store.Tx) error {
-			if err := tx.Listen(ctx, "rack", "test"); err != nil {
+		err := r.db.Update(ctx, func(tx *core.Tx) error {
+			if err := host.Listen(ctx, tx, "rack", "test"); err != nil {
 				return err
 			}
-			for _, node := range asks {
-				tx.Wake(store.NodeKind, node)
+			for _, nodeID := range asks {
+				tx.Wake(node.Kind, nodeID)
 			}
-			for host, number := range speak {
-				if r.told[host] != number {
-					tx.Wake(store.MachineKind, host)
+			for hostID, number := range speak {
+				if r.told[hostID] != number {
+					tx.Wake(machine.Kind, hostID)
 				}
-				if err := tx.SaveHostReport(ctx, host, protocol.HostReport{Boot: number, Revision: 1 << 40}); err != nil {
+				if err := host.SaveReport(ctx, tx, hostID, protocol.HostReport{Boot: number, Revision: 1 << 40}); err != nil {
 					return err
 				}
 			}
@@ -181,11 +186,11 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 		change(&limits)
 	}
 	s.deps.Providers["metal"] = lifecycle.Provider{Caps: s.admission.Substrates.Of("metal"), Substrate: s.substrate, Inspector: hypervisor{}, Keeper: r, Limits: limits}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		err := tx.PutNetwork(ctx, inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16")})
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		err := network.Put(ctx, tx, inventory.Network{Name: "rack", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16")})
 		for i := range machines {
 			name := fmt.Sprintf("r%d", i+1)
-			err = errors.Join(err, tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}}))
+			err = errors.Join(err, machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "metal", Network: "rack", MACs: []string{fmt.Sprintf("52:54:00:00:00:%02x", i)}}))
 		}
 		return err
 	})
@@ -205,7 +210,7 @@ func newRackFixture(t *testing.T, url string, heads, machines int, change func(m
 func (s *fixture) untilWhole(names ...string) {
 	s.Helper()
 	for _, name := range names {
-		s.awaitMachine(name, "a free whole machine", store.Machine.CanHost)
+		s.awaitMachine(name, "a free whole machine", machine.Machine.CanHost)
 	}
 }
 
@@ -222,7 +227,7 @@ func (s *fixture) settled(heads int, machines ...string) {
 
 func (s *fixture) createOn(isolation, name string, nodes int) (id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Isolation: isolation, Nodes: nodes})
 		if err != nil {
 			return err
@@ -234,10 +239,10 @@ func (s *fixture) createOn(isolation, name string, nodes int) (id string) {
 	return id
 }
 
-func working(m store.Machine) bool { return m.HostsOnDemand() && m.Phase == store.InUse }
+func working(m machine.Machine) bool { return m.HostsOnDemand() && m.Phase == machine.InUse }
 
 func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, r := newRackFixture(t, url, 2, 2, nil)
 		s.run(2)
 		s.settled(2, "r1", "r2")
@@ -249,7 +254,7 @@ func TestAMachineTurnsIntoAHypervisorAndBack(t *testing.T) {
 		}
 		whole := s.createOn(spec.IsolationMetal, "whole", 1) // from the same pool
 		s.untilReady(whole, 1)
-		s.awaitMachine("r2", "in use", func(m store.Machine) bool { return m.HolderName == "whole/n1" && !m.Hosts })
+		s.awaitMachine("r2", "in use", func(m machine.Machine) bool { return m.HolderName == "whole/n1" && !m.Hosts })
 		s.remove(parts)
 		s.untilWhole("r1")
 		r.mu.Lock()
@@ -274,13 +279,13 @@ func TestASilentHypervisorIsSwitchedOffAndItsGuestsAreReplaced(t *testing.T) {
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	var first store.Node
-	s.until(id, "ready", func(_ store.Cluster, nodes []store.Node) bool { first = nodes[1]; return true })
+	var first node.Node
+	s.until(id, "ready", func(_ cluster.Cluster, nodes []node.Node) bool { first = nodes[1]; return true })
 	r.mu.Lock()
 	r.silent[first.HostID] = true
 	r.mu.Unlock()
-	s.until(id, "whole again on another host", func(c store.Cluster, nodes []store.Node) bool {
-		return c.Phase == store.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID && nodes[1].Phase == store.Ready
+	s.until(id, "whole again on another host", func(c cluster.Cluster, nodes []node.Node) bool {
+		return c.Phase == core.Ready && len(nodes) == 2 && nodes[1].ID != first.ID && nodes[1].HostID != first.HostID && nodes[1].Phase == core.Ready
 	})
 	s.awaitMachine(first.Machine, "gone", absent)
 	s.untilWhole(first.HostID)
@@ -296,7 +301,7 @@ func TestAMachineThatDoesNotBecomeAHypervisorIsPassedBy(t *testing.T) {
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	s.until(id, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "r2" })
+	s.until(id, "on the other host", func(_ cluster.Cluster, nodes []node.Node) bool { return nodes[1].HostID == "r2" })
 	if !s.hasSaid("did not become a hypervisor within") {
 		t.Error("nobody told why")
 	}
@@ -310,12 +315,12 @@ func TestAHypervisorThatRefusesIsPassedBy(t *testing.T) {
 	s.settled(1, "r1", "r2")
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
-	s.until(id, "on the other host", func(_ store.Cluster, nodes []store.Node) bool { return nodes[1].HostID == "r2" })
+	s.until(id, "on the other host", func(_ cluster.Cluster, nodes []node.Node) bool { return nodes[1].HostID == "r2" })
 	s.untilWhole("r1")
 }
 
 func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, r := newRackFixture(t, url, 1, 1, nil)
 		turns := func(what string, ok func() bool) { // by controllers that live for a moment each
 			t.Helper()
@@ -331,7 +336,7 @@ func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 		}
 		turns("inspected", func() bool { return s.machine("r1").CanHost() && s.freeNow() == 1 })
 		id := s.createGuests("parts", 1)
-		turns("a hypervisor", func() bool { return working(s.machine("r1")) && s.phaseOf(id) == store.Ready })
+		turns("a hypervisor", func() bool { return working(s.machine("r1")) && s.phaseOf(id) == core.Ready })
 		s.remove(id)
 		turns("a whole machine again", func() bool { return s.machine("r1").CanHost() })
 		if v := r.Violations(); len(v) > 0 {
@@ -342,17 +347,17 @@ func TestControllersThatComeAndGoTurnAMachineAllTheSame(t *testing.T) {
 
 // freeNow counts the free places of heads.
 func (s *fixture) freeNow() (n int) {
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
-		n = len(slices.DeleteFunc(machines, func(m store.Machine) bool { return m.Substrate != "local" || !m.Free() }))
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
+		n = len(slices.DeleteFunc(machines, func(m machine.Machine) bool { return m.Substrate != "local" || !m.Free() }))
 		return err
 	})
 	return n
 }
 
-func (s *fixture) phaseOf(cluster string) (p store.Phase) {
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		c, err := tx.Cluster(ctx, cluster)
+func (s *fixture) phaseOf(clusterID string) (p core.Phase) {
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		c, err := cluster.Get(ctx, tx, clusterID)
 		p = c.Phase
 		return err
 	})

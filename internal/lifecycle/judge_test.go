@@ -9,7 +9,7 @@ import (
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
 )
 
 // TestAMachineThatErasedNothingIsNotClean: a machine that comes back from a tenant shows of every disk that it had that it
@@ -43,11 +43,11 @@ func TestAMachineThatErasedNothingIsNotClean(t *testing.T) {
 		{"nobody had it meanwhile", []inventory.Disk{sda, sdb}, []inventory.Disk{sda}, nil, true, ""},
 	} {
 		m := machineView{holder: "m1/n1"}
-		m.Machine = store.Machine{Machine: inventory.Machine{ID: "m", Name: "r1", Network: "boot", Facts: inventory.Facts{Disks: c.had}}, Dirty: !c.notDirty}
+		m.Machine = machine.Machine{Machine: inventory.Machine{ID: "m", Name: "r1", Network: "boot", Facts: inventory.Facts{Disks: c.had}}, Dirty: !c.notDirty}
 		o := m.judge(substrate.Inspected{Done: true, Facts: inventory.Facts{Disks: c.has}, Erased: c.erased}, power.Capabilities{})
-		want := store.Available
+		want := machine.Available
 		if c.apart != "" {
-			want = store.Quarantined
+			want = machine.Quarantined
 		}
 		if o.phase != want || !strings.Contains(o.text, c.apart) || c.apart != "" && strings.Contains(c.apart, "which") && !strings.Contains(o.text, "muster machines remove r1") {
 			t.Errorf("%s: %s: %s", c.name, o.phase, o.text)
@@ -59,7 +59,7 @@ func TestAMachineThatErasedNothingIsNotClean(t *testing.T) {
 func TestAReceiptSaysWhatSwitchedTheMachineOff(t *testing.T) {
 	cut, itself := "switched off and seen off, before and after", "switched itself off and was silent on its network, before and after"
 	for control, want := range map[string]string{"": cut, "wol": itself, "ipmi://bmc": cut, "redfish://bmc": cut, "command:pdu": cut} {
-		m := machineView{Machine: store.Machine{Machine: inventory.Machine{Power: inventory.Power{Control: control}}}}
+		m := machineView{Machine: machine.Machine{Machine: inventory.Machine{Power: inventory.Power{Control: control}}}}
 		if got := m.powerCycle(drivers.Power().Capabilities(control)); got != want {
 			t.Errorf("%q: %s", control, got)
 		}

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
+	"muster/internal/kinds"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // contrary is a hypervisor with three cores for guests. It gives each core once, whoever asks: the one that was chosen if
@@ -71,7 +73,7 @@ func (c *contrary) Remove(ctx context.Context, r substrate.Ref) error {
 // Two controllers of one database place guests on one host in the same moment, and the host gives others' parts to the
 // first who come. The database knows in the end what each has, and at no time that two have the same.
 func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		const askers = 4
 		s, _ := newGuestFixture(t, url, askers, 1)
 		for i := range s.admission.Catalogue.Classes {
@@ -108,7 +110,7 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 			at := []*fixture{s, &other}[i%2]
 			all.Go(func() {
 				<-begin
-				errs[i] = at.db.Update(context.Background(), func(tx *store.Tx) error {
+				errs[i] = at.db.Update(context.Background(), func(tx *core.Tx) error {
 					plan, err := at.admission.Create(context.Background(), tx, spec.Cluster{Name: fmt.Sprintf("c%d", i), Isolation: spec.IsolationVM, Nodes: 1})
 					if err != nil {
 						return err
@@ -155,9 +157,9 @@ func TestTwoControllersAdmitToOneHostAtTheSameMoment(t *testing.T) {
 }
 
 // opened is another controller's use of a database.
-func opened(t *testing.T, url string) *store.Store {
+func opened(t *testing.T, url string) *core.Store {
 	t.Helper()
-	db, err := store.Open(t.Context(), url, storetest.Keys())
+	db, err := kinds.Open(t.Context(), url, kindstest.Keys())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +175,8 @@ func opened(t *testing.T, url string) *store.Store {
 func (s *fixture) coresKnown() (known map[string]int, disjoint bool) {
 	known, disjoint = map[string]int{}, true
 	taken := map[int]bool{}
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		for _, m := range machines {
 			if m.Allocation == nil || !strings.HasPrefix(m.Name, "hv1-g") {
 				continue

@@ -4,18 +4,19 @@ import (
 	"context"
 	"time"
 
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kit/duration"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // reservationLooks is how often a cluster that is to come looks whether there will be machines for it.
 const reservationLooks = 30 * time.Second
 
 // underLeases is underLease for every phase in which a cluster has a lease to end.
-func (w Deps) underLeases(phases map[store.Phase]phase[clusterView]) map[store.Phase]phase[clusterView] {
+func (w Deps) underLeases(phases map[core.Phase]phase[clusterView]) map[core.Phase]phase[clusterView] {
 	for name, p := range phases {
-		if name != store.Deleting {
+		if name != core.Deleting {
 			p.handle = w.underLease(p.handle)
 			phases[name] = p
 		}
@@ -28,19 +29,19 @@ func (w Deps) underLeases(phases map[store.Phase]phase[clusterView]) map[store.P
 func (w Deps) underLease(handle func(context.Context, clusterView) Outcome) func(context.Context, clusterView) Outcome {
 	return func(ctx context.Context, c clusterView) Outcome {
 		o := handle(ctx, c)
-		if c.EndsAt.IsZero() || c.Desired == store.ToDelete || c.Desired == c.OnEnd() {
+		if c.EndsAt.IsZero() || c.Desired == core.ToDelete || c.Desired == c.OnEnd() {
 			return o
 		}
 		left := c.EndsAt.Sub(c.now)
 		if left <= 0 {
-			return o.with(func(ctx context.Context, tx *store.Tx) error { return endLease(ctx, tx, c.ID) })
+			return o.with(func(ctx context.Context, tx *core.Tx) error { return endLease(ctx, tx, c.ID) })
 		}
 		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
 		if warn > 0 {
-			o = o.with(func(ctx context.Context, tx *store.Tx) error {
+			o = o.with(func(ctx context.Context, tx *core.Tx) error {
 				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
 					" (`muster extend " + c.Name + " --for 1d` moves its end)"))
-				return tx.NoteWarning(ctx, c.ID, warn)
+				return cluster.NoteWarning(ctx, tx, c.ID, warn)
 			})
 		}
 		return o.within(next)
@@ -67,28 +68,28 @@ func (c clusterView) warnings(all []time.Duration, left time.Duration) (due, nex
 }
 
 // endLease asks for what happens at the end, unless the end has been moved meanwhile.
-func endLease(ctx context.Context, tx *store.Tx, id string) error {
-	c, err := tx.Cluster(ctx, id)
+func endLease(ctx context.Context, tx *core.Tx, id string) error {
+	c, err := cluster.Get(ctx, tx, id)
 	if err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
-	if err != nil || c.EndsAt.IsZero() || c.EndsAt.After(now) || c.Desired == store.ToDelete || c.Desired == c.OnEnd() {
+	if err != nil || c.EndsAt.IsZero() || c.EndsAt.After(now) || c.Desired == core.ToDelete || c.Desired == c.OnEnd() {
 		return err
 	}
 	tx.Log(clusterView{Cluster: c}.leaseEvent("its lease has ended: it " + endWords(c.OnEnd())))
-	if c.OnEnd() == store.ToDelete {
-		return tx.WantClusterDeleted(ctx, id)
+	if c.OnEnd() == core.ToDelete {
+		return cluster.WantDeleted(ctx, tx, id)
 	}
-	return tx.WantClusterPaused(ctx, id)
+	return cluster.WantPaused(ctx, tx, id)
 }
 
-func (c clusterView) leaseEvent(text string) store.Event {
-	return store.Event{Type: "cluster.lease", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text}
+func (c clusterView) leaseEvent(text string) core.Event {
+	return core.Event{Type: "cluster.lease", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text}
 }
 
-func endWords(end store.Desired) string {
-	if end == store.ToDelete {
+func endWords(end core.Desired) string {
+	if end == core.ToDelete {
 		return "is deleted"
 	}
 	return "pauses"
@@ -105,15 +106,15 @@ func (o Outcome) within(d time.Duration) Outcome {
 // awaitStart is for a lease that begins later. Until then the cluster is a row; the calendar keeps its machines free.
 func (w Deps) awaitStart(ctx context.Context, c clusterView) Outcome {
 	short := ""
-	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		short, err = w.Admission.Foresee(ctx, tx, c.Cluster)
 		return err
 	})
 	if err != nil {
 		return retry(err)
 	}
-	return waitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.SetShortage(ctx, c.Cluster, short)
+	return waitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).with(func(ctx context.Context, tx *core.Tx) error {
+		return cluster.SetShortage(ctx, tx, c.Cluster, short)
 	})
 }
 

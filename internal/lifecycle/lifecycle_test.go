@@ -9,28 +9,31 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/lifecycle"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // fixture is a whole control plane over a fake substrate, with the agents' part played by cast.
 type fixture struct {
 	*testing.T
-	db        *store.Store
-	clock     *store.Clock // the database's
+	db        *core.Store
+	clock     *core.Clock // the database's
 	deps      lifecycle.Deps
 	substrate *fake.Substrate
 	admission *admission.Admission
-	mute      func(store.Node) bool    // nodes whose agents say nothing
-	jobs      func(store.Node) int     // that run on a node
-	measure   func(store.Node) float64 // what a node that is asked to finds its memory bandwidth to be
+	mute      func(node.Node) bool    // nodes whose agents say nothing
+	jobs      func(node.Node) int     // that run on a node
+	measure   func(node.Node) float64 // what a node that is asked to finds its memory bandwidth to be
 }
 
 type oneImage struct{}
@@ -61,19 +64,19 @@ func newFixture(t *testing.T, url string, machines int) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := new(store.Clock)
+	clock := new(core.Clock)
 	s := &fixture{
-		T: t, db: storetest.Open(t, url, store.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
+		T: t, db: kindstest.Open(t, url, core.WithClock(clock)), clock: clock, substrate: fake.New(fake.Options{Exclusive: true}),
 		admission: &admission.Admission{Catalogue: catalogue, Images: oneImage{}, Schedulers: drivers.Schedulers(), Substrates: drivers.Substrates()},
 	}
 	s.deps = lifecycle.Deps{DB: s.db, Shared: s.substrate, Snapshots: s.substrate, Admission: s.admission, Authority: authority}
 	s.limit(func(l *substrate.Deadlines) {
 		l.Quarantine, l.Forget, l.Calm = 300*time.Millisecond, time.Second, 300*time.Millisecond
 	})
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for range machines {
 			id := admission.NewID("m")
-			if err := tx.AddMachine(ctx, inventory.Machine{ID: id, Name: id, Substrate: "local"}); err != nil {
+			if err := machine.Add(ctx, tx, inventory.Machine{ID: id, Name: id, Substrate: "local"}); err != nil {
 				return err
 			}
 		}
@@ -134,8 +137,8 @@ func (s *fixture) run(engines int) (stop func()) {
 // fakeAgents plays every agent: a node that runs joins and is well, and the head's Slurm follows what the agents would be told.
 func (s *fixture) fakeAgents(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := s.db.Update(ctx, func(tx *store.Tx) error {
-			nodes, err := tx.EveryNode(ctx)
+		err := s.db.Update(ctx, func(tx *core.Tx) error {
+			nodes, err := node.List(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -157,7 +160,7 @@ func (s *fixture) fakeAgents(ctx context.Context) {
 	}
 }
 
-func (s *fixture) play(ctx context.Context, tx *store.Tx, n store.Node) error {
+func (s *fixture) play(ctx context.Context, tx *core.Tx, n node.Node) error {
 	refs, err := s.substrate.List(ctx)
 	if err != nil {
 		return err
@@ -169,14 +172,14 @@ func (s *fixture) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 	if s.mute != nil && s.mute(n) {
 		return nil
 	}
-	if woken := n.Phase == store.Joining && n.Seen.Boot != n.Boot; runs && (n.Phase == store.Booting || woken) {
-		if _, err := tx.UseToken(ctx, n.ID, n.Boot, "key"); err != nil {
+	if woken := n.Phase == node.Joining && n.Seen.Boot != n.Boot; runs && (n.Phase == node.Booting || woken) {
+		if _, err := node.UseToken(ctx, tx, n.ID, n.Boot, "key"); err != nil {
 			return err
 		}
-		if err := tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
+		if err := node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{{Name: "munge", OK: true}}}); err != nil {
 			return err
 		}
-		tx.Wake(store.NodeKind, n.ID)
+		tx.Wake(node.Kind, n.ID)
 	}
 	if done, err := s.playTest(ctx, tx, n); done || err != nil {
 		return err
@@ -185,30 +188,30 @@ func (s *fixture) play(ctx context.Context, tx *store.Tx, n store.Node) error {
 		return s.playPause(ctx, tx, n, runs)
 	}
 	var row *protocol.NodeState
-	if runs && n.Phase != store.Releasing && n.Phase != store.Failed {
+	if runs && n.Phase != core.Releasing && n.Phase != core.Failed {
 		row = &protocol.NodeState{Name: n.Name, Responding: true}
 		if s.jobs != nil {
 			row.Jobs = s.jobs(n)
 		}
-		row.State = protocol.StateOf(n.Desired == store.Absent || n.Renew, row.Jobs > 0)
+		row.State = protocol.StateOf(n.Desired == node.Absent || n.Renew, row.Jobs > 0)
 	}
 	if (row == nil) != (n.Seen.Scheduler == nil) || row != nil && *row != *n.Seen.Scheduler {
-		tx.Wake(store.NodeKind, n.ID)
-		return tx.SaveScheduler(ctx, n.ID, row)
+		tx.Wake(node.Kind, n.ID)
+		return node.SaveScheduler(ctx, tx, n.ID, row)
 	}
 	return nil
 }
 
-func (s *fixture) update(f func(context.Context, *store.Tx) error) {
+func (s *fixture) update(f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := s.db.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := s.db.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *fixture) view(f func(context.Context, *store.Tx) error) {
+func (s *fixture) view(f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := s.db.View(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := s.db.View(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -216,7 +219,7 @@ func (s *fixture) view(f func(context.Context, *store.Tx) error) {
 // create asks for a cluster and returns its ID.
 func (s *fixture) create(name string, nodes int) (id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		plan, err := s.admission.Create(ctx, tx, spec.Cluster{Name: name, Nodes: nodes})
 		if err != nil {
 			return err
@@ -230,8 +233,8 @@ func (s *fixture) create(name string, nodes int) (id string) {
 
 func (s *fixture) scale(id string, nodes int) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		c, err := tx.Cluster(ctx, id)
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		c, err := cluster.Get(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -249,18 +252,18 @@ func (s *fixture) scale(id string, nodes int) {
 
 func (s *fixture) remove(id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterDeleted(ctx, id) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.WantDeleted(ctx, tx, id) })
 }
 
 // until waits for something to become true of a cluster.
-func (s *fixture) until(id, what string, ok func(store.Cluster, []store.Node) bool) {
+func (s *fixture) until(id, what string, ok func(cluster.Cluster, []node.Node) bool) {
 	s.Helper()
-	var c store.Cluster
-	var nodes []store.Node
+	var c cluster.Cluster
+	var nodes []node.Node
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		s.view(func(ctx context.Context, tx *store.Tx) (err error) {
-			if c, err = tx.Cluster(ctx, id); err == nil {
-				nodes, err = tx.Nodes(ctx, id)
+		s.view(func(ctx context.Context, tx *core.Tx) (err error) {
+			if c, err = cluster.Get(ctx, tx, id); err == nil {
+				nodes, err = node.Of(ctx, tx, id)
 			}
 			return err
 		})
@@ -276,19 +279,19 @@ func (s *fixture) until(id, what string, ok func(store.Cluster, []store.Node) bo
 
 func (s *fixture) untilReady(id string, nodes int) {
 	s.Helper()
-	s.until(id, "ready", func(c store.Cluster, all []store.Node) bool {
-		return c.Phase == store.Ready && c.Reached == c.Generation && len(all) == nodes+1
+	s.until(id, "ready", func(c cluster.Cluster, all []node.Node) bool {
+		return c.Phase == core.Ready && c.Reached == c.Generation && len(all) == nodes+1
 	})
 }
 
 // untilClean waits for a cluster's end and sees that nothing is left and every machine is free.
 func (s *fixture) untilClean(id string) {
 	s.Helper()
-	s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted && c.Receipt != nil })
+	s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted && c.Receipt != nil })
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		busy := ""
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			machines, err := tx.Machines(ctx)
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			machines, err := machine.List(ctx, tx)
 			for _, m := range machines {
 				if !m.Free() {
 					busy = m.Name + ": " + string(m.Phase) + " " + m.Reason
@@ -314,7 +317,7 @@ func (s *fixture) untilClean(id string) {
 }
 
 func TestAClusterIsMadeScaledAndDeleted(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 8)
 		s.run(1)
 		s.untilFree(8)
@@ -333,8 +336,8 @@ func (s *fixture) untilFree(n int) {
 	s.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		free := 0
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			machines, err := tx.Machines(ctx)
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			machines, err := machine.List(ctx, tx)
 			for _, m := range machines {
 				if m.Free() {
 					free++
@@ -357,8 +360,8 @@ func TestANameKeepsItsAddressWhenItComesBack(t *testing.T) {
 	s.untilReady(id, 3)
 	slots := func() map[string]int {
 		m := map[string]int{}
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			nodes, err := tx.Nodes(ctx, id)
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			nodes, err := node.Of(ctx, tx, id)
 			for _, n := range nodes {
 				m[n.Name] = n.Slot
 			}
@@ -385,25 +388,25 @@ func TestANodeThatDiesIsReplacedAndItsMachineExamined(t *testing.T) {
 	s.untilFree(4)
 	id := s.create("hello", 2)
 	s.untilReady(id, 2)
-	var victim store.Node
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	var victim node.Node
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		victim = nodes[1]
 		return err
 	})
 	s.substrate.DieWithMachine(victim.Machine)
-	s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, victim.ID); return nil }) // as its agent's silence will
-	s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
-		if c.Phase != store.Ready || len(nodes) != 3 {
+	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil }) // as its agent's silence will
+	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
+		if c.Phase != core.Ready || len(nodes) != 3 {
 			return false
 		}
 		return nodes[1].Name == victim.Name && nodes[1].ID != victim.ID && nodes[1].Machine != victim.Machine
 	})
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
 		quarantined := false
 		for _, e := range events {
-			quarantined = quarantined || e.Machine == victim.Machine && e.Phase == store.Quarantined
+			quarantined = quarantined || e.Machine == victim.Machine && e.Phase == machine.Quarantined
 		}
 		if !quarantined {
 			t.Error("the machine was not examined")
@@ -418,7 +421,7 @@ func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T
 	s := newFixture(t, t.TempDir()+"/db", 4)
 	s.limit(func(l *substrate.Deadlines) { l.Boot = 500 * time.Millisecond })
 	bad := ""
-	s.mute = func(n store.Node) bool {
+	s.mute = func(n node.Node) bool {
 		if bad == "" && n.Name == "n1" {
 			bad = n.Machine
 		}
@@ -427,14 +430,14 @@ func TestANodeWhoseAgentIsSilentBootsAgainThenMovesToAnotherMachine(t *testing.T
 	s.run(1)
 	s.untilFree(4)
 	id := s.create("hello", 2)
-	s.until(id, "ready elsewhere", func(c store.Cluster, nodes []store.Node) bool {
-		return c.Phase == store.Ready && len(nodes) == 3 && nodes[1].Machine != bad
+	s.until(id, "ready elsewhere", func(c cluster.Cluster, nodes []node.Node) bool {
+		return c.Phase == core.Ready && len(nodes) == 3 && nodes[1].Machine != bad
 	})
 	boots := 0
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 1000})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Cluster: id, Limit: 1000})
 		for _, e := range events {
-			if e.Node == "n1" && e.Machine == bad && e.Phase == store.Booting {
+			if e.Node == "n1" && e.Machine == bad && e.Phase == node.Booting {
 				boots++
 			}
 		}
@@ -450,8 +453,8 @@ func TestFailedStartsAreTriedAgain(t *testing.T) {
 	s.run(1)
 	s.untilFree(3)
 	id := s.create("hello", 2)
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		for _, n := range nodes {
 			s.substrate.FailEnsure(n.ID, 2, nil)
 		}
@@ -466,7 +469,7 @@ func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
 	s := newFixture(t, t.TempDir()+"/db", 3)
 	s.run(1)
 	s.untilFree(3)
-	err := s.db.Update(context.Background(), func(tx *store.Tx) error {
+	err := s.db.Update(context.Background(), func(tx *core.Tx) error {
 		_, err := s.admission.Create(context.Background(), tx, spec.Cluster{Name: "big", Nodes: 5})
 		return err
 	})
@@ -477,7 +480,7 @@ func TestTooLittleCapacityIsRefusedWithNumbersAndChangesNothing(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 10)
 		engines := 1
 		if s.db.Shared() {
@@ -500,7 +503,7 @@ func TestControllersThatComeAndGoLoseNothing(t *testing.T) {
 		s.remove(a)
 		again()
 		for _, id := range []string{a, b} { // what one has left must not be taken for the other's
-			s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+			s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		}
 		s.untilClean(a)
 		s.untilClean(b)

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // machineLooks is how often a machine that waits for its node looks again by itself.
@@ -23,13 +26,13 @@ const inspectionLooks = 2 * time.Second
 
 // machineView is a machine as its handlers see it.
 type machineView struct {
-	store.Machine
-	boot   *store.Boot      // of its inspection; nil if nothing tells
-	slow   int              // times in a row that it was refused for being slow
-	guests int              // that it holds
-	ports  []store.NodePort // that were not yet seen without the keys of nodes that have gone
-	host   hostView         // of a hypervisor that is a machine of its own
-	holder string           // that had it last: "cluster/node"
+	machine.Machine
+	boot   *machine.Boot      // of its inspection; nil if nothing tells
+	slow   int                // times in a row that it was refused for being slow
+	guests int                // that it holds
+	ports  []fabrics.NodePort // that were not yet seen without the keys of nodes that have gone
+	host   hostView           // of a hypervisor that is a machine of its own
+	holder string             // that had it last: "cluster/node"
 	now    time.Time
 }
 
@@ -43,40 +46,40 @@ const removalTries = 3
 func (w Deps) machines() stateTable[machineView] {
 	return stateTable[machineView]{
 		db:   w.DB,
-		of:   store.MachineKind,
+		of:   machine.Kind,
 		load: w.loadMachine,
-		phases: map[store.Phase]phase[machineView]{
-			store.Enrolled:    {handle: machineEnrolled},
-			store.Inspecting:  {handle: w.machineInspect, deadline: w.inspectionDeadline, late: w.machineSilent},
-			store.Available:   {handle: w.machineAvailable},
-			store.Reserved:    {handle: w.machineReserved},
-			store.InUse:       {handle: w.machineInUse},
-			store.Releasing:   {handle: w.machineReleasing},
-			store.Maintenance: {handle: machineMaintained},
-			store.Quarantined: {handle: w.machineQuarantined},
+		phases: map[core.Phase]phase[machineView]{
+			machine.Enrolled:    {handle: machineEnrolled},
+			machine.Inspecting:  {handle: w.machineInspect, deadline: w.inspectionDeadline, late: w.machineSilent},
+			machine.Available:   {handle: w.machineAvailable},
+			machine.Reserved:    {handle: w.machineReserved},
+			machine.InUse:       {handle: w.machineInUse},
+			core.Releasing:      {handle: w.machineReleasing},
+			machine.Maintenance: {handle: machineMaintained},
+			machine.Quarantined: {handle: w.machineQuarantined},
 		},
 	}
 }
 
-func (w Deps) loadMachine(ctx context.Context, tx *store.Tx, id string) (machineView, subject, error) {
+func (w Deps) loadMachine(ctx context.Context, tx *core.Tx, id string) (machineView, subject, error) {
 	var m machineView
 	var err error
-	if m.Machine, err = tx.Machine(ctx, id); err != nil {
+	if m.Machine, err = machine.Get(ctx, tx, id); err != nil {
 		return m, subject{}, err
 	}
 	if m.BootsFromNetwork() {
-		boot, err := tx.BootOf(ctx, id)
+		boot, err := machine.BootOf(ctx, tx, id)
 		if err == nil && boot.Number == m.Boot {
 			m.boot = &boot
-		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		} else if err != nil && !errors.Is(err, core.ErrNotFound) {
 			return m, subject{}, err
 		}
-		if m.holder, err = tx.LastHolder(ctx, m.Name); err != nil {
+		if m.holder, err = machine.LastHolder(ctx, tx, m.Name); err != nil {
 			return m, subject{}, err
 		}
 	}
 	if m.Hosts {
-		guests, err := tx.GuestsOn(ctx, id)
+		guests, err := machine.GuestsOn(ctx, tx, id)
 		if err != nil {
 			return m, subject{}, err
 		}
@@ -87,28 +90,30 @@ func (w Deps) loadMachine(ctx context.Context, tx *store.Tx, id string) (machine
 			return m, subject{}, err
 		}
 	}
-	if m.Phase == store.Inspecting {
-		if m.ports, err = tx.Unclean(ctx, id); err != nil {
+	if m.Phase == machine.Inspecting {
+		if m.ports, err = fabrics.Unclean(ctx, tx, id); err != nil {
 			return m, subject{}, err
 		}
 	}
-	if m.Phase == store.Quarantined {
-		if m.slow, err = tx.SlowInARow(ctx, id); err != nil {
+	if m.Phase == machine.Quarantined {
+		if m.slow, err = node.SlowInARow(ctx, tx, id); err != nil {
 			return m, subject{}, err
 		}
 	}
 	m.now, err = tx.Now(ctx)
-	return m, subject{life: m.Life, event: store.Event{Machine: m.Name}}, err
+	return m, subject{life: m.Life, event: core.Event{Machine: m.Name}}, err
 }
 
 // inspect goes on to an inspection.
 func (m machineView) inspect(why string) Outcome {
-	return advance(store.Inspecting, "%s", why).with(func(ctx context.Context, tx *store.Tx) error { return tx.StartInspection(ctx, m.ID, false) })
+	return advance(machine.Inspecting, "%s", why).with(func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, m.ID, false) })
 }
 
 // quarantine sets the machine apart after an inspection that failed.
 func (m machineView) quarantine(format string, args ...any) Outcome {
-	return advance(store.Quarantined, format, args...).because(CauseInspection).with(func(ctx context.Context, tx *store.Tx) error { return tx.FailInspection(ctx, m.ID, m.Inspections) })
+	return advance(machine.Quarantined, format, args...).because(CauseInspection).with(func(ctx context.Context, tx *core.Tx) error {
+		return machine.FailInspection(ctx, tx, m.ID, m.Inspections)
+	})
 }
 
 func machineEnrolled(_ context.Context, m machineView) Outcome {
@@ -118,7 +123,7 @@ func machineEnrolled(_ context.Context, m machineView) Outcome {
 // machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
 func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
 	inspector := w.Providers[m.Substrate].Inspector
-	if m.Desired == store.ForRemoval && !m.Dirty && m.guests == 0 {
+	if m.Desired == machine.ForRemoval && !m.Dirty && m.guests == 0 {
 		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
 			return retry(err)
 		}
@@ -167,28 +172,28 @@ func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) Out
 	switch {
 	case len(bad) > 0:
 		o = m.quarantine("inspection: %s", strings.Join(bad, "; "))
-	case m.Desired == store.ForMaintenance:
-		o = advance(store.Maintenance, "taken out of service")
+	case m.Desired == machine.ForMaintenance:
+		o = advance(machine.Maintenance, "taken out of service")
 	default:
-		o = advance(store.Available, "%s", found(seen.Facts))
+		o = advance(machine.Available, "%s", found(seen.Facts))
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
 		for _, change := range seen.Facts.Since(m.Facts) {
-			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
+			tx.Log(core.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
 		}
 		if doors != "" && taken {
-			tx.Log(store.Event{Type: "machine.changed", Machine: m.Name, Text: "BMC, as it is from now on: " + doors})
+			tx.Log(core.Event{Type: "machine.changed", Machine: m.Name, Text: "BMC, as it is from now on: " + doors})
 		}
 		if m.Dirty {
-			r := store.Release{From: m.holder, At: m.now, Power: m.powerCycle(can), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
-			if err := tx.SaveRelease(ctx, m.ID, r); err != nil {
+			r := machine.Release{From: m.holder, At: m.now, Power: m.powerCycle(can), Disks: seen.Erased, Clean: clean, Boot: m.Boot, Key: seen.Key}
+			if err := machine.SaveRelease(ctx, tx, m.ID, r); err != nil {
 				return err
 			}
 		}
 		if len(bad) > 0 {
 			return nil
 		}
-		return tx.SaveFacts(ctx, m.ID, m.Inspections, seen.Facts)
+		return machine.SaveFacts(ctx, tx, m.ID, m.Inspections, seen.Facts)
 	})
 }
 
@@ -199,7 +204,7 @@ func (m machineView) bmc(seen substrate.Inspected) (changed string, taken bool) 
 	if len(m.Facts.BMC) == 0 {
 		return "", false // the first look, or it tells nothing
 	}
-	taken = m.Desired == store.ForMaintenance && m.ToInspect && !m.Dirty
+	taken = m.Desired == machine.ForMaintenance && m.ToInspect && !m.Dirty
 	if seen.Unread != "" {
 		return "its users cannot be read: " + seen.Unread, taken
 	}
@@ -304,24 +309,24 @@ func (m machineView) inspectAgain(why string) Outcome {
 	if m.Tries >= inspectionTries {
 		return m.quarantine("%s", why)
 	}
-	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *store.Tx) error {
-		tx.Log(store.Event{Type: "machine.retried", Machine: m.Name, Phase: store.Inspecting, Text: why + "; is tried once more"})
-		return tx.StartInspection(ctx, m.ID, true)
+	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *core.Tx) error {
+		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: machine.Inspecting, Text: why + "; is tried once more"})
+		return machine.StartInspection(ctx, tx, m.ID, true)
 	})
 }
 
 func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
 	switch {
 	case m.Holder != "":
-		return advance(store.Reserved, "for %s", m.HolderName)
-	case m.Desired == store.ForRemoval:
+		return advance(machine.Reserved, "for %s", m.HolderName)
+	case m.Desired == machine.ForRemoval:
 		return removal(m)
 	case m.Suspect != "":
-		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
-	case m.Desired == store.ForMaintenance && m.guests > 0:
+		return advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+	case m.Desired == machine.ForMaintenance && m.guests > 0:
 		return m.awaitGuests()
-	case m.Desired == store.ForMaintenance:
-		return advance(store.Maintenance, "taken out of service")
+	case m.Desired == machine.ForMaintenance:
+		return advance(machine.Maintenance, "taken out of service")
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
 	case m.HostsOnDemand() && m.guests > 0:
@@ -336,8 +341,8 @@ func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
 	}
 	o := waitFor(provider.Limits.Rest, "%s", found(m.Facts))
 	if did != "" {
-		o = o.with(func(_ context.Context, tx *store.Tx) error {
-			tx.Log(store.Event{Type: "machine.rested", Machine: m.Name, Text: did})
+		o = o.with(func(_ context.Context, tx *core.Tx) error {
+			tx.Log(core.Event{Type: "machine.rested", Machine: m.Name, Text: did})
 			return nil
 		})
 	}
@@ -349,9 +354,9 @@ func (w Deps) machineReserved(ctx context.Context, m machineView) Outcome {
 	case m.HostsOnDemand():
 		return w.hostStarts(ctx, m)
 	case m.Holder == "":
-		return advance(store.Releasing, "given back before its node began")
+		return advance(core.Releasing, "given back before its node began")
 	case m.HolderBoot > 0:
-		return advance(store.InUse, "by %s", m.HolderName)
+		return advance(machine.InUse, "by %s", m.HolderName)
 	}
 	return waitFor(machineLooks, "%s has not begun", m.HolderName)
 }
@@ -361,7 +366,7 @@ func (w Deps) machineInUse(ctx context.Context, m machineView) Outcome {
 		return w.hostWorks(ctx, m)
 	}
 	if m.Holder == "" {
-		return advance(store.Releasing, "its node is gone")
+		return advance(core.Releasing, "its node is gone")
 	}
 	return waitFor(6*machineLooks, "by %s", m.HolderName)
 }
@@ -375,16 +380,16 @@ func (w Deps) machineReleasing(ctx context.Context, m machineView) Outcome {
 	case m.IsGuest():
 		return guestGone(m)
 	case m.Suspect != "":
-		return advance(store.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+		return advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
 	}
 	return m.inspect("is inspected before it is used again")
 }
 
 func machineMaintained(_ context.Context, m machineView) Outcome {
 	switch {
-	case m.Desired == store.ForRemoval:
+	case m.Desired == machine.ForRemoval:
 		return removal(m)
-	case m.Desired == store.ForService:
+	case m.Desired == machine.ForService:
 		return m.inspect("back in service; is inspected first")
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
@@ -396,7 +401,7 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 // time apart; so does each time that a node on it was slow, which no inspection sees.
 func (w Deps) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	switch {
-	case m.Desired == store.ForRemoval:
+	case m.Desired == machine.ForRemoval:
 		return removal(m)
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
@@ -431,7 +436,7 @@ func (m machineView) awaitGuests() Outcome {
 }
 
 func (m machineView) leaveInventory(format string, args ...any) Outcome {
-	o := advance(store.Removed, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, m.ID) })
+	o := advance(machine.Removed, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, m.ID) })
 	o.asleep = true
 	return o
 }

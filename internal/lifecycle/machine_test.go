@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/machine"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
 )
 
 // brittle is an inspector whose machines fail while broken is set. It counts inspections.
@@ -30,28 +31,28 @@ func (b *brittle) Inspect(ctx context.Context, i substrate.Inspection) (substrat
 }
 
 // onlyMachine looks at the only machine that there is, waits until it is in a phase, and has it inspected.
-func (s *fixture) onlyMachine() (machine func() store.Machine, inPhase func(store.Phase), ask func()) {
-	machine = func() (m store.Machine) {
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			machines, err := tx.Machines(ctx)
+func (s *fixture) onlyMachine() (newMachine func() machine.Machine, inPhase func(core.Phase), ask func()) {
+	newMachine = func() (m machine.Machine) {
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			machines, err := machine.List(ctx, tx)
 			m = machines[0]
 			return err
 		})
 		return m
 	}
-	inPhase = func(p store.Phase) {
+	inPhase = func(p core.Phase) {
 		s.Helper()
-		for end := time.Now().Add(5 * time.Minute); machine().Phase != p || machine().ToInspect; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); newMachine().Phase != p || newMachine().ToInspect; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
-				s.Fatalf("the machine is %s (%s), not %s", machine().Phase, machine().Reason, p)
+				s.Fatalf("the machine is %s (%s), not %s", newMachine().Phase, newMachine().Reason, p)
 			}
 		}
 	}
 	ask = func() {
-		id := machine().ID
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.AskInspection(ctx, id) })
+		id := newMachine().ID
+		s.update(func(ctx context.Context, tx *core.Tx) error { return machine.AskInspection(ctx, tx, id) })
 	}
-	return machine, inPhase, ask
+	return newMachine, inPhase, ask
 }
 
 func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
@@ -63,15 +64,15 @@ func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
 	s.deps.Providers = map[string]lifecycle.Provider{"local": provider}
 	s.run(1)
 	_, inPhase, ask := s.onlyMachine()
-	inPhase(store.Quarantined)
+	inPhase(machine.Quarantined)
 	ask()
-	inPhase(store.Quarantined)
+	inPhase(machine.Quarantined)
 	if n := b.inspections.Load(); n != 2 {
 		t.Errorf("%d inspections, want one at enrolment and one as asked", n)
 	}
 	b.broken.Store(false)
 	ask()
-	inPhase(store.Available)
+	inPhase(machine.Available)
 }
 
 // doors is an inspector whose machines have a BMC with these users.
@@ -100,40 +101,40 @@ func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
 	provider.Inspector, provider.Limits.Quarantine = d, time.Hour
 	s.deps.Providers = map[string]lifecycle.Provider{"local": provider}
 	s.run(1)
-	machine, inPhase, ask := s.onlyMachine()
-	inPhase(store.Available)
-	id := machine().ID
+	newMachine, inPhase, ask := s.onlyMachine()
+	inPhase(machine.Available)
+	id := newMachine().ID
 
 	are(`user 2 "ADMIN": operator`, `user 3 "mallory": administrator`)
 	for range 2 { // the second time it is not dirty any more, and no cluster had it in between
 		ask()
-		inPhase(store.Quarantined)
-		if reason := machine().Reason; !strings.Contains(reason, `bmc: now user 3 "mallory": administrator`) {
+		inPhase(machine.Quarantined)
+		if reason := newMachine().Reason; !strings.Contains(reason, `bmc: now user 3 "mallory": administrator`) {
 			t.Errorf("it is apart because: %s", reason)
 		}
 	}
 	d.unread.Store(true)
 	ask()
-	inPhase(store.Quarantined)
-	if reason := machine().Reason; !strings.Contains(reason, "no answer") {
+	inPhase(machine.Quarantined)
+	if reason := newMachine().Reason; !strings.Contains(reason, "no answer") {
 		t.Errorf("it is apart because: %s", reason)
 	}
 	d.unread.Store(false)
 	are(`user 2 "ADMIN": operator`) // somebody has removed it
 	ask()
-	inPhase(store.Available)
-	if got := machine().Facts.BMC; len(got) != 1 {
+	inPhase(machine.Available)
+	if got := newMachine().Facts.BMC; len(got) != 1 {
 		t.Errorf("%q", got)
 	}
 
 	are(`user 2 "ADMIN": operator`, `user 4 "oncall": operator`) // the site's own doing
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, id, store.ForMaintenance) })
-	inPhase(store.Maintenance)
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, id, machine.ForMaintenance) })
+	inPhase(machine.Maintenance)
 	ask()
-	inPhase(store.Maintenance)
-	if got := machine().Facts.BMC; len(got) != 2 {
+	inPhase(machine.Maintenance)
+	if got := newMachine().Facts.BMC; len(got) != 2 {
 		t.Errorf("%q", got)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, id, store.ForService) })
-	inPhase(store.Available)
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, id, machine.ForService) })
+	inPhase(machine.Available)
 }

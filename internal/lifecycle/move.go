@@ -7,8 +7,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // A host that is drained loses its guests, each by itself, and its nodes' handlers see to it. A guest without devices moves to
@@ -25,11 +29,11 @@ const roomLooks = 30 * time.Second
 // leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
 func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
 	mover := w.provider(n).Mover
-	reaches := func(to store.Machine) bool { // from one kind of host to the other nothing leads
-		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == store.InUse) && mover.Reaches(to.Name)
+	reaches := func(to machine.Machine) bool { // from one kind of host to the other nothing leads
+		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == machine.InUse) && mover.Reaches(to.Name)
 	}
 	var cannot, none string // why it cannot move, and why nothing else can take its place either
-	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		switch {
 		case n.machine.Allocation != nil && len(n.machine.Allocation.Devices) > 0:
 			cannot = "a guest with devices cannot move"
@@ -49,24 +53,24 @@ func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
 	case none != "":
 		return waitFor(roomLooks, "%s is to be empty, and it stays: %s", n.host.Name, none)
 	case cannot != "":
-		return waitFor(nodeLooks, "is replaced on another host").with(func(ctx context.Context, tx *store.Tx) error {
+		return waitFor(nodeLooks, "is replaced on another host").with(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is to be empty, and %s", n.host.Name, cannot))
-			tx.Wake(store.ClusterKind, n.Cluster)
-			return tx.WantNodeAbsent(ctx, n.ID, n.cluster.DrainFor)
+			tx.Wake(cluster.Kind, n.Cluster)
+			return node.WantAbsent(ctx, tx, n.ID, n.cluster.DrainFor)
 		})
 	}
-	return waitFor(time.Millisecond, "moves to another host").with(func(ctx context.Context, tx *store.Tx) error {
+	return waitFor(time.Millisecond, "moves to another host").with(func(ctx context.Context, tx *core.Tx) error {
 		// It may be another one by now than a moment ago, or none: then the next look says why.
 		to, why, err := w.Admission.Elsewhere(ctx, tx, n.Node, reaches)
 		if err != nil || why != "" {
 			return err
 		}
-		host, err := tx.Machine(ctx, to.Machine.Host)
+		h, err := machine.Get(ctx, tx, to.Machine.Host)
 		if err != nil {
 			return err
 		}
-		n.tell(tx, "node.moving", fmt.Sprintf("moves from %s to %s while it runs", n.host.Name, host.Name))
-		return tx.StartMove(ctx, to)
+		n.tell(tx, "node.moving", fmt.Sprintf("moves from %s to %s while it runs", n.host.Name, h.Name))
+		return host.StartMove(ctx, tx, to)
 	})
 }
 
@@ -96,35 +100,35 @@ func (w Deps) move(ctx context.Context, n nodeView) Outcome {
 	case errors.Is(err, substrate.ErrUnderway): // it goes on without this handler, and a report wakes the next
 		return waitFor(nodeLooks, "moves to %s: %v", to.HostName, err)
 	case errors.Is(err, substrate.ErrStays):
-		return waitFor(moveAgain, "could not move to %s: %v", to.HostName, err).with(func(ctx context.Context, tx *store.Tx) error {
+		return waitFor(moveAgain, "could not move to %s: %v", to.HostName, err).with(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
-			return tx.CallOffMove(ctx, n.MachineID)
+			return host.CallOffMove(ctx, tx, n.MachineID)
 		})
 	case errors.Is(err, substrate.ErrEnded):
 		return n.fail("it ended on its way from %s to %s: %v", n.host.Name, to.HostName, err).because(CauseStopped)
 	case err != nil:
 		return retry(err)
 	}
-	return waitFor(time.Millisecond, "has moved to %s", to.HostName).with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.LockAdmission(ctx); err != nil { // whoever places guests sees it at one of its hosts
+	return waitFor(time.Millisecond, "has moved to %s", to.HostName).with(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees it at one of its hosts
 			return err
 		}
-		host, err := tx.Machine(ctx, to.Host)
+		h, err := machine.Get(ctx, tx, to.Host)
 		if err != nil {
 			return err
 		}
-		g := store.Guest{Machine: n.machine.Machine, Allocation: to.Allocation}
-		g.Machine.Host, g.Facts = host.ID, admission.PartFacts(host.Facts, to.Allocation, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
+		g := host.Guest{Machine: n.machine.Machine, Allocation: to.Allocation}
+		g.Machine.Host, g.Facts = h.ID, admission.PartFacts(h.Facts, to.Allocation, n.machine.Facts.CPUs, n.machine.Facts.MemoryMiB)
 		n.tell(tx, "node.moved", fmt.Sprintf("has moved from %s to %s in %.1f s", n.host.Name, to.HostName, (n.now.Sub(to.Since)+time.Since(began)).Seconds()))
-		tx.Wake(store.MachineKind, n.host.ID)
-		if err := tx.EndMove(ctx, g); err != nil {
+		tx.Wake(machine.Kind, n.host.ID)
+		if err := host.EndMove(ctx, tx, g); err != nil {
 			return err
 		}
-		return tx.Inform(ctx, n.Cluster)
+		return cluster.Inform(ctx, tx, n.Cluster)
 	})
 }
 
 // tell logs what happens to a node without a change of its phase.
-func (n nodeView) tell(tx *store.Tx, what, text string) {
-	tx.Log(store.Event{Type: what, Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.machine.Name, Text: text})
+func (n nodeView) tell(tx *core.Tx, what, text string) {
+	tx.Log(core.Event{Type: what, Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.machine.Name, Text: text})
 }

@@ -11,11 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
 	"muster/internal/inventory"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // movers moves guests in the fake world, and notes which.
@@ -65,39 +69,39 @@ func newMovingFixture(t *testing.T, url string) (*fixture, *movers) {
 }
 
 // onHV1 waits for two hosts, and makes a cluster of two guests, which are on hv1.
-func (s *fixture) onHV1() (id string, nodes []store.Node) {
+func (s *fixture) onHV1() (id string, nodes []node.Node) {
 	s.Helper()
 	s.untilFree(1)
 	s.awaitMachine("hv1", "available", available)
 	s.awaitMachine("hv2", "available", available)
 	id = s.createGuests("parts", 2)
 	s.untilReady(id, 2)
-	s.until(id, "on hv1", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "on hv1", func(_ cluster.Cluster, all []node.Node) bool {
 		nodes = all[1:]
 		return nodes[0].HostID == "hv1" && nodes[1].HostID == "hv1"
 	})
 	return id, nodes
 }
 
-func (s *fixture) drain(host string) {
+func (s *fixture) drain(hostID string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.DrainMachine(ctx, host) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return host.DrainMachine(ctx, tx, hostID) })
 }
 
 func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, m := newMovingFixture(t, url)
 		s.run(2)
 		id, before := s.onHV1()
 		var last int64
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, store.EventsOf{Limit: 1000})
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			events, err := tx.Events(ctx, core.EventsOf{Limit: 1000})
 			last = events[len(events)-1].Seq
 			return err
 		})
 		s.drain("hv1")
-		s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-		s.until(id, "the same nodes on hv2", func(_ store.Cluster, all []store.Node) bool {
+		s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.until(id, "the same nodes on hv2", func(_ cluster.Cluster, all []node.Node) bool {
 			for i, n := range all[1:] {
 				if n.ID != before[i].ID || n.Boot != before[i].Boot || n.HostID != "hv2" || n.Machine != before[i].Machine {
 					return false
@@ -109,15 +113,15 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 			t.Errorf("moved %s", got)
 		}
 		for _, name := range []string{"hv1-g1", "hv1-g2"} {
-			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Allocation == nil || g.Allocation.Guest != name || g.Phase != store.InUse {
+			if g := s.machine(name); g.Host != "hv2" || g.Moves != nil || g.Allocation == nil || g.Allocation.Guest != name || g.Phase != machine.InUse {
 				t.Errorf("guest %s: %+v", name, g)
 			}
 		}
 		if !s.hasSaid("moves from hv1 to hv2 while it runs") || !s.hasSaid("has moved from hv1 to hv2 in ") {
 			t.Error("nobody told of it")
 		}
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, store.EventsOf{Limit: 1000, After: last})
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			events, err := tx.Events(ctx, core.EventsOf{Limit: 1000, After: last})
 			for _, e := range events {
 				if e.Type == "node.phase" {
 					t.Errorf("node %s left its phase: %s: %s", e.Node, e.Phase, e.Text)
@@ -125,10 +129,10 @@ func TestTheGuestsOfADrainedHostMoveAndStayReady(t *testing.T) {
 			}
 			return err
 		})
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv1", store.ForService) })
+		s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "hv1", machine.ForService) })
 		s.awaitMachine("hv1", "back", available)
 		s.drain("hv2") // all of hv1 is free again
-		s.awaitMachine("hv2", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+		s.awaitMachine("hv2", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 		s.remove(id)
 		s.awaitMachine("hv1-g1", "gone", absent)
 	})
@@ -152,10 +156,10 @@ func TestAMoveThatACrashCutOffIsEndedByTheNextController(t *testing.T) {
 		}
 	}
 	s.run(1)
-	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-	s.view(func(ctx context.Context, tx *store.Tx) error {
+	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+	s.view(func(ctx context.Context, tx *core.Tx) error {
 		for _, was := range before {
-			if n, err := tx.Node(ctx, was.ID); err != nil || n.Phase != store.Ready || n.HostID != "hv2" {
+			if n, err := node.Get(ctx, tx, was.ID); err != nil || n.Phase != core.Ready || n.HostID != "hv2" {
 				t.Errorf("node %s is %s on %s: %v", n.Name, n.Phase, n.HostID, err)
 			}
 		}
@@ -167,29 +171,29 @@ func TestAGuestThatCannotMoveStaysAndHoldsNothingElsewhere(t *testing.T) {
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, before := s.onHV1()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, before[1].ID, 0) })
-	s.until(id, "another", func(_ store.Cluster, all []store.Node) bool {
-		return len(all) == 3 && all[2].ID != before[1].ID && all[2].Phase == store.Ready
+	s.update(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, before[1].ID, 0) })
+	s.until(id, "another", func(_ cluster.Cluster, all []node.Node) bool {
+		return len(all) == 3 && all[2].ID != before[1].ID && all[2].Phase == core.Ready
 	})
 	m.mu.Lock()
 	m.fails = fmt.Errorf("%w: the way was blocked", substrate.ErrStays)
 	m.mu.Unlock()
 	s.drain("hv1")
-	s.until(id, "told, and the other one away", func(_ store.Cluster, all []store.Node) bool {
-		away := slices.ContainsFunc(all, func(n store.Node) bool { return n.HostID == "hv2" })
+	s.until(id, "told, and the other one away", func(_ cluster.Cluster, all []node.Node) bool {
+		away := slices.ContainsFunc(all, func(n node.Node) bool { return n.HostID == "hv2" })
 		return away && s.hasSaid("could not move from hv1 to hv2: it stays where it is: the way was blocked")
 	})
-	var stays store.Machine
+	var stays machine.Machine
 	for _, name := range []string{"hv1-g1", "hv1-g2", "hv1-g3"} {
 		if g := s.machine(name); g.Host == "hv1" {
 			stays = g
 		}
 	}
-	if stays.ID == "" || stays.Moves != nil || stays.Phase != store.InUse {
+	if stays.ID == "" || stays.Moves != nil || stays.Phase != machine.InUse {
 		t.Errorf("the guest that stays is %+v", stays)
 	}
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"}, Allocation: *stays.Allocation})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "hv2"}, Allocation: *stays.Allocation})
 		if holder == stays.Name {
 			t.Error("it holds a part of hv2 still")
 		}
@@ -202,7 +206,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	s, m := newMovingFixture(t, t.TempDir()+"/db")
 	s.limitGuests(func(l *substrate.Deadlines) { l.Silence = hush })
-	h := &heart{fixture: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
+	h := &heart{fixture: s, says: func(node.Node) speech { return well }, ceded: make(chan struct{}, 1)}
 	s.run(1)
 	h.beat()
 	id, before := s.onHV1()
@@ -211,9 +215,9 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	m.mu.Unlock()
 	s.drain("hv1")
 	slow := before[0]
-	moves := func() *store.Move { return s.machine(slow.Machine).Moves }
-	s.until(id, "on its way", func(store.Cluster, []store.Node) bool { return moves() != nil })
-	h.change(func(n store.Node) speech {
+	moves := func() *machine.Move { return s.machine(slow.Machine).Moves }
+	s.until(id, "on its way", func(cluster.Cluster, []node.Node) bool { return moves() != nil })
+	h.change(func(n node.Node) speech {
 		if n.ID == slow.ID {
 			return silent
 		}
@@ -227,7 +231,7 @@ func TestAGuestOnItsWayIsNotGivenUp(t *testing.T) {
 	m.broken = fmt.Errorf("%w: it never came to an end", substrate.ErrStays)
 	m.mu.Unlock()
 	s.wake(slow.ID)
-	s.until(id, "given up at last", func(store.Cluster, []store.Node) bool { return s.hasSaid("was silent for") })
+	s.until(id, "given up at last", func(cluster.Cluster, []node.Node) bool { return s.hasSaid("was silent for") })
 	if had := s.between("node.stays", slow.Name); had < hush {
 		t.Errorf("it had %s to speak again after its move", had)
 	}
@@ -241,8 +245,8 @@ func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
 	m.fails = fmt.Errorf("%w: its QEMU was killed", substrate.ErrEnded)
 	m.mu.Unlock()
 	s.drain("hv1")
-	s.until(id, "whole again on hv2", func(c store.Cluster, all []store.Node) bool {
-		if c.Phase != store.Ready || len(all) != 3 {
+	s.until(id, "whole again on hv2", func(c cluster.Cluster, all []node.Node) bool {
+		if c.Phase != core.Ready || len(all) != 3 {
 			return false
 		}
 		kept := 0
@@ -250,7 +254,7 @@ func TestAGuestThatEndsOnItsWayIsReplaced(t *testing.T) {
 			if n.ID == before[i].ID {
 				kept++
 			}
-			if n.HostID != "hv2" || n.Phase != store.Ready {
+			if n.HostID != "hv2" || n.Phase != core.Ready {
 				return false
 			}
 		}
@@ -266,9 +270,9 @@ func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
 	s.run(1)
 	id, before := s.onHV1()
 	s.drain("hv1")
-	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-	s.until(id, "others on hv2", func(c store.Cluster, all []store.Node) bool {
-		return c.Phase == store.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[1].HostID == "hv2" && all[2].HostID == "hv2"
+	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+	s.until(id, "others on hv2", func(c cluster.Cluster, all []node.Node) bool {
+		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[1].HostID == "hv2" && all[2].HostID == "hv2"
 	})
 	if !s.hasSaid("its host hv1 is to be empty") {
 		t.Error("nobody told why")
@@ -279,15 +283,17 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 	s, _ := newMovingFixture(t, t.TempDir()+"/db")
 	s.run(1)
 	id, nodes := s.onHV1()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv2", store.ForMaintenance) })
-	s.awaitMachine("hv2", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-	s.drain("hv1")
-	s.until(id, "staying", func(c store.Cluster, all []store.Node) bool {
-		return all[1].Phase == store.Ready && strings.Contains(all[1].Reason, "hv1 is to be empty, and it stays: no other host of class vm can take it")
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Want(ctx, tx, "hv2", machine.ForMaintenance)
 	})
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "hv1", store.ForService) })
+	s.awaitMachine("hv2", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+	s.drain("hv1")
+	s.until(id, "staying", func(c cluster.Cluster, all []node.Node) bool {
+		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is to be empty, and it stays: no other host of class vm can take it")
+	})
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "hv1", machine.ForService) })
 	s.wake(nodes[0].ID)
-	s.until(id, "left in peace", func(c store.Cluster, all []store.Node) bool {
+	s.until(id, "left in peace", func(c cluster.Cluster, all []node.Node) bool {
 		return !strings.Contains(all[1].Reason, "is to be empty")
 	})
 }
@@ -300,7 +306,7 @@ func TestAClusterIsDeletedAlthoughAMoveDoesNotEnd(t *testing.T) {
 	m.broken = errors.New("nobody knows where it is")
 	m.mu.Unlock()
 	s.drain("hv1")
-	s.until(id, "on its way", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "on its way", func(_ cluster.Cluster, all []node.Node) bool {
 		return strings.Contains(all[1].Reason, "nobody knows where it is")
 	})
 	s.remove(id)
@@ -313,13 +319,13 @@ func TestAControllerThatMovesNoGuestsSaysSo(t *testing.T) {
 	s.run(1)
 	id, _ := s.onHV1()
 	guest := s.machine("hv1-g1")
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		tx.Wake(store.NodeKind, guest.Holder)
-		there := store.Guest{Machine: guest.Machine, Allocation: *guest.Allocation}
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		tx.Wake(node.Kind, guest.Holder)
+		there := host.Guest{Machine: guest.Machine, Allocation: *guest.Allocation}
 		there.Machine.Host = "hv2"
-		return tx.StartMove(ctx, there)
+		return host.StartMove(ctx, tx, there)
 	})
-	s.until(id, "told", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "told", func(_ cluster.Cluster, all []node.Node) bool {
 		return strings.Contains(all[1].Reason, "it was on its way to hv2, and this controller moves no guests")
 	})
 }

@@ -10,14 +10,20 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
 	"muster/internal/printable"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // How often a node looks again by itself; observations wake it at once.
@@ -29,16 +35,16 @@ const (
 
 // nodeView is a node as its handlers see it.
 type nodeView struct {
-	store.Node
-	cluster   store.Cluster
+	node.Node
+	cluster   cluster.Cluster
 	scheduler scheduler.Factory // the cluster's
-	machine   store.Machine
-	host      store.Machine              // of a guest
+	machine   machine.Machine
+	host      machine.Machine            // of a guest
 	emulated  bool                       // its host, which is a machine of its own, can only emulate guests
 	networks  []inventory.Network        // of the cluster's machines
 	beyond    bool                       // nodes of the cluster may be, or come to be, elsewhere than on this host's namespaces
-	onItsWay  *store.Boot                // how far the machine is with this boot; nil if nothing tells
-	ports     []store.NodePort           // by which it is on fabrics, or was until they are seen without its keys
+	onItsWay  *machine.Boot              // how far the machine is with this boot; nil if nothing tells
+	ports     []fabrics.NodePort         // by which it is on fabrics, or was until they are seen without its keys
 	keys      map[fabric.GUID]fabric.Key // of a guest: what its host lets it speak by
 	listened  time.Time                  // since then the agents of its place are heard without a gap, and it is not slowed down by a move
 	now       time.Time
@@ -75,115 +81,115 @@ func (n nodeView) ref() substrate.Ref {
 }
 
 func (n nodeView) leaving() bool {
-	return n.Desired == store.Absent || n.cluster.Desired == store.ToDelete
+	return n.Desired == node.Absent || n.cluster.Desired == core.ToDelete
 }
 
 func (w Deps) nodes() stateTable[nodeView] {
 	return stateTable[nodeView]{
 		db:   w.DB,
-		of:   store.NodeKind,
+		of:   node.Kind,
 		load: w.loadNode,
-		phases: map[store.Phase]phase[nodeView]{
-			store.Pending:   {handle: w.nodePending},
-			store.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
-			store.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
-			store.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), late: w.nodeJoinLate},
-			store.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), late: w.nodeTestLate},
-			store.Ready:     {handle: w.orSleeps(w.alive(w.nodeReady))},
-			store.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
-			store.Failed:    {handle: w.nodeFailed},
-			store.Releasing: {handle: w.nodeRelease},
+		phases: map[core.Phase]phase[nodeView]{
+			core.Pending:   {handle: w.nodePending},
+			node.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
+			node.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
+			node.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), late: w.nodeJoinLate},
+			node.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), late: w.nodeTestLate},
+			core.Ready:     {handle: w.orSleeps(w.alive(w.nodeReady))},
+			node.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
+			core.Failed:    {handle: w.nodeFailed},
+			core.Releasing: {handle: w.nodeRelease},
 		},
 	}
 }
 
-func (w Deps) loadNode(ctx context.Context, tx *store.Tx, id string) (nodeView, subject, error) {
+func (w Deps) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeView, subject, error) {
 	var n nodeView
 	var err error
-	if n.Node, err = tx.Node(ctx, id); err != nil {
+	if n.Node, err = node.Get(ctx, tx, id); err != nil {
 		return n, subject{}, err
 	}
-	if n.cluster, err = tx.Cluster(ctx, n.Cluster); err != nil {
+	if n.cluster, err = cluster.Get(ctx, tx, n.Cluster); err != nil {
 		return n, subject{}, err
 	}
 	n.scheduler = w.Admission.Schedulers.Of(n.cluster.Spec.Scheduler())
 	if n.MachineID != "" {
-		if n.machine, err = tx.Machine(ctx, n.MachineID); err != nil {
+		if n.machine, err = machine.Get(ctx, tx, n.MachineID); err != nil {
 			return n, subject{}, err
 		}
 	}
 	if n.machine.IsGuest() {
-		if n.host, err = tx.Machine(ctx, n.machine.Host); err != nil {
+		if n.host, err = machine.Get(ctx, tx, n.machine.Host); err != nil {
 			return n, subject{}, err
 		}
 	}
 	if n.host.HostsOnDemand() {
-		seen, err := tx.HostSeen(ctx, n.host.ID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		seen, err := host.SeenOf(ctx, tx, n.host.ID)
+		if err != nil && !errors.Is(err, core.ErrNotFound) {
 			return n, subject{}, err
 		}
 		n.emulated = seen.Report != nil && seen.Report.Emulates
 	}
-	if n.networks, err = tx.NetworksOf(ctx, n.Cluster); err != nil {
+	if n.networks, err = network.Of(ctx, tx, n.Cluster); err != nil {
 		return n, subject{}, err
 	}
-	if n.beyond, err = tx.Beyond(ctx); err != nil {
+	if n.beyond, err = host.Beyond(ctx, tx); err != nil {
 		return n, subject{}, err
 	}
 	if n.machine.BootsFromNetwork() {
-		boot, err := tx.BootOf(ctx, id)
+		boot, err := machine.BootOf(ctx, tx, id)
 		if err == nil && boot.Number == n.Boot {
 			n.onItsWay = &boot
-		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		} else if err != nil && !errors.Is(err, core.ErrNotFound) {
 			return n, subject{}, err
 		}
 	}
-	if n.ports, err = tx.NodePorts(ctx, id); err != nil {
+	if n.ports, err = fabrics.NodePorts(ctx, tx, id); err != nil {
 		return n, subject{}, err
 	}
 	if n.host.ID != "" && len(n.ports) > 0 {
-		if n.keys, err = tx.GuestKeys(ctx, n.Cluster, n.host.ID); err != nil {
+		if n.keys, err = fabrics.GuestKeys(ctx, tx, n.Cluster, n.host.ID); err != nil {
 			return n, subject{}, err
 		}
 	}
-	if n.listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
+	if n.listened, err = host.ListenedSince(ctx, tx, n.machine.Network); err != nil {
 		return n, subject{}, err
 	}
 	n.listened = later(n.listened, n.machine.Undisturbed)
 	n.now, err = tx.Now(ctx)
-	who := store.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
+	who := core.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
 	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err
 }
 
 // next advances and lets the cluster and the machine look if it is for them to know. Of a node's way to be ready its machine
 // waits for the boot alone, and its cluster for the end.
-func (n nodeView) next(to store.Phase, format string, args ...any) Outcome {
-	comes := n.Phase == store.Pending || to == store.Booting || to == store.Joining || to == store.Testing
-	return advance(to, format, args...).with(func(_ context.Context, tx *store.Tx) error {
+func (n nodeView) next(to core.Phase, format string, args ...any) Outcome {
+	comes := n.Phase == core.Pending || to == node.Booting || to == node.Joining || to == node.Testing
+	return advance(to, format, args...).with(func(_ context.Context, tx *core.Tx) error {
 		if !comes {
-			tx.Wake(store.ClusterKind, n.Cluster)
+			tx.Wake(cluster.Kind, n.Cluster)
 		}
-		if n.MachineID != "" && to != store.Ready && (!comes || to == store.Booting) {
-			tx.Wake(store.MachineKind, n.MachineID)
+		if n.MachineID != "" && to != core.Ready && (!comes || to == node.Booting) {
+			tx.Wake(machine.Kind, n.MachineID)
 		}
 		return nil
 	})
 }
 
 // inform is next for changes that the cluster's other nodes must know.
-func (n nodeView) inform(to store.Phase, format string, args ...any) Outcome {
-	return n.next(to, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
+func (n nodeView) inform(to core.Phase, format string, args ...any) Outcome {
+	return n.next(to, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
 }
 
 func (n nodeView) fail(format string, args ...any) Outcome {
-	failed := n.inform(store.Failed, format, args...).with(func(ctx context.Context, tx *store.Tx) error { return tx.NoteFailure(ctx, n.ID) })
+	failed := n.inform(core.Failed, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return host.NoteFailure(ctx, tx, n.ID) })
 	return n.stopsRollout(failed)
 }
 
 // late is the exit of a phase that lasted too long.
 func (n nodeView) late(what string, limit time.Duration) Outcome {
 	if n.leaving() {
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Reason != "" {
 		what += " (" + n.Reason + ")"
@@ -197,12 +203,12 @@ func (w Deps) nodePending(ctx context.Context, n nodeView) Outcome {
 	case err != nil:
 		return retry(err)
 	case n.leaving():
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	case n.Asleep():
 		return n.nodeAsleep()
 	case sleepers:
 		return waitFor(nodeLooks, "waits until its cluster's nodes are awake")
-	case n.machine.Phase == store.Quarantined || n.machine.Desired != store.ForService:
+	case n.machine.Phase == machine.Quarantined || n.machine.Desired != machine.ForService:
 		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
 	case n.apart() != "":
 		return n.fail("%s", n.apart()).because(CauseMachine)
@@ -215,12 +221,12 @@ func (w Deps) nodePending(ctx context.Context, n nodeView) Outcome {
 	case waits != "":
 		return waitFor(nodeLooks, "%s", waits)
 	}
-	return n.next(store.Attaching, "on machine %s", n.machine.Name)
+	return n.next(node.Attaching, "on machine %s", n.machine.Name)
 }
 
 func (w Deps) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.leaving() {
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Renew {
 		if o, ended := w.endOldBoot(ctx, n); !ended {
@@ -238,12 +244,12 @@ func (w Deps) nodeAttach(ctx context.Context, n nodeView) Outcome {
 	if n.Renew { // while its old boot went, the others were told that it is not there
 		goOn = n.inform
 	}
-	return goOn(store.Booting, "network ready").with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.MarkDirty(ctx, n.MachineID); err != nil {
+	return goOn(node.Booting, "network ready").with(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.MarkDirty(ctx, tx, n.MachineID); err != nil {
 			return err
 		}
 		root := n.cluster.Boots()
-		if err := tx.StartBoot(ctx, n.ID, root.Image, root.Disk && n.Whole); err != nil {
+		if err := node.StartBoot(ctx, tx, n.ID, root.Image, root.Disk && n.Whole); err != nil {
 			return err
 		}
 		return w.askTest(ctx, tx, n)
@@ -265,11 +271,11 @@ func (n nodeView) network() substrate.Network {
 func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	case n.Sleeps:
 		return w.wakeUp(ctx, n)
 	case n.JoinedBoot == n.Boot:
-		return n.next(store.Joining, "its agent is here")
+		return n.next(node.Joining, "its agent is here")
 	}
 	if n.onItsWay != nil && n.onItsWay.Step == protocol.StepProblem {
 		return n.bootAgain(n.onItsWay.Detail)
@@ -334,7 +340,7 @@ func (w Deps) nodeAttachLate(n nodeView) Outcome {
 
 func (w Deps) nodeBootLate(n nodeView) Outcome {
 	if n.leaving() {
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Sleeps {
 		return n.late("it did not wake", w.provider(n).Limits.Move)
@@ -351,21 +357,21 @@ func (n nodeView) bootAgain(why string) Outcome {
 	if n.Boot-n.JoinedBoot >= bootTries {
 		return n.fail("%s", why).because(CauseBoot)
 	}
-	return n.next(store.Attaching, "%s; boots once more", why)
+	return n.next(node.Attaching, "%s; boots once more", why)
 }
 
 // nodeJoin waits until the node's daemons run, but for those that wait for the node's test.
 func (w Deps) nodeJoin(_ context.Context, n nodeView) Outcome {
 	switch {
 	case n.leaving():
-		return n.inform(store.Releasing, "no longer wanted")
+		return n.inform(core.Releasing, "no longer wanted")
 	case !n.Seen.Healthy(n.Boot, n.laterChecks()...):
 		return waitFor(nodeLooks, "waits for %s", n.unwell())
 	}
 	if waits := n.awaitsPorts(); waits != "" {
 		return waitFor(nodeLooks, "%s", waits)
 	}
-	return n.next(store.Testing, "its services run")
+	return n.next(node.Testing, "its services run")
 }
 
 // unwell names the checks that have not passed.
@@ -373,7 +379,7 @@ func (n nodeView) unwell() string {
 	var bad []string
 	if n.Seen.Boot == n.Boot {
 		for _, c := range n.Seen.Checks {
-			if !c.OK && (n.Phase != store.Joining || !slices.Contains(n.laterChecks(), c.Name)) {
+			if !c.OK && (n.Phase != node.Joining || !slices.Contains(n.laterChecks(), c.Name)) {
 				bad = append(bad, strings.TrimSuffix(c.Name+": "+c.Text, ": "))
 			}
 		}
@@ -394,16 +400,16 @@ func (w Deps) nodeTestLate(n nodeView) Outcome {
 
 func (w Deps) nodeReady(ctx context.Context, n nodeView) Outcome {
 	switch {
-	case n.cluster.Desired == store.ToDelete:
-		return n.next(store.Releasing, "its cluster is deleted")
+	case n.cluster.Desired == core.ToDelete:
+		return n.next(core.Releasing, "its cluster is deleted")
 	case n.machine.Moves != nil: // until that has come to its end, nobody knows where it is
 		return w.move(ctx, n)
-	case n.Desired == store.Absent && n.Role == protocol.Compute:
-		return n.inform(store.Draining, "%s", n.scheduler.Words.Leaves)
-	case n.Desired == store.Absent && n.cluster.Desired == store.ToPause:
-		return n.inform(store.Draining, "%s", n.scheduler.Words.HeadLeaves)
-	case n.Desired == store.Absent:
-		return n.inform(store.Releasing, "no longer wanted")
+	case n.Desired == node.Absent && n.Role == protocol.Compute:
+		return n.inform(node.Draining, "%s", n.scheduler.Words.Leaves)
+	case n.Desired == node.Absent && n.cluster.Desired == cluster.ToPause:
+		return n.inform(node.Draining, "%s", n.scheduler.Words.HeadLeaves)
+	case n.Desired == node.Absent:
+		return n.inform(core.Releasing, "no longer wanted")
 	case n.Renew:
 		return n.renew()
 	}
@@ -427,7 +433,7 @@ func (w Deps) nodeReady(ctx context.Context, n nodeView) Outcome {
 // bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
 // than to replace it, and what is on its disk is still there.
 func (n nodeView) bootAnew(what string) Outcome {
-	return n.inform(store.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
+	return n.inform(node.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
 }
 
 // mute is how long an agent that speaks every few seconds may say nothing before its machine is believed to be at
@@ -437,7 +443,7 @@ const mute = 20 * time.Second
 // startedAnew says that the node's machine asks what to boot and its agent is silent: somebody pressed a button, or the
 // kernel gave up. The question alone proves nothing, as anybody on the network can ask it.
 func (n nodeView) startedAnew() bool {
-	return n.onItsWay != nil && n.onItsWay.Detail == store.AskedAgain && n.now.Sub(n.Seen.At) > mute
+	return n.onItsWay != nil && n.onItsWay.Detail == machine.AskedAgain && n.now.Sub(n.Seen.At) > mute
 }
 
 // nodeDrain waits until the scheduler has the node drained and without jobs. At the user's limit the jobs are ended, and after a
@@ -446,12 +452,12 @@ func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	s := n.Seen.Scheduler
 	over := !n.DrainUntil.IsZero() && n.now.After(n.DrainUntil)
 	switch {
-	case n.cluster.Desired == store.ToDelete:
-		return n.next(store.Releasing, "its cluster is deleted")
+	case n.cluster.Desired == core.ToDelete:
+		return n.next(core.Releasing, "its cluster is deleted")
 	case n.Role == protocol.Head:
 		return w.headHalts(n)
-	case n.Desired == store.Present && !n.Renew:
-		return n.inform(store.Ready, "need not boot anew any more")
+	case n.Desired == core.Present && !n.Renew:
+		return n.inform(core.Ready, "need not boot anew any more")
 	case !n.scheduler.Caps.Jobs:
 		return n.drained("nothing tells of jobs in this cluster")
 	case s == nil:
@@ -461,7 +467,7 @@ func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	case over && n.now.After(n.DrainUntil.Add(w.provider(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
-		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, n.Cluster) })
+		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
 	case over:
 		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
 	}
@@ -470,12 +476,12 @@ func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		return retry(err)
 	}
 	switch {
-	case !seen.Running && n.Desired == store.Present && n.Whole:
+	case !seen.Running && n.Desired == core.Present && n.Whole:
 		return n.bootAnew("has lost its power while it drained")
-	case !seen.Running && n.Desired == store.Present:
+	case !seen.Running && n.Desired == core.Present:
 		return n.fail("it stopped while it drained: %s", brief(seen.Detail)).because(CauseStopped)
 	case !seen.Running:
-		return n.inform(store.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
+		return n.inform(core.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}
 	text := words.Count(s.Jobs, "job") + " to end"
 	look := readyLooks
@@ -506,7 +512,7 @@ func (w Deps) nodeFailed(ctx context.Context, n nodeView) Outcome {
 	if n.machine.Suspect != "" {
 		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
 	}
-	return w.leave(n, "removed after its failure: "+why).with(func(ctx context.Context, tx *store.Tx) error {
+	return w.leave(n, "removed after its failure: "+why).with(func(ctx context.Context, tx *core.Tx) error {
 		if n.machine.IsGuest() {
 			return n.blameHost(ctx, tx)
 		}
@@ -516,11 +522,11 @@ func (w Deps) nodeFailed(ctx context.Context, n nodeView) Outcome {
 
 // suspect notes at the machine of a node that has failed why it has, unless something is noted there already: while the
 // node's end is waited for, its row says for what. Of a guest that is its host's to be told of.
-func (n nodeView) suspect(ctx context.Context, tx *store.Tx) error {
+func (n nodeView) suspect(ctx context.Context, tx *core.Tx) error {
 	if n.machine.IsGuest() || n.machine.Suspect != "" {
 		return nil
 	}
-	return tx.SuspectMachine(ctx, n.MachineID, n.words()+": "+n.Reason)
+	return machine.Suspect(ctx, tx, n.MachineID, n.words()+": "+n.Reason)
 }
 
 // words name the node in what is said of its machine.
@@ -535,7 +541,7 @@ func (w Deps) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	if o, left := n.leftFabrics(); !left {
 		return o
 	}
-	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == store.Present
+	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == core.Present
 	if known && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
 		return waitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
 	}
@@ -574,7 +580,7 @@ func (w Deps) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, boo
 }
 
 func (w Deps) leave(n nodeView, text string) Outcome {
-	o := n.inform(store.Gone, "%s", text)
+	o := n.inform(node.Gone, "%s", text)
 	o.asleep = true
-	return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.LeaveMachine(ctx, n.Node) })
+	return o.with(func(ctx context.Context, tx *core.Tx) error { return node.LeaveMachine(ctx, tx, n.Node) })
 }

@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/store"
+	"muster/internal/core"
 )
 
 // Outcome is what a handler's step came to: go on to another phase, stay and wait, stay and try again. It is written in
 // one transaction, and only if the claim still holds.
 type Outcome struct {
-	phase  store.Phase // to go on to; "" to stay
-	text   string      // what happened, for the event; or what it waits for, for the row
+	phase  core.Phase // to go on to; "" to stay
+	text   string     // what happened, for the event; or what it waits for, for the row
 	after  time.Duration
 	asleep bool
 	err    error // retry with backoff because of it
 	late   bool  // the phase's deadline had passed
 	cause  Cause // of a failure
-	also   []func(context.Context, *store.Tx) error
+	also   []func(context.Context, *core.Tx) error
 }
 
 // advance goes on to a phase; text says why in a user's words.
-func advance(to store.Phase, format string, args ...any) Outcome {
+func advance(to core.Phase, format string, args ...any) Outcome {
 	return Outcome{phase: to, text: fmt.Sprintf(format, args...)}
 }
 
@@ -62,7 +62,7 @@ func (o Outcome) because(c Cause) Outcome {
 }
 
 // with adds something to the outcome's transaction.
-func (o Outcome) with(f func(context.Context, *store.Tx) error) Outcome {
+func (o Outcome) with(f func(context.Context, *core.Tx) error) Outcome {
 	o.also = append(o.also, f)
 	return o
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
@@ -20,7 +22,7 @@ import (
 func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
 	var refused error
 	var awake, yet string // why its nodes cannot sleep, if they are to: never, or not yet
-	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		refused, err = w.Admission.Unpausable(ctx, tx, c.Cluster)
 		if err == nil && c.KeepsMemory {
 			awake, yet, err = w.cannotSleep(ctx, tx, c)
@@ -32,48 +34,48 @@ func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
 		return retry(err)
 	case refused != nil:
 		return waitFor(6*clusterLooks, "cannot pause: %s", refused)
-	case yet != "" && c.Phase != store.Paused:
+	case yet != "" && c.Phase != cluster.Paused:
 		return waitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
 	}
 	text := "gives " + words.Count(len(c.nodes), "node") + " back"
 	if c.KeepsMemory && awake == "" {
 		text += ", which sleep"
 	}
-	outcome := advance(store.Pausing, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.Inform(ctx, c.ID) })
+	outcome := advance(cluster.Pausing, "%s", text).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, c.ID) })
 	if awake == "" {
 		return outcome
 	}
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
-		tx.Log(store.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
-		if _, err := tx.LimitDrains(ctx, c.ID, store.AtOnce); err != nil {
+	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
+		if _, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce); err != nil {
 			return err
 		}
-		return tx.KeepMemory(ctx, c.ID, false)
+		return cluster.KeepMemory(ctx, tx, c.ID, false)
 	})
 }
 
 // clusterPausing takes the pause a step further.
 func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	switch c.Desired {
-	case store.ToDelete:
+	case core.ToDelete:
 		return c.toDelete()
-	case store.Present:
-		return advance(store.Resuming, "it is wanted again")
+	case core.Present:
+		return advance(cluster.Resuming, "it is wanted again")
 	}
-	var head *store.Node
-	var staying, going []store.Node // compute nodes
+	var head *node.Node
+	var staying, going []node.Node // compute nodes
 	for _, n := range c.nodes {
 		switch {
 		case n.Role == protocol.Head:
 			head = &n
-		case n.Asleep() && c.KeepsMemory && n.Desired == store.Present:
-		case n.Desired == store.Present:
+		case n.Asleep() && c.KeepsMemory && n.Desired == core.Present:
+		case n.Desired == core.Present:
 			staying = append(staying, n)
 		default:
 			going = append(going, n)
 		}
 	}
-	serves := head != nil && head.Desired == store.Present && head.Phase == store.Ready // its scheduler
+	serves := head != nil && head.Desired == core.Present && head.Phase == core.Ready // its scheduler
 	switch {
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
 		return c.suspend(head, staying)
@@ -83,8 +85,8 @@ func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
 		return c.release(staying, head, serves)
 	case len(going) > 0:
 		return c.draining(going, serves)
-	case head != nil && head.Desired == store.Present:
-		return waitFor(clusterLooks, "gives the head back").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+	case head != nil && head.Desired == core.Present:
+		return waitFor(clusterLooks, "gives the head back").with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
 	case head != nil:
 		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
 	case len(c.returning) > 0:
@@ -94,66 +96,66 @@ func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	if err != nil {
 		return retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
 	}
-	outcome := advance(store.Paused, "all machines are back; holds %s of /home and state", size(held))
+	outcome := advance(cluster.Paused, "all machines are back; holds %s of /home and state", size(held))
 	if sleepers := c.asleep(); sleepers > 0 {
 		outcome.text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
 	}
 	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.SetShortage(ctx, c.Cluster, ""); err != nil { // it lacks nothing any more
+	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.SetShortage(ctx, tx, c.Cluster, ""); err != nil { // it lacks nothing any more
 			return err
 		}
 		for _, n := range c.nodes { // which were to wake, if it was paused anew before they did
-			if err := tx.FellAsleep(ctx, n); err != nil {
+			if err := node.FellAsleep(ctx, tx, n); err != nil {
 				return err
 			}
 		}
-		return tx.SetHeld(ctx, c.ID, held)
+		return cluster.SetHeld(ctx, tx, c.ID, held)
 	})
 }
 
 // checkpointed says that the head has run the image's hook, or has had the time for it.
-func (c clusterView) checkpointed(head store.Node) bool {
+func (c clusterView) checkpointed(head node.Node) bool {
 	told := func(check protocol.Check) bool { return check.Name == string(protocol.PauseCheckpoint) }
 	over := c.now.Sub(c.PhaseAt) > protocol.CheckpointLimit+30*time.Second
 	return over || head.Seen.Boot == head.Boot && head.Seen.Revision >= c.Revision && slices.ContainsFunc(head.Seen.Checks, told)
 }
 
 // release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
-func (c clusterView) release(staying []store.Node, head *store.Node, serves bool) Outcome {
-	drainFor := max(c.PauseWait, store.AtOnce)
-	if c.PauseWait == store.UntilJobsEnd && serves {
+func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) Outcome {
+	drainFor := max(c.PauseWait, cluster.AtOnce)
+	if c.PauseWait == cluster.UntilJobsEnd && serves {
 		drainFor = 0
 	}
 	outcome := waitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
 	if serves {
-		outcome = outcome.with(func(_ context.Context, tx *store.Tx) error {
+		outcome = outcome.with(func(_ context.Context, tx *core.Tx) error {
 			for _, check := range head.Seen.Checks {
 				if check.Name == string(protocol.PauseCheckpoint) {
-					tx.Log(store.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
+					tx.Log(core.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
 				}
 			}
 			return nil
 		})
 	}
 	for _, n := range staying {
-		outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, n.ID, drainFor) })
+		outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
 	}
 	return outcome
 }
 
-func (c clusterView) draining(going []store.Node, serves bool) Outcome {
+func (c clusterView) draining(going []node.Node, serves bool) Outcome {
 	names, endless := []string{}, false
 	for _, n := range going {
 		names = append(names, n.Name)
-		endless = endless || (n.Phase == store.Ready || n.Phase == store.Draining) && n.DrainUntil.IsZero()
+		endless = endless || (n.Phase == core.Ready || n.Phase == node.Draining) && n.DrainUntil.IsZero()
 	}
 	outcome := waitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), few(names))
 	if serves || !endless {
 		return outcome
 	}
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.LimitDrains(ctx, c.ID, store.AtOnce)
+	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+		_, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce)
 		return err
 	})
 }
@@ -162,10 +164,10 @@ func (c clusterView) draining(going []store.Node, serves bool) Outcome {
 // begun meanwhile.
 func (w Deps) clusterPaused(ctx context.Context, c clusterView) Outcome {
 	switch {
-	case c.Desired == store.ToDelete:
+	case c.Desired == core.ToDelete:
 		return c.toDelete()
-	case c.Desired == store.Present:
-		return advance(store.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
+	case c.Desired == core.Present:
+		return advance(cluster.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
 	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
 		return w.toPause(ctx, c)
 	}

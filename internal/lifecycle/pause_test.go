@@ -10,60 +10,62 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/node"
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.
-func (s *fixture) playPause(ctx context.Context, tx *store.Tx, n store.Node, runs bool) error {
-	c, err := tx.Cluster(ctx, n.Cluster)
-	renewed := n.Renew && n.Phase == store.Draining
-	pausing := c.Phase == store.Pausing && (n.Phase == store.Ready || n.Phase == store.Draining)
+func (s *fixture) playPause(ctx context.Context, tx *core.Tx, n node.Node, runs bool) error {
+	c, err := cluster.Get(ctx, tx, n.Cluster)
+	renewed := n.Renew && n.Phase == node.Draining
+	pausing := c.Phase == cluster.Pausing && (n.Phase == core.Ready || n.Phase == node.Draining)
 	if err != nil || !runs || !renewed && !pausing {
 		return err
 	}
 	step := protocol.PauseCheckpoint
-	if n.Desired == store.Absent || renewed {
+	if n.Desired == node.Absent || renewed {
 		step = protocol.PauseHalt
 	}
 	checks := []protocol.Check{{Name: "munge", OK: true}, {Name: string(step), OK: true, Text: "done"}}
 	if n.Seen.Revision == c.Revision && slices.Equal(n.Seen.Checks, checks) {
 		return nil
 	}
-	tx.Wake(store.NodeKind, n.ID)
-	tx.Wake(store.ClusterKind, c.ID)
-	return tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
+	tx.Wake(node.Kind, n.ID)
+	tx.Wake(cluster.Kind, c.ID)
+	return node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
 }
 
 func (s *fixture) pause(id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterPaused(ctx, id) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.WantPaused(ctx, tx, id) })
 }
 
 func (s *fixture) resume(id string) (err error) {
-	return s.db.Update(s.Context(), func(tx *store.Tx) error {
-		if err := tx.LockCluster(s.Context(), id); err != nil {
+	return s.db.Update(s.Context(), func(tx *core.Tx) error {
+		if err := cluster.Lock(s.Context(), tx, id); err != nil {
 			return err
 		}
-		c, err := tx.Cluster(s.Context(), id)
+		c, err := cluster.Get(s.Context(), tx, id)
 		if err != nil {
 			return err
 		}
 		plan, err := s.admission.Resume(s.Context(), tx, c)
-		if err == nil && c.Desired == store.ToPause {
+		if err == nil && c.Desired == cluster.ToPause {
 			_, err = s.admission.CarryOutResume(s.Context(), tx, plan, "admin")
 		}
 		return err
 	})
 }
 
-func (s *fixture) untilPaused(id string) store.Cluster {
+func (s *fixture) untilPaused(id string) cluster.Cluster {
 	s.Helper()
-	var paused store.Cluster
-	s.until(id, "paused", func(c store.Cluster, nodes []store.Node) bool {
+	var paused cluster.Cluster
+	s.until(id, "paused", func(c cluster.Cluster, nodes []node.Node) bool {
 		paused = c
-		return c.Phase == store.Paused && len(nodes) == 0
+		return c.Phase == cluster.Paused && len(nodes) == 0
 	})
 	return paused
 }
@@ -72,8 +74,8 @@ func (s *fixture) untilPaused(id string) store.Cluster {
 func (s *fixture) places(id string) (slots map[string]int, machines []string) {
 	s.Helper()
 	slots = map[string]int{}
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		for _, n := range nodes {
 			slots[n.Name] = n.Slot
 			machines = append(machines, n.Machine)
@@ -84,7 +86,7 @@ func (s *fixture) places(id string) (slots map[string]int, machines []string) {
 }
 
 func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
@@ -105,11 +107,11 @@ func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
 		if err := s.resume(id); !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity {
 			t.Fatalf("resumed where there is no room: %v", err)
 		}
-		if c := s.untilPaused(id); c.Desired != store.ToPause {
+		if c := s.untilPaused(id); c.Desired != cluster.ToPause {
 			t.Errorf("a refused resume left it %s", c.Desired)
 		}
 		s.remove(other)
-		s.until(other, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.until(other, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		taken := s.create("taken", 1) // the machines that it had before
 		s.untilReady(taken, 1)
 
@@ -131,7 +133,7 @@ func TestAPausedClusterGivesItsMachinesAwayAndComesBackOnOthers(t *testing.T) {
 		}
 		s.remove(id)
 		s.remove(taken)
-		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		s.untilClean(taken)
 	})
 }
@@ -170,8 +172,8 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 	}
 	s.untilReady(id, 3)
 	s.pause(id)
-	s.until(id, "pausing", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Pausing })
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantClusterPresent(ctx, id) })
+	s.until(id, "pausing", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == cluster.Pausing })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.WantPresent(ctx, tx, id) })
 	s.untilReady(id, 3)
 	s.pause(id)
 	s.remove(id)
@@ -179,7 +181,7 @@ func TestAPauseThatIsCalledOffOrOvertakenByADelete(t *testing.T) {
 }
 
 func TestAPauseRightAfterAResumeGivesTheMachinesBack(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 4)
 		stop := s.run(1)
 		s.untilFree(4)
@@ -207,20 +209,22 @@ func TestAPauseWhoseHeadIsDeadDoesNotWaitForIt(t *testing.T) {
 	s.untilFree(4)
 	id := s.create("hello", 2)
 	s.untilReady(id, 2)
-	var head store.Node
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	var head node.Node
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		head = nodes[0]
 		return err
 	})
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PatientlyPaused(ctx, id, store.UntilJobsEnd) })
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return cluster.PausePatiently(ctx, tx, id, cluster.UntilJobsEnd)
+	})
 	s.substrate.DieWithMachine(head.Machine)
-	s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, head.ID); return nil })
+	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, head.ID); return nil })
 	s.untilPaused(id)
 }
 
 func TestControllersThatComeAndGoFinishAPauseAndAResume(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 5)
 		engines := 1
 		if s.db.Shared() {

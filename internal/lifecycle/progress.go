@@ -3,8 +3,9 @@ package lifecycle
 import (
 	"fmt"
 
+	"muster/internal/core"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 // standing is how a cluster's nodes are, beside how they are to be.
@@ -23,13 +24,13 @@ func (c clusterView) standing() standing {
 	ready, moving := map[string]int{}, map[string]int{} // by queue; the head's is ""
 	for _, n := range c.nodes {
 		word := n.Phase
-		if n.Desired == store.Absent && n.Phase == store.Ready {
-			word = store.Draining
+		if n.Desired == node.Absent && n.Phase == core.Ready {
+			word = node.Draining
 		}
-		if n.Desired == store.Present {
+		if n.Desired == core.Present {
 			s.present++
 		}
-		if word == store.Ready {
+		if word == core.Ready {
 			ready[n.Queue]++
 			continue
 		}

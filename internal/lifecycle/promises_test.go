@@ -7,28 +7,34 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/usage"
 )
 
 // look checks what must be true at any instant, on one consistent view of the rows.
 func (w *walk) look() {
 	w.Helper()
-	w.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.EveryNode(ctx)
+	w.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		clusters, err := tx.Clusters(ctx, "")
+		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
-		open, err := tx.Usage(ctx, store.UsageOf{Open: true})
+		open, err := meter.Rows(ctx, tx, meter.Of{Open: true})
 		if err != nil {
 			return err
 		}
@@ -47,7 +53,7 @@ func (w *walk) look() {
 }
 
 // owners: each machine has one at most, which has a machine.
-func (w *walk) owners(nodes []store.Node, machines []store.Machine) {
+func (w *walk) owners(nodes []node.Node, machines []machine.Machine) {
 	w.Helper()
 	holder := map[string]string{}
 	for _, n := range nodes {
@@ -60,14 +66,14 @@ func (w *walk) owners(nodes []store.Node, machines []store.Machine) {
 		if m.Holder != holder[m.ID] {
 			w.Errorf("machine %s is held by %q and is that of %q", m.Name, m.Holder, holder[m.ID])
 		}
-		if free := m.Phase == store.Quarantined || m.Phase == store.Maintenance || m.Phase == store.Removed; free && m.Holder != "" {
+		if free := m.Phase == machine.Quarantined || m.Phase == machine.Maintenance || m.Phase == machine.Removed; free && m.Holder != "" {
 			w.Errorf("machine %s is %s and has an owner", m.Name, m.Phase)
 		}
 	}
 }
 
 // shapes: no cluster has more than it asked for, and every node its seat.
-func (w *walk) shapes(clusters []store.Cluster, nodes []store.Node) {
+func (w *walk) shapes(clusters []cluster.Cluster, nodes []node.Node) {
 	w.Helper()
 	type seat struct{ cluster, name string }
 	names, slots, staying := map[seat]bool{}, map[string]bool{}, map[seat]int{}
@@ -76,10 +82,10 @@ func (w *walk) shapes(clusters []store.Cluster, nodes []store.Node) {
 			w.Errorf("two nodes %s in seat %d of cluster %s", n.Name, n.Slot, n.Cluster)
 		}
 		names[seat{n.Cluster, n.Name}], slots[fmt.Sprint(n.Cluster, n.Slot)] = true, true
-		if n.Desired == store.Present {
+		if n.Desired == core.Present {
 			staying[seat{n.Cluster, n.Queue}]++
 		}
-		if !slices.ContainsFunc(clusters, func(c store.Cluster) bool { return c.ID == n.Cluster }) {
+		if !slices.ContainsFunc(clusters, func(c cluster.Cluster) bool { return c.ID == n.Cluster }) {
 			w.Errorf("node %s of cluster %s, which is deleted", n.Name, n.Cluster)
 		}
 	}
@@ -96,7 +102,7 @@ func (w *walk) shapes(clusters []store.Cluster, nodes []store.Node) {
 }
 
 // meters: of all that is there, and of nothing else, one runs, in the state that its phase says.
-func (w *walk) meters(clusters []store.Cluster, nodes []store.Node, open []usage.Row) {
+func (w *walk) meters(clusters []cluster.Cluster, nodes []node.Node, open []usage.Row) {
 	w.Helper()
 	states := map[string]usage.State{}
 	for _, r := range open {
@@ -105,7 +111,7 @@ func (w *walk) meters(clusters []store.Cluster, nodes []store.Node, open []usage
 	for _, n := range nodes {
 		want := usage.Preparing
 		switch n.Phase {
-		case store.Ready, store.Draining, store.Failed, store.Releasing:
+		case core.Ready, node.Draining, core.Failed, core.Releasing:
 			want = usage.State(n.Phase)
 		}
 		if states[n.ID] != want {
@@ -126,13 +132,13 @@ func (w *walk) meters(clusters []store.Cluster, nodes []store.Node, open []usage
 func (w *walk) settle() {
 	w.Helper()
 	w.fakeAgents.recover()
-	var machines []store.Machine
-	w.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		machines, err = tx.Machines(ctx)
+	var machines []machine.Machine
+	w.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		machines, err = machine.List(ctx, tx)
 		return err
 	})
 	for _, m := range machines {
-		if m.Desired == store.ForMaintenance {
+		if m.Desired == machine.ForMaintenance {
 			w.request("free", "POST", "/v1/machines/"+m.Name+"/free", "")
 		}
 	}
@@ -140,11 +146,11 @@ func (w *walk) settle() {
 }
 
 // eventually waits until nothing is left of what left says.
-func (w *walk) eventually(what string, left func(context.Context, *store.Tx) ([]string, error)) {
+func (w *walk) eventually(what string, left func(context.Context, *core.Tx) ([]string, error)) {
 	w.Helper()
 	var missing []string
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		w.view(func(ctx context.Context, tx *store.Tx) (err error) {
+		w.view(func(ctx context.Context, tx *core.Tx) (err error) {
 			missing, err = left(ctx, tx)
 			return err
 		})
@@ -159,12 +165,12 @@ func (w *walk) eventually(what string, left func(context.Context, *store.Tx) ([]
 
 // dump logs the last events.
 func (w *walk) dump() {
-	w.view(func(ctx context.Context, tx *store.Tx) error {
+	w.view(func(ctx context.Context, tx *core.Tx) error {
 		last, err := tx.LastEvent(ctx)
 		if err != nil {
 			return err
 		}
-		events, err := tx.Events(ctx, store.EventsOf{After: max(0, last-120), Limit: 200})
+		events, err := tx.Events(ctx, core.EventsOf{After: max(0, last-120), Limit: 200})
 		for _, e := range events {
 			w.Logf("%s %s %s/%s %s %s: %s", e.At.Format("05.000"), e.Type, e.Cluster, e.Node, e.Machine, e.Phase, e.Text)
 		}
@@ -173,13 +179,13 @@ func (w *walk) dump() {
 }
 
 // unsettled names what is not as it was asked to be.
-func (w *walk) unsettled(ctx context.Context, tx *store.Tx) (left []string, err error) {
+func (w *walk) unsettled(ctx context.Context, tx *core.Tx) (left []string, err error) {
 	say := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
-	clusters, err := tx.Clusters(ctx, "")
+	clusters, err := cluster.List(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}
-	machines, err := tx.Machines(ctx)
+	machines, err := machine.List(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +197,12 @@ func (w *walk) unsettled(ctx context.Context, tx *store.Tx) (left []string, err 
 	for _, m := range machines {
 		if m.Free() {
 			free++
-		} else if m.Phase != store.InUse {
+		} else if m.Phase != machine.InUse {
 			say("machine %s is %s: %s", m.Name, m.Phase, m.Reason)
 		}
 	}
 	for _, c := range clusters {
-		nodes, err := tx.Nodes(ctx, c.ID)
+		nodes, err := node.Of(ctx, tx, c.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -208,22 +214,22 @@ func (w *walk) unsettled(ctx context.Context, tx *store.Tx) (left []string, err 
 		for _, n := range nodes {
 			text += fmt.Sprintf("\n    %s on %s is to be %s and is %s: %s; Slurm %+v", n.Name, n.Machine, n.Desired, n.Phase, n.Reason, n.Seen.Scheduler)
 		}
-		steady := !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Phase != store.Ready || n.Desired != store.Present })
+		steady := !slices.ContainsFunc(nodes, func(n node.Node) bool { return n.Phase != core.Ready || n.Desired != core.Present })
 		lacks := c.Short != "" && (free == 0 || strings.Contains(c.Short, "in use") || strings.Contains(c.Short, "has used its"))
 		switch {
-		case c.Desired == store.ToPause && c.Phase == store.Paused && len(nodes) == 0:
-		case c.Desired != store.Present:
+		case c.Desired == cluster.ToPause && c.Phase == cluster.Paused && len(nodes) == 0:
+		case c.Desired != core.Present:
 			say("%s", text)
-		case c.Phase == store.Pending && c.Begins().After(now):
-		case steady && c.Phase == store.Ready && c.Reached == c.Generation && len(nodes) == want:
-		case steady && c.Phase == store.Degraded && c.Halted() && len(nodes) == want:
+		case c.Phase == core.Pending && c.Begins().After(now):
+		case steady && c.Phase == core.Ready && c.Reached == c.Generation && len(nodes) == want:
+		case steady && c.Phase == core.Degraded && c.Halted() && len(nodes) == want:
 		case c.Image == "sha256:broken" && c.Rollout.Good.Image == "": // it never comes up
 		case steady && lacks:
 		default:
 			say("%s", text)
 		}
 	}
-	alarms, err := tx.Alarms(ctx)
+	alarms, err := host.Alarms(ctx, tx)
 	for _, a := range alarms {
 		say("alarm: %s", a.Text)
 	}
@@ -234,11 +240,11 @@ func (w *walk) unsettled(ctx context.Context, tx *store.Tx) (left []string, err 
 func (w *walk) end() {
 	w.Helper()
 	w.settle()
-	var clusters []store.Cluster
-	var snapshots []store.Snapshot
-	w.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		if clusters, err = tx.Clusters(ctx, ""); err == nil {
-			snapshots, err = tx.Snapshots(ctx, "")
+	var clusters []cluster.Cluster
+	var snapshots []snapshot.Snapshot
+	w.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		if clusters, err = cluster.List(ctx, tx, ""); err == nil {
+			snapshots, err = snapshot.List(ctx, tx, "")
 		}
 		return err
 	})
@@ -248,22 +254,22 @@ func (w *walk) end() {
 	for _, s := range snapshots {
 		w.request("forget", "DELETE", "/v1/snapshots/"+s.ID, "")
 	}
-	w.eventually("nothing", func(ctx context.Context, tx *store.Tx) (left []string, err error) {
-		clusters, err := tx.Clusters(ctx, "")
+	w.eventually("nothing", func(ctx context.Context, tx *core.Tx) (left []string, err error) {
+		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range clusters {
 			left = append(left, fmt.Sprintf("cluster %s is %s: %s", c.Name, c.Phase, c.Reason))
 		}
-		snapshots, err := tx.Snapshots(ctx, "")
+		snapshots, err := snapshot.List(ctx, tx, "")
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range snapshots {
 			left = append(left, fmt.Sprintf("snapshot %s is %s: %s", s.Name, s.Phase, s.Reason))
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +278,7 @@ func (w *walk) end() {
 				left = append(left, fmt.Sprintf("machine %s is %s: %s", m.Name, m.Phase, m.Reason))
 			}
 		}
-		nodes, err := tx.EveryNode(ctx)
+		nodes, err := node.List(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
@@ -285,15 +291,15 @@ func (w *walk) end() {
 		}
 		shared, _ := w.substrate.ListShared(ctx)
 		kept, _ := w.substrate.Snapshots(ctx)
-		alarms, _ := tx.Alarms(ctx)
+		alarms, _ := host.Alarms(ctx, tx)
 		for _, a := range alarms {
 			left = append(left, "alarm: "+a.Text)
 		}
 		return append(append(left, shared...), kept...), err
 	})
-	storetest.Metered(w.T, w.db)
-	w.view(func(ctx context.Context, tx *store.Tx) error {
-		rows, err := tx.Usage(ctx, store.UsageOf{Open: true})
+	kindstest.Metered(w.T, w.db)
+	w.view(func(ctx context.Context, tx *core.Tx) error {
+		rows, err := meter.Rows(ctx, tx, meter.Of{Open: true})
 		if len(rows) > 0 {
 			w.Errorf("meters of nothing: %+v", rows)
 		}

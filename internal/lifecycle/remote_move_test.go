@@ -11,10 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // remoteMovers move guests between machines of the rack, as their agents do: while the caller looks away.
@@ -95,10 +99,12 @@ func newRemoteFixture(t *testing.T, url string) (s *fixture, m *remoteMovers, id
 	s.settled(2, "r1", "r2")
 	id = s.createGuests("parts", 2)
 	s.untilReady(id, 2)
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "r1", store.ForMaintenance) })
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Want(ctx, tx, "r1", machine.ForMaintenance)
+	})
 	other := s.createGuests("other", 1)
 	s.untilReady(other, 1)
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "r1", store.ForService) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "r1", machine.ForService) })
 	s.remove(other)
 	s.awaitMachine("r2", "an idle hypervisor", working)
 	s.awaitMachine("r2-g1", "gone", absent)
@@ -106,25 +112,25 @@ func newRemoteFixture(t *testing.T, url string) (s *fixture, m *remoteMovers, id
 }
 
 func TestTheGuestsOfADrainedMachineOfTheRackMove(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, m, id := newRemoteFixture(t, url)
-		var before []store.Node
-		s.until(id, "on r1", func(_ store.Cluster, all []store.Node) bool {
+		var before []node.Node
+		s.until(id, "on r1", func(_ cluster.Cluster, all []node.Node) bool {
 			before = all[1:]
 			return before[0].HostID == "r1" && before[1].HostID == "r1"
 		})
 		s.drain("r1")
-		s.awaitMachine("r1", "switched off, out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-		s.until(id, "the same nodes on r2", func(_ store.Cluster, all []store.Node) bool {
-			return !slices.ContainsFunc(all[1:], func(n store.Node) bool {
-				return n.HostID != "r2" || n.Phase != store.Ready || !slices.ContainsFunc(before, func(b store.Node) bool { return b.ID == n.ID && b.Boot == n.Boot })
+		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.until(id, "the same nodes on r2", func(_ cluster.Cluster, all []node.Node) bool {
+			return !slices.ContainsFunc(all[1:], func(n node.Node) bool {
+				return n.HostID != "r2" || n.Phase != core.Ready || !slices.ContainsFunc(before, func(b node.Node) bool { return b.ID == n.ID && b.Boot == n.Boot })
 			})
 		})
 		if !s.hasSaid("moves from r1 to r2 while it runs") || !s.hasSaid("has moved from r1 to r2 in ") {
 			t.Error("nobody told of it")
 		}
 		for _, name := range []string{"r1-g1", "r1-g2"} {
-			if g := s.machine(name); g.Host != "r2" || g.Moves != nil || g.Phase != store.InUse {
+			if g := s.machine(name); g.Host != "r2" || g.Moves != nil || g.Phase != machine.InUse {
 				t.Errorf("guest %s: %+v", name, g)
 			}
 		}
@@ -145,7 +151,7 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 	m.fails = fmt.Errorf("%w: hypervisor r1: the way was blocked", substrate.ErrStays)
 	m.mu.Unlock()
 	s.drain("r1")
-	s.until(id, "told", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "told", func(_ cluster.Cluster, all []node.Node) bool {
 		return strings.Contains(all[1].Reason, "could not move to r2") && strings.Contains(all[2].Reason, "could not move to r2")
 	})
 	if !s.hasSaid("could not move from r1 to r2: it stays where it is: hypervisor r1: the way was blocked") {
@@ -153,11 +159,11 @@ func TestAGuestOfTheRackThatCannotMoveStaysAndSaysWhy(t *testing.T) {
 	}
 	for _, name := range []string{"r1-g1", "r1-g2"} {
 		g := s.machine(name)
-		if g.Host != "r1" || g.Moves != nil || g.Phase != store.InUse {
+		if g.Host != "r1" || g.Moves != nil || g.Phase != machine.InUse {
 			t.Errorf("guest %s: %+v", name, g)
 		}
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			holder, err := tx.Holder(ctx, store.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Allocation: *g.Allocation})
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			holder, err := host.Holder(ctx, tx, host.Guest{Machine: inventory.Machine{ID: "somebody", Host: "r2"}, Allocation: *g.Allocation})
 			if holder != "" {
 				t.Errorf("guest %s holds a part of r2 still", holder)
 			}
@@ -174,8 +180,8 @@ func TestAGuestOfTheRackThatIsToEndOnItsWayIsForgottenThere(t *testing.T) {
 	m.fails = fmt.Errorf("%w: it is copied", substrate.ErrUnderway)
 	m.mu.Unlock()
 	s.drain("r1")
-	s.until(id, "on its way", func(_ store.Cluster, all []store.Node) bool {
-		return all[1].Phase == store.Ready && strings.Contains(all[1].Reason, "moves to r2: under way: it is copied")
+	s.until(id, "on its way", func(_ cluster.Cluster, all []node.Node) bool {
+		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "moves to r2: under way: it is copied")
 	})
 	s.remove(id)
 	s.awaitMachine("r1-g1", "gone", absent)
@@ -197,10 +203,10 @@ func TestWithoutAnotherHypervisorOfTheRackGuestsAreReplaced(t *testing.T) {
 	id := s.createGuests("parts", 1)
 	s.untilReady(id, 1)
 	s.drain("r1")
-	s.until(id, "another on r2", func(c store.Cluster, all []store.Node) bool {
-		return c.Phase == store.Ready && len(all) == 2 && all[1].HostID == "r2" && all[1].Phase == store.Ready
+	s.until(id, "another on r2", func(c cluster.Cluster, all []node.Node) bool {
+		return c.Phase == core.Ready && len(all) == 2 && all[1].HostID == "r2" && all[1].Phase == core.Ready
 	})
-	s.awaitMachine("r1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+	s.awaitMachine("r1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 }
 
 // Whatever becomes of each move, at last the host is empty, its cluster whole, and each guest holds a part of one host.
@@ -213,20 +219,20 @@ func TestADrainOfTheRackEndsWhateverBecomesOfItsMoves(t *testing.T) {
 		m.dice = rand.New(rand.NewPCG(seed, 1))
 		m.mu.Unlock()
 		s.drain("r1")
-		s.until(id, "whole, and on r2", func(c store.Cluster, all []store.Node) bool {
+		s.until(id, "whole, and on r2", func(c cluster.Cluster, all []node.Node) bool {
 			for _, n := range all {
 				s.wake(n.ID) // as reports do, and so that nobody waits for a minute
 			}
 			time.Sleep(50 * time.Millisecond)
-			return c.Phase == store.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n store.Node) bool { return n.HostID != "r2" || n.Phase != store.Ready })
+			return c.Phase == core.Ready && len(all) == 3 && !slices.ContainsFunc(all[1:], func(n node.Node) bool { return n.HostID != "r2" || n.Phase != core.Ready })
 		})
-		s.awaitMachine("r1", "switched off, out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			left, err := tx.GuestsOn(ctx, "r1")
+		s.awaitMachine("r1", "switched off, out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			left, err := machine.GuestsOn(ctx, tx, "r1")
 			if len(left) > 0 {
 				t.Errorf("something is held of r1 still: %+v", left)
 			}
-			machines, err2 := tx.Machines(ctx)
+			machines, err2 := machine.List(ctx, tx)
 			for _, g := range machines {
 				if g.Host != "" && (g.Moves != nil || g.Host != "r2") {
 					t.Errorf("guest %+v", g)

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // remoteSleepers put guests of machines of the rack to sleep and wake them, as their agents do: while the caller looks away.
@@ -70,12 +73,12 @@ func newRemoteSleepingFixture(t *testing.T, url string, change func(*substrate.D
 }
 
 // spread has a cluster of four guests, on both machines.
-func (s *fixture) spread() (id string, before []store.Node) {
+func (s *fixture) spread() (id string, before []node.Node) {
 	s.Helper()
 	s.settled(1, "r1", "r2")
 	id = s.createGuests("parts", 4)
 	s.untilReady(id, 4)
-	s.until(id, "on both machines", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "on both machines", func(_ cluster.Cluster, all []node.Node) bool {
 		before = all[1:]
 		return before[0].HostID == "r1" && before[3].HostID == "r2"
 	})
@@ -83,10 +86,10 @@ func (s *fixture) spread() (id string, before []store.Node) {
 }
 
 // untilAwake waits until a cluster runs with the same nodes as before.
-func (s *fixture) untilAwake(id string, before []store.Node) {
+func (s *fixture) untilAwake(id string, before []node.Node) {
 	s.Helper()
 	s.untilReady(id, len(before))
-	s.until(id, "the same nodes", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "the same nodes", func(_ cluster.Cluster, all []node.Node) bool {
 		for i, n := range all[1:] {
 			if n.ID != before[i].ID || n.Boot != before[i].Boot || n.Sleeps || n.HostID != before[i].HostID {
 				return false
@@ -97,7 +100,7 @@ func (s *fixture) untilAwake(id string, before []store.Node) {
 }
 
 func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, _ := newRemoteSleepingFixture(t, url, nil)
 		s.run(2)
 		id, before := s.spread()
@@ -110,7 +113,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 		other := s.createGuests("other", 6) // all of both
 		s.untilReady(other, 6)
 		s.remove(other)
-		s.until(other, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.until(other, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		time.Sleep(600 * time.Millisecond) // three times as long as an idle hypervisor stays one
 		for _, name := range []string{"r1", "r2"} {
 			if m := s.machine(name); !working(m) || !strings.HasPrefix(m.Reason, "holds ") {
@@ -126,7 +129,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 		}
 		s.pauseKeeping(id) // and again
 		s.untilAsleep(id, 4)
-		s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PatientlyPaused(ctx, id, 0) }) // gives the memory up
+		s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) }) // gives the memory up
 		s.untilPaused(id)
 		s.untilWhole("r1", "r2")
 		if left, _ := s.substrate.List(t.Context()); len(left) > 0 {
@@ -140,7 +143,7 @@ func TestAClusterOnHypervisorsOfTheRackSleepsAndGoesOnWhereItWas(t *testing.T) {
 		s.untilAsleep(id, 4)
 		s.remove(id)
 		s.untilWhole("r1", "r2")
-		storetest.Metered(t, s.db)
+		kindstest.Metered(t, s.db)
 	})
 }
 
@@ -151,14 +154,14 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 	s.pauseKeeping(id)
 	s.untilAsleep(id, 4)
 	s.drain("r2")
-	s.awaitMachine("r2", "waiting", func(m store.Machine) bool {
-		return m.Phase == store.InUse && strings.HasPrefix(m.Reason, "waits until its guests, 1 now, have gone")
+	s.awaitMachine("r2", "waiting", func(m machine.Machine) bool {
+		return m.Phase == machine.InUse && strings.HasPrefix(m.Reason, "waits until its guests, 1 now, have gone")
 	})
 	var refusal *admission.Refusal
 	if err := s.resume(id); !errors.As(err, &refusal) || !strings.Contains(refusal.Error(), "node n4 sleeps on r2, which has no room for it now") {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.WantMachine(ctx, "r2", store.ForService) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "r2", machine.ForService) })
 	if err := s.resume(id); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +178,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 	a.rack.silent["r2"] = true
 	a.rack.mu.Unlock()
 	left := s.untilAsleep(id, 3)
-	if slices.ContainsFunc(left, func(n store.Node) bool { return n.ID == before[3].ID }) {
+	if slices.ContainsFunc(left, func(n node.Node) bool { return n.ID == before[3].ID }) {
 		t.Errorf("%s sleeps on", before[3].Name)
 	}
 	if !s.hasSaid("what it had in memory is lost, and it is replaced when its cluster is resumed: its host r2 is set apart: ") {
@@ -186,7 +189,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 		t.Fatal(err)
 	}
 	s.untilReady(id, 4)
-	s.until(id, "one of them new", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "one of them new", func(_ cluster.Cluster, all []node.Node) bool {
 		return all[1].ID == before[0].ID && all[2].ID == before[1].ID && all[3].ID == before[2].ID && all[4].ID != before[3].ID
 	})
 }
@@ -202,8 +205,8 @@ func TestAHypervisorThatIsLostWhileItsGuestsFallAsleepKeepsNoPauseUp(t *testing.
 	a.stuck = true
 	a.mu.Unlock()
 	s.pauseKeeping(id)
-	s.until(id, "falling asleep", func(_ store.Cluster, all []store.Node) bool {
-		return !slices.ContainsFunc(all, func(n store.Node) bool {
+	s.until(id, "falling asleep", func(_ cluster.Cluster, all []node.Node) bool {
+		return !slices.ContainsFunc(all, func(n node.Node) bool {
 			return !strings.HasPrefix(n.Reason, "falls asleep: under way: its hypervisor is at it")
 		})
 	})
@@ -239,7 +242,7 @@ func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
 }
 
 func TestControllersThatComeAndGoPutAClusterToSleepAndWakeItAllTheSame(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, a := newRemoteSleepingFixture(t, url, nil)
 		stop := s.run(1)
 		id, before := s.spread()
@@ -256,12 +259,12 @@ func TestControllersThatComeAndGoPutAClusterToSleepAndWakeItAllTheSame(t *testin
 			}
 		}
 		s.pauseKeeping(id)
-		turns("asleep", func() bool { return s.phaseOf(id) == store.Paused })
+		turns("asleep", func() bool { return s.phaseOf(id) == cluster.Paused })
 		s.untilAsleep(id, 4)
 		if err := s.resume(id); err != nil {
 			t.Fatal(err)
 		}
-		turns("awake", func() bool { return s.phaseOf(id) == store.Ready })
+		turns("awake", func() bool { return s.phaseOf(id) == core.Ready })
 		s.run(1)
 		s.untilAwake(id, before)
 		if v := a.Violations(); len(v) > 0 {

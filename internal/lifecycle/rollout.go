@@ -8,8 +8,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 // A rollout gives the nodes of a cluster, one after the other, what their cluster's file says that they boot. It is no
@@ -20,45 +22,45 @@ import (
 // rollOut says how far a rollout is, and takes it further. The cluster is not wholly ready.
 func (w Deps) rollOut(c clusterView, stands string) Outcome {
 	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
-	phase, text := store.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
+	phase, text := cluster.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
 		text += ", waits for jobs on " + few(p.Draining)
 	}
 	if c.Halted() {
-		phase, text = store.Degraded, stopped(c.Cluster)
+		phase, text = core.Degraded, stopped(c.Cluster)
 	}
-	return c.at(phase, text+"; "+stands, clusterLooks).with(func(ctx context.Context, tx *store.Tx) error { return w.stepRollout(ctx, tx, c.ID) })
+	return c.at(phase, text+"; "+stands, clusterLooks).with(func(ctx context.Context, tx *core.Tx) error { return w.stepRollout(ctx, tx, c.ID) })
 }
 
 // stopped is why a rollout went no further, and what its owner can do.
-func stopped(c store.Cluster) string {
+func stopped(c cluster.Cluster) string {
 	return fmt.Sprintf("rollout stopped: %s (`muster rollout back %s`, or applying the old file, goes back; `muster rollout resume %s` goes on)", c.Rollout.Why, c.Name, c.Name)
 }
 
 // stepRollout tells the nodes whose turn it is to boot anew, and lets those go on that need not any more. It reads again
 // what it decides by, since more may be down by now.
-func (w Deps) stepRollout(ctx context.Context, tx *store.Tx, id string) error {
-	c, err := tx.Cluster(ctx, id)
+func (w Deps) stepRollout(ctx context.Context, tx *core.Tx, id string) error {
+	c, err := cluster.Get(ctx, tx, id)
 	if err != nil {
 		return err
 	}
-	all, err := tx.Nodes(ctx, id)
+	all, err := node.Of(ctx, tx, id)
 	if err != nil {
 		return err
 	}
 	for _, n := range all {
 		if n.Renew && (c.Halted() || !c.Behind(n)) {
-			if err := tx.SpareNode(ctx, n.ID); err != nil {
+			if err := node.Spare(ctx, tx, n.ID); err != nil {
 				return err
 			}
 		}
 	}
 	p, _ := admission.ProgressOf(c, all)
 	for _, n := range admission.Next(c, all) {
-		if err := tx.RenewNode(ctx, n.ID, c.DrainFor); err != nil {
+		if err := node.Renew(ctx, tx, n.ID, c.DrainFor); err != nil {
 			return err
 		}
-		tx.Log(store.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name, Machine: n.Machine,
+		tx.Log(core.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name, Machine: n.Machine,
 			Text: fmt.Sprintf("is to boot anew: rollout to %s, which %d of %s have", p.To, p.Done, words.Count(p.Total, "node"))})
 	}
 	return nil
@@ -66,24 +68,24 @@ func (w Deps) stepRollout(ctx context.Context, tx *store.Tx, id string) error {
 
 // behind says that some node does not have what the cluster's file says, or had it and was the reason to stop.
 func (c clusterView) behind() bool {
-	return c.Halted() || slices.ContainsFunc(c.nodes, func(n store.Node) bool { return n.Renew || c.Behind(n) })
+	return c.Halted() || slices.ContainsFunc(c.nodes, func(n node.Node) bool { return n.Renew || c.Behind(n) })
 }
 
 // renew takes a ready node to its next boot. A compute node's jobs end first. Those of the cluster run on while the head
 // is away: the scheduler's state and /home are not on it.
 func (n nodeView) renew() Outcome {
 	if n.Role == protocol.Compute {
-		return n.inform(store.Draining, "%s", n.scheduler.Words.Renews)
+		return n.inform(node.Draining, "%s", n.scheduler.Words.Renews)
 	}
-	return n.inform(store.Draining, "%s", n.scheduler.Words.HeadRenews)
+	return n.inform(node.Draining, "%s", n.scheduler.Words.HeadRenews)
 }
 
 // drained is the end of a drain: the node goes, or boots anew.
 func (n nodeView) drained(why string) Outcome {
-	if n.Desired == store.Present {
-		return n.inform(store.Attaching, "%s; boots anew on its machine", why)
+	if n.Desired == core.Present {
+		return n.inform(node.Attaching, "%s; boots anew on its machine", why)
 	}
-	return n.inform(store.Releasing, "%s", why)
+	return n.inform(core.Releasing, "%s", why)
 }
 
 // endOldBoot takes away all of the boot that a renewed node had, as at a node's end, but keeps node and machine: the same
@@ -103,18 +105,18 @@ func (w Deps) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
 // image's.
 func (n nodeView) stopsRollout(o Outcome) Outcome {
 	c := n.cluster
-	coming := n.Phase == store.Booting || n.Phase == store.Joining || n.Phase == store.Testing
+	coming := n.Phase == node.Booting || n.Phase == node.Joining || n.Phase == node.Testing
 	if !coming || n.Has(c.Rollout.Good) || !n.Has(c.Root()) {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *store.Tx) error {
-		first, err := tx.StopRollout(ctx, c.ID, c.Rollout.Aim, fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.text)))
+	return o.with(func(ctx context.Context, tx *core.Tx) error {
+		first, err := cluster.StopRollout(ctx, tx, c.ID, c.Rollout.Aim, fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.text)))
 		if err != nil || !first {
 			return err
 		}
-		fresh, err := tx.Cluster(ctx, c.ID)
+		fresh, err := cluster.Get(ctx, tx, c.ID)
 		if err == nil {
-			tx.Log(store.Event{Type: "cluster.rollout", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: stopped(fresh)})
+			tx.Log(core.Event{Type: "cluster.rollout", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: stopped(fresh)})
 		}
 		return err
 	})

@@ -12,10 +12,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // shelf has images by name, and their digests: "old" is "sha256:old".
@@ -44,7 +46,7 @@ type rolloutFixture struct {
 func newRolloutFixture(t *testing.T, url string, machines int) *rolloutFixture {
 	s := &rolloutFixture{fixture: newFixture(t, url, machines), jobs: map[string]int{}, mutes: map[string]bool{}}
 	s.admission.Images = shelf{[]string{"debian12-hpc", "new", "newer", "broken"}}
-	s.fixture.mute = func(n store.Node) bool {
+	s.fixture.mute = func(n node.Node) bool {
 		if n.Image != "sha256:broken" {
 			return false
 		}
@@ -53,7 +55,7 @@ func newRolloutFixture(t *testing.T, url string, machines int) *rolloutFixture {
 		s.mutes[fmt.Sprint(n.ID, n.Boot)] = true
 		return true
 	}
-	s.fixture.jobs = func(n store.Node) int { s.mu.Lock(); defer s.mu.Unlock(); return s.jobs[n.Name] }
+	s.fixture.jobs = func(n node.Node) int { s.mu.Lock(); defer s.mu.Unlock(); return s.jobs[n.Name] }
 	return s
 }
 
@@ -66,7 +68,7 @@ func (s *rolloutFixture) busy(node string, jobs int) {
 // change asks for another spec.
 func (s *rolloutFixture) change(id string, edit func(*spec.Cluster)) {
 	s.Helper()
-	s.carryOut(id, func(ctx context.Context, tx *store.Tx, c store.Cluster) (*admission.Plan, error) {
+	s.carryOut(id, func(ctx context.Context, tx *core.Tx, c cluster.Cluster) (*admission.Plan, error) {
 		want := c.Spec
 		edit(&want)
 		return s.admission.Change(ctx, tx, c, want)
@@ -78,10 +80,10 @@ func (s *rolloutFixture) image(id, name string) {
 	s.change(id, func(c *spec.Cluster) { c.Image = name })
 }
 
-func (s *rolloutFixture) carryOut(id string, plan func(context.Context, *store.Tx, store.Cluster) (*admission.Plan, error)) {
+func (s *rolloutFixture) carryOut(id string, plan func(context.Context, *core.Tx, cluster.Cluster) (*admission.Plan, error)) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		c, err := tx.Cluster(ctx, id)
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		c, err := cluster.Get(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -97,26 +99,26 @@ func (s *rolloutFixture) carryOut(id string, plan func(context.Context, *store.T
 // untilHas waits until the cluster is ready and every node has the image.
 func (s *rolloutFixture) untilHas(id, image string, nodes int) {
 	s.Helper()
-	s.until(id, "ready with "+image, func(c store.Cluster, all []store.Node) bool {
+	s.until(id, "ready with "+image, func(c cluster.Cluster, all []node.Node) bool {
 		s.watch(all)
-		return c.Phase == store.Ready && c.Reached == c.Generation && len(all) == nodes+1 && !slices.ContainsFunc(all, func(n store.Node) bool { return n.Image != "sha256:"+image })
+		return c.Phase == core.Ready && c.Reached == c.Generation && len(all) == nodes+1 && !slices.ContainsFunc(all, func(n node.Node) bool { return n.Image != "sha256:"+image })
 	})
 }
 
-func (s *rolloutFixture) watch(all []store.Node) {
+func (s *rolloutFixture) watch(all []node.Node) {
 	down := 0
 	for _, n := range all {
-		if n.Role == protocol.Compute && (n.Phase != store.Ready || n.Renew) {
+		if n.Role == protocol.Compute && (n.Phase != core.Ready || n.Renew) {
 			down++
 		}
 	}
 	s.worst = max(s.worst, down)
 }
 
-func (s *rolloutFixture) nodes(id string) (all []store.Node) {
+func (s *rolloutFixture) nodes(id string) (all []node.Node) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		all, err = tx.Nodes(ctx, id)
+	s.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		all, err = node.Of(ctx, tx, id)
 		return err
 	})
 	return all
@@ -124,19 +126,19 @@ func (s *rolloutFixture) nodes(id string) (all []store.Node) {
 
 func (s *rolloutFixture) untilStopped(id string, nodes int) {
 	s.Helper()
-	s.until(id, "stopped, and whole", func(c store.Cluster, all []store.Node) bool {
+	s.until(id, "stopped, and whole", func(c cluster.Cluster, all []node.Node) bool {
 		ready := 0
 		for _, n := range all {
-			if n.Phase == store.Ready && !n.Renew {
+			if n.Phase == core.Ready && !n.Renew {
 				ready++
 			}
 		}
-		return c.Halted() && c.Phase == store.Degraded && strings.HasPrefix(c.Reason, "rollout stopped: ") && ready == nodes+1
+		return c.Halted() && c.Phase == core.Degraded && strings.HasPrefix(c.Reason, "rollout stopped: ") && ready == nodes+1
 	})
 }
 
 func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)
 		s.run(1)
 		s.untilFree(6)
@@ -155,8 +157,8 @@ func TestAnotherImageReachesNodeByNodeOnTheirMachinesTheHeadLast(t *testing.T) {
 			}
 		}
 		var order []string
-		s.view(func(ctx context.Context, tx *store.Tx) error {
-			events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 1000})
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			events, err := tx.Events(ctx, core.EventsOf{Cluster: id, Limit: 1000})
 			for _, e := range events {
 				if e.Type == "node.renewed" {
 					order = append(order, e.Node)
@@ -193,17 +195,17 @@ func TestANodeWithJobsDrainsUntilTheyEndAndTheOthersDoNotWaitBehindIt(t *testing
 	id := s.create("hello", 3)
 	s.untilHas(id, "debian12-hpc", 3)
 	s.busy("n1", 1)
-	s.until(id, "busy", func(_ store.Cluster, all []store.Node) bool { return all[1].Seen.Scheduler.Jobs == 1 })
+	s.until(id, "busy", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Seen.Scheduler.Jobs == 1 })
 	s.image(id, "new")
-	s.until(id, "waiting for the job on n1", func(c store.Cluster, all []store.Node) bool {
-		return strings.Contains(c.Reason, "rollout to image new: 2 of 4 nodes, waits for jobs on n1") && all[1].Phase == store.Draining && all[1].Boot == 1
+	s.until(id, "waiting for the job on n1", func(c cluster.Cluster, all []node.Node) bool {
+		return strings.Contains(c.Reason, "rollout to image new: 2 of 4 nodes, waits for jobs on n1") && all[1].Phase == node.Draining && all[1].Boot == 1
 	})
 	s.busy("n1", 0)
 	s.untilHas(id, "new", 3)
 }
 
 func TestARolloutStopsAtTheFirstNodeThatDoesNotComeUpAndGoesBackOrOn(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)
 		s.limit(func(l *substrate.Deadlines) { l.Boot = time.Second }) // a boot of the broken image takes that long
 		s.run(1)
@@ -242,13 +244,13 @@ func TestASecondApplyDuringARolloutChangesItsAim(t *testing.T) {
 	id := s.create("hello", 4)
 	s.untilHas(id, "debian12-hpc", 4)
 	s.image(id, "new")
-	s.until(id, "on its way", func(_ store.Cluster, all []store.Node) bool {
-		return all[1].Image == "sha256:new" && all[1].Phase == store.Ready
+	s.until(id, "on its way", func(_ cluster.Cluster, all []node.Node) bool {
+		return all[1].Image == "sha256:new" && all[1].Phase == core.Ready
 	})
 	s.image(id, "newer")
 	s.untilHas(id, "newer", 4)
 	s.image(id, "new")
-	s.until(id, "on its way again", func(_ store.Cluster, all []store.Node) bool { return all[1].Image == "sha256:new" })
+	s.until(id, "on its way again", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Image == "sha256:new" })
 	s.carryOut(id, s.admission.RollBack)
 	s.untilHas(id, "newer", 4)
 }
@@ -261,7 +263,7 @@ func TestANodeThatDrainsForARolloutThatIsTakenBackGoesOnWithoutANewBoot(t *testi
 	s.untilHas(id, "debian12-hpc", 1)
 	s.busy("n1", 1)
 	s.image(id, "new")
-	s.until(id, "draining", func(_ store.Cluster, all []store.Node) bool { return all[1].Phase == store.Draining })
+	s.until(id, "draining", func(_ cluster.Cluster, all []node.Node) bool { return all[1].Phase == node.Draining })
 	s.image(id, "debian12-hpc")
 	s.untilHas(id, "debian12-hpc", 1)
 	if n := s.nodes(id)[1]; n.Boot != 1 {
@@ -279,7 +281,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 	s.worst = 0
 	s.image(id, "new")
 	s.substrate.DieWithMachine(victim.Machine)
-	s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, victim.ID); return nil })
+	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil })
 	s.untilHas(id, "new", 4)
 	if s.worst > 2 { // the dead one, and the one whose turn it was when it died
 		t.Errorf("%d nodes were down at a time", s.worst)
@@ -287,7 +289,7 @@ func TestNodesThatDieDuringARolloutComeBackWithTheNewImageAndCountAsDown(t *test
 }
 
 func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newRolloutFixture(t, url, 6)
 		engines := 1
 		if s.db.Shared() {
@@ -302,7 +304,7 @@ func TestControllersThatComeAndGoDuringARolloutLoseNothing(t *testing.T) {
 		for i, image := range []string{"new", "newer"} {
 			s.image(id, image)
 			for n := range 5 {
-				s.until(id, fmt.Sprintf("at node %d", n), func(c store.Cluster, all []store.Node) bool {
+				s.until(id, fmt.Sprintf("at node %d", n), func(c cluster.Cluster, all []node.Node) bool {
 					s.watch(all)
 					has := 0
 					for _, node := range all {

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/node"
 )
 
 // believed is how many nodes of a place may always be lost at once and be believed of each.
@@ -28,7 +31,7 @@ const alarmLooks = time.Second
 // certain and needs no guard; the handlers see to that.
 func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
 	return func(ctx context.Context, n nodeView) Outcome {
-		if n.cluster.Desired == store.ToDelete {
+		if n.cluster.Desired == core.ToDelete {
 			return handle(ctx, n)
 		}
 		if apart := n.apart(); apart != "" {
@@ -49,11 +52,11 @@ func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context
 		var all failureDomain
 		var alarmed bool
 		var listened time.Time
-		err = w.DB.View(ctx, func(tx *store.Tx) (err error) {
-			if alarmed, err = tx.Alarmed(ctx, n.machine.Network); err != nil {
+		err = w.DB.View(ctx, func(tx *core.Tx) (err error) {
+			if alarmed, err = host.Alarmed(ctx, tx, n.machine.Network); err != nil {
 				return err
 			}
-			if listened, err = tx.ListenedSince(ctx, n.machine.Network); err != nil {
+			if listened, err = host.ListenedSince(ctx, tx, n.machine.Network); err != nil {
 				return err
 			}
 			all, err = w.failureDomain(ctx, tx, n.machine.Network, w.provider(n).Limits)
@@ -69,9 +72,9 @@ func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context
 		case !all.many():
 			return n.fail("%s", why).because(CauseLost)
 		}
-		return waitFor(massLooks, "%s, and is not given up: %s", why, all).with(func(ctx context.Context, tx *store.Tx) error {
-			tx.Wake(store.ClusterKind, n.Cluster)
-			return tx.RaiseAlarm(ctx, n.machine.Network, fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
+		return waitFor(massLooks, "%s, and is not given up: %s", why, all).with(func(ctx context.Context, tx *core.Tx) error {
+			tx.Wake(cluster.Kind, n.Cluster)
+			return host.RaiseAlarm(ctx, tx, n.machine.Network, fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
 		})
 	}
 }
@@ -88,7 +91,7 @@ func (w Deps) lost(ctx context.Context, n nodeView, limit time.Duration) (why st
 	if left <= 0 {
 		return fmt.Sprintf("its agent was silent for %.0f s", n.now.Sub(seen).Seconds()), left, nil
 	}
-	if n.Phase != store.Ready && n.Phase != store.Draining {
+	if n.Phase != core.Ready && n.Phase != node.Draining {
 		return "", left, nil // what joins is not yet well, and has a deadline
 	}
 	if n.Role == protocol.Head {
@@ -118,14 +121,14 @@ func (w Deps) lost(ctx context.Context, n nodeView, limit time.Duration) (why st
 // headWellSince is since when the cluster's head is well without a gap; zero if it is not, or was not heard lately. Without
 // its head no node is well, and its scheduler says nothing: that is the head's fault, and its nodes need time after it is back.
 func (w Deps) headWellSince(ctx context.Context, cluster string, lately time.Duration) (since time.Time, err error) {
-	err = w.DB.View(ctx, func(tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, cluster)
+	err = w.DB.View(ctx, func(tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, cluster)
 		if err != nil {
 			return err
 		}
 		now, err := tx.Now(ctx)
 		for _, n := range nodes {
-			if n.Role == protocol.Head && n.Phase == store.Ready && n.Seen.Healthy(n.Boot) && now.Sub(n.Seen.At) < lately {
+			if n.Role == protocol.Head && n.Phase == core.Ready && n.Seen.Healthy(n.Boot) && now.Sub(n.Seen.At) < lately {
 				since = later(n.Seen.WellSince, n.PhaseAt)
 			}
 		}
@@ -171,13 +174,13 @@ func at(place string) string {
 
 // failureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
 // same moment.
-func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, limits substrate.Deadlines) (failureDomain, error) {
+func (w Deps) failureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (failureDomain, error) {
 	c := failureDomain{place: place}
-	heartbeats, err := tx.Heartbeats(ctx, place, limits.Calm)
+	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.Calm)
 	if err != nil {
 		return c, err
 	}
-	listened, err := tx.ListenedSince(ctx, place)
+	listened, err := host.ListenedSince(ctx, tx, place)
 	if err != nil {
 		return c, err
 	}
@@ -187,7 +190,7 @@ func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, lim
 	}
 	heads := map[string]time.Time{} // by cluster: since when its head is well
 	for _, p := range heartbeats {
-		if p.Role == protocol.Head && p.Phase == store.Ready && !p.WellSince.IsZero() && now.Sub(p.SeenAt) < limits.Silence/2 {
+		if p.Role == protocol.Head && p.Phase == core.Ready && !p.WellSince.IsZero() && now.Sub(p.SeenAt) < limits.Silence/2 {
 			heads[p.Cluster] = later(p.WellSince, p.PhaseAt)
 		}
 	}
@@ -200,7 +203,7 @@ func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, lim
 		switch {
 		case p.SeenAt.IsZero():
 			spoke = p.PhaseAt
-		case p.Phase != store.Ready && p.Phase != store.Draining:
+		case p.Phase != core.Ready && p.Phase != node.Draining:
 		case p.Role == protocol.Head:
 			spoke = later(p.WellAt, p.PhaseAt)
 		case served: // else it cannot be well
@@ -213,7 +216,7 @@ func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, lim
 			lost[who] = true
 		}
 	}
-	hosts, err := tx.HostHeartbeats(ctx, place)
+	hosts, err := host.HostHeartbeats(ctx, tx, place)
 	if err != nil {
 		return c, err
 	}
@@ -232,8 +235,8 @@ func (w Deps) failureDomain(ctx context.Context, tx *store.Tx, place string, lim
 
 // manyFailed says why the missing nodes of a cluster must wait: so many nodes have failed just now where its own
 // did that to replace all at once might only spread what ails them. "" if they need not wait.
-func (w Deps) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (string, error) {
-	places, err := tx.PlacesOfFailures(ctx, cluster)
+func (w Deps) manyFailed(ctx context.Context, tx *core.Tx, cluster string) (string, error) {
+	places, err := host.PlacesOfFailures(ctx, tx, cluster)
 	if err != nil {
 		return "", err
 	}
@@ -252,9 +255,9 @@ func (w Deps) manyFailed(ctx context.Context, tx *store.Tx, cluster string) (str
 
 // clearAlarms ends the alarms of places whose nodes are heard again, and of those that are few by now.
 func (w Deps) clearAlarms(ctx context.Context) error {
-	var over []store.Alarm
-	err := w.DB.View(ctx, func(tx *store.Tx) error {
-		alarms, err := tx.Alarms(ctx)
+	var over []host.Alarm
+	err := w.DB.View(ctx, func(tx *core.Tx) error {
+		alarms, err := host.Alarms(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -267,7 +270,7 @@ func (w Deps) clearAlarms(ctx context.Context) error {
 				continue // its handler ends it
 			}
 			limits := w.limitsAt(a.Place)
-			listened, err := tx.ListenedSince(ctx, a.Place)
+			listened, err := host.ListenedSince(ctx, tx, a.Place)
 			if err != nil {
 				return err
 			}
@@ -287,9 +290,9 @@ func (w Deps) clearAlarms(ctx context.Context) error {
 	if err != nil || len(over) == 0 {
 		return err
 	}
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
+	return w.DB.Update(ctx, func(tx *core.Tx) error {
 		for _, a := range over {
-			if err := tx.ClearAlarm(ctx, a.Place, "over: the nodes "+at(a.Place)+" are heard again, or are given up"); err != nil {
+			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+" are heard again, or are given up"); err != nil {
 				return err
 			}
 		}

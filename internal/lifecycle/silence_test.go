@@ -8,9 +8,13 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 )
 
 // speech is what a node's agent says in a moment of a test.
@@ -25,7 +29,7 @@ const (
 // heart makes the agents of nodes that have joined speak every few milliseconds, and a controller listen to them.
 type heart struct {
 	*fixture
-	says  func(store.Node) speech
+	says  func(node.Node) speech
 	deaf  atomic.Bool
 	busy  atomic.Bool // jobs run on all nodes
 	needs atomic.Bool // its head, for a compute node to be well
@@ -42,7 +46,7 @@ func (h *heart) beat() {
 		defer close(done)
 		for ctx.Err() == nil {
 			<-h.ceded
-			err := s.db.Update(ctx, func(tx *store.Tx) error { return h.once(ctx, tx) })
+			err := s.db.Update(ctx, func(tx *core.Tx) error { return h.once(ctx, tx) })
 			h.ceded <- struct{}{}
 			if err != nil && ctx.Err() == nil {
 				s.Error(err)
@@ -55,30 +59,30 @@ func (h *heart) beat() {
 }
 
 // change makes the agents say something else from now on.
-func (h *heart) change(says func(store.Node) speech) {
+func (h *heart) change(says func(node.Node) speech) {
 	<-h.ceded
 	h.says = says
 	h.ceded <- struct{}{}
 }
 
-func (h *heart) once(ctx context.Context, tx *store.Tx) error {
+func (h *heart) once(ctx context.Context, tx *core.Tx) error {
 	if h.deaf.Load() {
 		return nil // reports come to nobody
 	}
-	if err := tx.Listen(ctx, "", "test"); err != nil {
+	if err := host.Listen(ctx, tx, "", "test"); err != nil {
 		return err
 	}
-	nodes, err := tx.EveryNode(ctx)
+	nodes, err := node.List(ctx, tx)
 	served := map[string]bool{} // by cluster
 	for _, n := range nodes {
-		served[n.Cluster] = served[n.Cluster] || n.Role == protocol.Head && n.Phase == store.Ready && h.says(n) == well
+		served[n.Cluster] = served[n.Cluster] || n.Role == protocol.Head && n.Phase == core.Ready && h.says(n) == well
 	}
 	for _, n := range nodes {
 		if n.JoinedBoot != n.Boot || h.says(n) == silent {
 			continue
 		}
 		check := protocol.Check{Name: "slurmd", OK: h.says(n) == well && (!h.needs.Load() || n.Role == protocol.Head || served[n.Cluster]), Text: "does not run"}
-		if err := tx.SaveReport(ctx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{check}}); err != nil {
+		if err := node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: []protocol.Check{check}}); err != nil {
 			return err
 		}
 	}
@@ -91,8 +95,8 @@ const hush = time.Second
 func newHeart(t *testing.T, url string, machines int) *heart {
 	s := newFixture(t, url, machines)
 	s.limit(func(l *substrate.Deadlines) { l.Silence = hush })
-	h := &heart{fixture: s, says: func(store.Node) speech { return well }, ceded: make(chan struct{}, 1)}
-	s.jobs = func(store.Node) int {
+	h := &heart{fixture: s, says: func(node.Node) speech { return well }, ceded: make(chan struct{}, 1)}
+	s.jobs = func(node.Node) int {
 		if h.busy.Load() {
 			return 1
 		}
@@ -105,11 +109,11 @@ func newHeart(t *testing.T, url string, machines int) *heart {
 }
 
 // nodesOf lists a cluster's nodes by name.
-func (s *fixture) nodesOf(id string) map[string]store.Node {
+func (s *fixture) nodesOf(id string) map[string]node.Node {
 	s.Helper()
-	named := map[string]store.Node{}
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	named := map[string]node.Node{}
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		for _, n := range nodes {
 			named[n.Name] = n
 		}
@@ -119,16 +123,16 @@ func (s *fixture) nodesOf(id string) map[string]store.Node {
 }
 
 // untilReplaced waits until others are ready in the names of the nodes given, and nobody else was replaced.
-func (s *fixture) untilReplaced(id string, before map[string]store.Node, lost ...string) {
+func (s *fixture) untilReplaced(id string, before map[string]node.Node, lost ...string) {
 	s.Helper()
-	s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
+	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
 		changed := 0
 		for _, n := range nodes {
 			if n.ID != before[n.Name].ID {
 				changed++
 			}
 		}
-		return c.Phase == store.Ready && len(nodes) == len(before) && changed >= len(lost)
+		return c.Phase == core.Ready && len(nodes) == len(before) && changed >= len(lost)
 	})
 	after := s.nodesOf(id)
 	for name, n := range before {
@@ -145,10 +149,10 @@ func (s *fixture) untilReplaced(id string, before map[string]store.Node, lost ..
 // failures are the reasons of failed nodes.
 func (s *fixture) failures() (reasons []string) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 10000})
 		for _, e := range events {
-			if e.Node != "" && e.Phase == store.Failed {
+			if e.Node != "" && e.Phase == core.Failed {
 				reasons = append(reasons, e.Node+": "+e.Text)
 			}
 		}
@@ -157,17 +161,17 @@ func (s *fixture) failures() (reasons []string) {
 	return reasons
 }
 
-func (s *fixture) alarms() (alarms []store.Alarm) {
+func (s *fixture) alarms() (alarms []host.Alarm) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		alarms, err = tx.Alarms(ctx)
+	s.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		alarms, err = host.Alarms(ctx, tx)
 		return err
 	})
 	return alarms
 }
 
 func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 8)
 		id := h.create("hello", 4)
 		h.untilReady(id, 4)
@@ -181,7 +185,7 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 		} {
 			before := h.nodesOf(id)
 			victim := before[fault.node].ID
-			h.change(func(n store.Node) speech {
+			h.change(func(n node.Node) speech {
 				if n.ID == victim {
 					return fault.speech
 				}
@@ -202,13 +206,13 @@ func TestANodeThatIsSilentOrIllForTooLongIsReplaced(t *testing.T) {
 
 // Without their head all nodes complain, and go on to until they have found the new one.
 func TestAHeadThatIsLostIsReplacedAloneThoughNoNodeIsWellWithoutIt(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 6)
 		id := h.create("hello", 3)
 		h.untilReady(id, 3)
 		h.needs.Store(true)
 		before := h.nodesOf(id)
-		h.change(func(n store.Node) speech {
+		h.change(func(n node.Node) speech {
 			if n.ID == before["head"].ID {
 				return silent
 			}
@@ -229,10 +233,10 @@ func TestADrainingNodeThatFallsSilentDoesNotHang(t *testing.T) {
 	h.untilReady(id, 3)
 	h.busy.Store(true)
 	h.scale(id, 2)
-	h.until(id, "draining", func(_ store.Cluster, nodes []store.Node) bool {
-		return len(nodes) == 4 && nodes[3].Phase == store.Draining
+	h.until(id, "draining", func(_ cluster.Cluster, nodes []node.Node) bool {
+		return len(nodes) == 4 && nodes[3].Phase == node.Draining
 	})
-	h.change(func(n store.Node) speech {
+	h.change(func(n node.Node) speech {
 		if n.Name == "n3" {
 			return silent
 		}
@@ -242,19 +246,19 @@ func TestADrainingNodeThatFallsSilentDoesNotHang(t *testing.T) {
 }
 
 func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 10)
 		id := h.create("hello", 4)
 		h.untilReady(id, 4)
 		before := h.nodesOf(id)
-		h.change(func(n store.Node) speech {
+		h.change(func(n node.Node) speech {
 			if n.Name == "n1" {
 				return well
 			}
 			return silent
 		})
-		h.until(id, "degraded with an alarm", func(c store.Cluster, _ []store.Node) bool {
-			return c.Phase == store.Degraded && strings.Contains(c.Reason, "4 of 5 nodes on the controller's host are lost at once")
+		h.until(id, "degraded with an alarm", func(c cluster.Cluster, _ []node.Node) bool {
+			return c.Phase == core.Degraded && strings.Contains(c.Reason, "4 of 5 nodes on the controller's host are lost at once")
 		})
 		time.Sleep(2 * hush)
 		if failed := h.failures(); len(failed) > 0 {
@@ -262,17 +266,17 @@ func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
 		}
 		// An operator knows better of one of them.
 		gone := before["n4"]
-		h.update(func(ctx context.Context, tx *store.Tx) error {
-			m, err := tx.Machine(ctx, gone.MachineID)
+		h.update(func(ctx context.Context, tx *core.Tx) error {
+			m, err := machine.Get(ctx, tx, gone.MachineID)
 			if err != nil {
 				return err
 			}
-			return tx.QuarantineMachine(ctx, m, "by admin: it burnt")
+			return machine.Quarantine(ctx, tx, m, "by admin: it burnt")
 		})
-		h.until(id, "given up", func(_ store.Cluster, nodes []store.Node) bool {
+		h.until(id, "given up", func(_ cluster.Cluster, nodes []node.Node) bool {
 			return len(nodes) == 5 && nodes[4].Name == "n4" && nodes[4].ID != gone.ID
 		})
-		h.change(func(store.Node) speech { return well })
+		h.change(func(node.Node) speech { return well })
 		h.untilReplaced(id, before, "n4")
 		if alarms := h.alarms(); len(alarms) > 0 {
 			t.Errorf("the alarm stands: %v", alarms)
@@ -284,9 +288,9 @@ func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
 }
 
 // look makes a node look at itself now.
-func (h *heart) look(n store.Node) {
-	h.update(func(_ context.Context, tx *store.Tx) error {
-		tx.Wake(store.NodeKind, n.ID)
+func (h *heart) look(n node.Node) {
+	h.update(func(_ context.Context, tx *core.Tx) error {
+		tx.Wake(node.Kind, n.ID)
 		return nil
 	})
 }
@@ -296,9 +300,9 @@ func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
 	id := h.create("hello", 4)
 	h.untilReady(id, 4)
 	before := h.nodesOf(id)
-	h.change(func(store.Node) speech { return silent })
-	h.until(id, "degraded with an alarm", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Degraded && len(h.alarms()) == 1 })
-	h.change(func(n store.Node) speech {
+	h.change(func(node.Node) speech { return silent })
+	h.until(id, "degraded with an alarm", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Degraded && len(h.alarms()) == 1 })
+	h.change(func(n node.Node) speech {
 		if n.Name == "n1" {
 			return silent
 		}
@@ -316,14 +320,14 @@ func TestTheLastToBeHeardAfterAnAlarmHasItsTimeToo(t *testing.T) {
 // between is how long after the last event of a type a node failed.
 func (s *fixture) between(what, node string) (had time.Duration) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Limit: 10000})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 10000})
 		var over time.Time
 		for _, e := range events {
 			switch {
 			case e.Type == what && (e.Node == "" || e.Node == node):
 				over = e.At
-			case e.Node == node && e.Phase == store.Failed:
+			case e.Node == node && e.Phase == core.Failed:
 				had = e.At.Sub(over)
 			}
 		}
@@ -333,11 +337,11 @@ func (s *fixture) between(what, node string) (had time.Duration) {
 }
 
 func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		h := newHeart(t, url, 5)
 		id := h.create("hello", 1) // two nodes, of which one may be lost alone
 		h.untilReady(id, 1)
-		only := func(n store.Node) speech {
+		only := func(n node.Node) speech {
 			if n.Role == protocol.Head {
 				return well
 			}
@@ -370,13 +374,13 @@ func TestReplacementsOfManyWaitUntilItIsCalm(t *testing.T) {
 	for _, name := range []string{"n2", "n3", "n4"} {
 		s.substrate.DieWithMachine(before[name].Machine)
 	}
-	s.update(func(_ context.Context, tx *store.Tx) error {
+	s.update(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range before {
-			tx.Wake(store.NodeKind, n.ID)
+			tx.Wake(node.Kind, n.ID)
 		}
 		return nil
 	})
-	s.until(id, "waiting", func(c store.Cluster, _ []store.Node) bool {
+	s.until(id, "waiting", func(c cluster.Cluster, _ []node.Node) bool {
 		return c.Short == "waits: 3 of 6 nodes on the controller's host failed within 2s"
 	})
 	s.untilReplaced(id, before, "n2", "n3", "n4")

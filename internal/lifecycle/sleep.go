@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 // A cluster of guests may pause and keep what they have in memory: the head goes first, so that its scheduler never sees them silent,
@@ -20,18 +23,18 @@ import (
 const sleepTries = 3
 
 // cannotSleep says why a cluster cannot keep its nodes' memory, never or not yet; both are "" if it can.
-func (w Deps) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (never, yet string, err error) {
+func (w Deps) cannotSleep(ctx context.Context, tx *core.Tx, c clusterView) (never, yet string, err error) {
 	for _, n := range c.nodes {
-		if n.Phase != store.Ready || n.Desired == store.Absent || n.Renew {
+		if n.Phase != core.Ready || n.Desired == node.Absent || n.Renew {
 			yet = fmt.Sprintf("node %s is %s", n.Name, n.Phase)
-			if n.Phase == store.Ready {
+			if n.Phase == core.Ready {
 				yet = fmt.Sprintf("node %s is about to go", n.Name)
 			}
 		}
 		if n.Role == protocol.Head {
 			continue
 		}
-		m, err := tx.Machine(ctx, n.MachineID)
+		m, err := machine.Get(ctx, tx, n.MachineID)
 		if err != nil {
 			return "", "", err
 		}
@@ -53,10 +56,10 @@ func (w Deps) cannotSleep(ctx context.Context, tx *store.Tx, c clusterView) (nev
 
 // suspend takes a pause that keeps memory a step further, as long as there is a head, or one of the nodes is awake that are to
 // sleep.
-func (c clusterView) suspend(head *store.Node, awake []store.Node) Outcome {
+func (c clusterView) suspend(head *node.Node, awake []node.Node) Outcome {
 	switch {
-	case head != nil && head.Desired == store.Present:
-		return waitFor(clusterLooks, "stops the scheduler").with(func(ctx context.Context, tx *store.Tx) error { return tx.WantNodeAbsent(ctx, head.ID, 0) })
+	case head != nil && head.Desired == core.Present:
+		return waitFor(clusterLooks, "stops the scheduler").with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
 	case head != nil:
 		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
 	}
@@ -67,7 +70,7 @@ func (c clusterView) suspend(head *store.Node, awake []store.Node) Outcome {
 	outcome := waitFor(clusterLooks, "%s to fall asleep: %s", words.Count(len(awake), "node"), few(names))
 	for _, n := range awake {
 		if !n.Sleeps {
-			outcome = outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.PutToSleep(ctx, n.ID) })
+			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.PutToSleep(ctx, tx, n.ID) })
 		}
 	}
 	return outcome
@@ -88,7 +91,7 @@ func (c clusterView) asleep() int {
 // with it.
 func (w Deps) orSleeps(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
 	return func(ctx context.Context, n nodeView) Outcome {
-		if n.Sleeps && n.Desired == store.Present && n.cluster.Desired == store.ToPause {
+		if n.Sleeps && n.Desired == core.Present && n.cluster.Desired == cluster.ToPause {
 			return w.fallAsleep(ctx, n)
 		}
 		return handle(ctx, n)
@@ -119,7 +122,7 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 	}
 	if errors.Is(err, substrate.ErrUnderway) { // it goes on without this handler, and a report wakes the next
 		limit := w.provider(n).Limits.Move
-		if n.cluster.Phase != store.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
+		if n.cluster.Phase != cluster.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
 			return waitFor(nodeLooks, "falls asleep: %v", err)
 		}
 		err = fmt.Errorf("%w: its memory was not written within %s (%v)", substrate.ErrRefused, limit, err)
@@ -127,16 +130,16 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 	final := errors.Is(err, substrate.ErrNoRoom) || errors.Is(err, substrate.ErrRefused) || errors.Is(err, substrate.ErrEnded)
 	switch {
 	case err == nil:
-		o := n.inform(store.Pending, "sleeps: what it has in memory takes %s on %s", size(bytes), n.host.Name)
+		o := n.inform(core.Pending, "sleeps: what it has in memory takes %s on %s", size(bytes), n.host.Name)
 		o.asleep = true
-		return o.with(func(ctx context.Context, tx *store.Tx) error { return tx.FellAsleep(ctx, n.Node) })
+		return o.with(func(ctx context.Context, tx *core.Tx) error { return node.FellAsleep(ctx, tx, n.Node) })
 	case ctx.Err() != nil || !final && n.Attempts < sleepTries:
 		return retry(err)
 	}
-	return waitFor(time.Millisecond, "cannot sleep: %v", err).with(func(ctx context.Context, tx *store.Tx) error {
+	return waitFor(time.Millisecond, "cannot sleep: %v", err).with(func(ctx context.Context, tx *core.Tx) error {
 		n.tell(tx, "node.awake", fmt.Sprintf("cannot sleep, and its jobs are queued again: %v", err))
-		tx.Wake(store.ClusterKind, n.Cluster)
-		return tx.WantNodeAbsent(ctx, n.ID, store.AtOnce)
+		tx.Wake(cluster.Kind, n.Cluster)
+		return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
 	})
 }
 
@@ -144,18 +147,18 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 func (n nodeView) nodeAsleep() Outcome {
 	lost := n.memoryLost()
 	switch {
-	case lost != "" && n.cluster.Desired == store.Present:
+	case lost != "" && n.cluster.Desired == core.Present:
 		return n.fail("cannot wake: %s", lost).because(CauseMachine)
 	case lost != "":
-		return waitFor(time.Millisecond, "%s", lost).with(func(ctx context.Context, tx *store.Tx) error {
+		return waitFor(time.Millisecond, "%s", lost).with(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.lost", fmt.Sprintf("what it had in memory is lost, and it is replaced when its cluster is resumed: %s", lost))
-			tx.Wake(store.ClusterKind, n.Cluster)
-			return tx.WantNodeAbsent(ctx, n.ID, store.AtOnce)
+			tx.Wake(cluster.Kind, n.Cluster)
+			return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
 		})
-	case n.cluster.Desired != store.Present:
+	case n.cluster.Desired != core.Present:
 		return rest()
 	}
-	return n.next(store.Booting, "wakes on %s", n.host.Name)
+	return n.next(node.Booting, "wakes on %s", n.host.Name)
 }
 
 // memoryLost says why nothing can be woken on the node's host any more; "" if it can. A machine of its own that is set apart, or is no
@@ -166,7 +169,7 @@ func (n nodeView) memoryLost() string {
 		return ""
 	case h.Suspect != "":
 		return fmt.Sprintf("its host %s is set apart: %s", h.Name, h.Suspect)
-	case h.Phase != store.InUse:
+	case h.Phase != machine.InUse:
 		return fmt.Sprintf("its host %s is %s", h.Name, h.Phase)
 	}
 	return ""
@@ -199,7 +202,7 @@ func (w Deps) wakeUp(ctx context.Context, n nodeView) Outcome {
 	if err != nil {
 		return retry(err)
 	}
-	awake := n.inform(store.Joining, "is awake, with all that ran on it").with(func(ctx context.Context, tx *store.Tx) error { return tx.WokeUp(ctx, n.ID) })
+	awake := n.inform(node.Joining, "is awake, with all that ran on it").with(func(ctx context.Context, tx *core.Tx) error { return node.WokeUp(ctx, tx, n.ID) })
 	return w.settleAllocation(ctx, n, seen, awake)
 }
 
@@ -208,10 +211,10 @@ func (w Deps) awaitsSleepers(ctx context.Context, n nodeView) (waits bool, err e
 	if n.Role != protocol.Head {
 		return false, nil
 	}
-	err = w.DB.View(ctx, func(tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, n.Cluster)
+	err = w.DB.View(ctx, func(tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, n.Cluster)
 		for _, other := range nodes {
-			waits = waits || other.Sleeps && other.Desired == store.Present && (other.Phase == store.Pending || other.Phase == store.Booting)
+			waits = waits || other.Sleeps && other.Desired == core.Present && (other.Phase == core.Pending || other.Phase == node.Booting)
 		}
 		return err
 	})

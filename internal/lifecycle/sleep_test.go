@@ -12,10 +12,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/node"
 	"muster/internal/usage"
 )
 
@@ -68,21 +72,21 @@ func newSleepingFixture(t *testing.T, url string) (*fixture, *sleepers) {
 
 func (s *fixture) pauseKeeping(id string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PauseKeepingMemory(ctx, id) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PauseKeepingMemory(ctx, tx, id) })
 }
 
 // untilAsleep waits until a cluster is paused and so many of its nodes sleep, and none does anything else.
-func (s *fixture) untilAsleep(id string, sleeping int) (nodes []store.Node) {
+func (s *fixture) untilAsleep(id string, sleeping int) (nodes []node.Node) {
 	s.Helper()
-	s.until(id, "asleep", func(c store.Cluster, all []store.Node) bool {
+	s.until(id, "asleep", func(c cluster.Cluster, all []node.Node) bool {
 		nodes = all
-		return c.Phase == store.Paused && len(all) == sleeping && !slices.ContainsFunc(all, func(n store.Node) bool { return !n.Asleep() })
+		return c.Phase == cluster.Paused && len(all) == sleeping && !slices.ContainsFunc(all, func(n node.Node) bool { return !n.Asleep() })
 	})
 	return nodes
 }
 
 func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s, _ := newSleepingFixture(t, url)
 		s.run(2)
 		id, before := s.onHV1()
@@ -96,12 +100,12 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 				t.Errorf("guest %s holds %+v of %s while it sleeps", g.Name, g.Allocation, g.Host)
 			}
 		}
-		s.view(func(ctx context.Context, tx *store.Tx) error {
+		s.view(func(ctx context.Context, tx *core.Tx) error {
 			use, err := s.admission.InUse(ctx, tx, "default")
 			if use.Nodes != 0 || use.Cores != 0 {
 				t.Errorf("asleep it holds %+v of its project's quota", use)
 			}
-			rows, _ := tx.Usage(ctx, store.UsageOf{Cluster: id, Open: true})
+			rows, _ := meter.Rows(ctx, tx, meter.Of{Cluster: id, Open: true})
 			for _, r := range rows {
 				if r.Kind == usage.Node && (r.State != usage.Stored || r.Costs()) {
 					t.Errorf("the meter of %s says %s", r.Node, r.State)
@@ -112,13 +116,13 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 		other := s.createGuests("other", 3) // all of hv1, or of hv2
 		s.untilReady(other, 3)
 		s.remove(other)
-		s.until(other, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.until(other, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 
 		if err := s.resume(id); err != nil {
 			t.Fatal(err)
 		}
 		s.untilReady(id, 2)
-		s.until(id, "the same nodes", func(_ store.Cluster, all []store.Node) bool {
+		s.until(id, "the same nodes", func(_ cluster.Cluster, all []node.Node) bool {
 			for i, n := range all[1:] {
 				if n.ID != before[i].ID || n.Boot != before[i].Boot || n.Sleeps || n.HostID != "hv1" {
 					return false
@@ -135,11 +139,11 @@ func TestAClusterSleepsAndGoesOnWhereItWas(t *testing.T) {
 		s.untilAsleep(id, 2)
 		s.remove(id)
 		s.awaitMachine("hv1-g1", "gone", absent)
-		s.until(id, "deleted", func(c store.Cluster, _ []store.Node) bool { return c.Phase == store.Deleted })
+		s.until(id, "deleted", func(c cluster.Cluster, _ []node.Node) bool { return c.Phase == core.Deleted })
 		if left, _ := s.substrate.List(t.Context()); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
-		storetest.Metered(t, s.db)
+		kindstest.Metered(t, s.db)
 	})
 }
 
@@ -157,9 +161,9 @@ func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
 	s.untilAsleep(id, 2)
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.PatientlyPaused(ctx, id, 0) }) // gives its memory up
+	s.update(func(ctx context.Context, tx *core.Tx) error { return cluster.PausePatiently(ctx, tx, id, 0) }) // gives its memory up
 	s.untilPaused(id)
-	s.awaitMachine("hv1", "out of service", func(m store.Machine) bool { return m.Phase == store.Maintenance })
+	s.awaitMachine("hv1", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	if err := s.resume(id); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +208,7 @@ func TestAClusterThatSleepsTakesChangesForLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.untilReady(id, 1)
-	s.until(id, "with the first of its nodes", func(_ store.Cluster, all []store.Node) bool { return len(all) == 2 && all[1].ID == before[0].ID })
+	s.until(id, "with the first of its nodes", func(_ cluster.Cluster, all []node.Node) bool { return len(all) == 2 && all[1].ID == before[0].ID })
 }
 
 func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
@@ -230,7 +234,7 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 	t.Parallel()
 	s, _ := newSleepingFixture(t, t.TempDir()+"/db")
 	var ended atomic.Bool
-	s.jobs = func(store.Node) int {
+	s.jobs = func(node.Node) int {
 		if ended.Load() {
 			return 0
 		}
@@ -238,13 +242,13 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 	}
 	s.run(1)
 	id, nodes := s.onHV1()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.WantNodeAbsent(ctx, nodes[1].ID, 0); err != nil {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := node.WantAbsent(ctx, tx, nodes[1].ID, 0); err != nil {
 			return err
 		}
-		return tx.PauseKeepingMemory(ctx, id)
+		return cluster.PauseKeepingMemory(ctx, tx, id)
 	})
-	s.until(id, "told to wait", func(c store.Cluster, all []store.Node) bool {
+	s.until(id, "told to wait", func(c cluster.Cluster, all []node.Node) bool {
 		return strings.HasPrefix(c.Reason, "its nodes cannot sleep yet: node n2 is ") && len(all) == 3
 	})
 	ended.Store(true)
@@ -280,7 +284,7 @@ func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.untilReady(id, 2)
-	s.until(id, "one of them new", func(_ store.Cluster, all []store.Node) bool {
+	s.until(id, "one of them new", func(_ cluster.Cluster, all []node.Node) bool {
 		return all[1].ID != before[0].ID && all[2].ID == before[1].ID
 	})
 }
@@ -318,8 +322,8 @@ func TestANodeWhoseMemoryIsLostIsReplaced(t *testing.T) {
 	if err := s.resume(id); err != nil {
 		t.Fatal(err)
 	}
-	s.until(id, "ready with others", func(c store.Cluster, all []store.Node) bool {
-		return c.Phase == store.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[2].ID != before[1].ID
+	s.until(id, "ready with others", func(c cluster.Cluster, all []node.Node) bool {
+		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[2].ID != before[1].ID
 	})
 	if !s.hasSaid("it cannot wake on hv1: it has ended on its way: its memory cannot be read") {
 		t.Error("nobody said why")

@@ -7,27 +7,29 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/snapshot"
 )
 
-func (w Deps) snapshots() stateTable[store.Snapshot] {
-	return stateTable[store.Snapshot]{
+func (w Deps) snapshots() stateTable[snapshot.Snapshot] {
+	return stateTable[snapshot.Snapshot]{
 		db:   w.DB,
-		of:   store.SnapshotKind,
+		of:   snapshot.Kind,
 		load: loadSnapshot,
-		phases: map[store.Phase]phase[store.Snapshot]{
-			store.Saving:   {handle: w.snapshotSave},
-			store.Saved:    {handle: snapshotStays},
-			store.Failed:   {handle: snapshotStays},
-			store.Deleting: {handle: w.snapshotDelete},
+		phases: map[core.Phase]phase[snapshot.Snapshot]{
+			snapshot.Saving: {handle: w.snapshotSave},
+			snapshot.Saved:  {handle: snapshotStays},
+			core.Failed:     {handle: snapshotStays},
+			core.Deleting:   {handle: w.snapshotDelete},
 		},
 	}
 }
 
-func loadSnapshot(ctx context.Context, tx *store.Tx, id string) (store.Snapshot, subject, error) {
-	s, err := tx.Snapshot(ctx, id)
-	return s, subject{life: s.Life, event: store.Event{Project: s.Project, ClusterID: s.ClusterID, Cluster: s.Cluster}}, err
+func loadSnapshot(ctx context.Context, tx *core.Tx, id string) (snapshot.Snapshot, subject, error) {
+	s, err := snapshot.Get(ctx, tx, id)
+	return s, subject{life: s.Life, event: core.Event{Project: s.Project, ClusterID: s.ClusterID, Cluster: s.Cluster}}, err
 }
 
 // What ends a copy before its time.
@@ -37,80 +39,80 @@ var (
 )
 
 // snapshotSave copies what the cluster holds. It takes as long as it takes; progress stands in the row.
-func (w Deps) snapshotSave(ctx context.Context, s store.Snapshot) Outcome {
-	look := func(ctx context.Context, tx *store.Tx) error {
-		now, err := tx.Snapshot(ctx, s.ID)
+func (w Deps) snapshotSave(ctx context.Context, s snapshot.Snapshot) Outcome {
+	look := func(ctx context.Context, tx *core.Tx) error {
+		now, err := snapshot.Get(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		c, err := tx.Cluster(ctx, s.ClusterID)
+		c, err := cluster.Get(ctx, tx, s.ClusterID)
 		switch {
 		case err != nil:
 			return err
-		case now.Desired == store.ToDelete:
+		case now.Desired == core.ToDelete:
 			return errUnwanted
-		case c.Desired == store.ToDelete:
+		case c.Desired == core.ToDelete:
 			return errOvertook
 		}
 		return nil
 	}
 	// Once before, and once behind: what is deleted meanwhile may have been copied in part.
-	err := w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
+	err := w.DB.View(ctx, func(tx *core.Tx) error { return look(ctx, tx) })
 	var saved substrate.Saved
 	if err == nil {
-		saved, err = w.Snapshots.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
-			return errors.Join(look(ctx, tx), tx.SetSnapshotProgress(ctx, s.ID, copied))
+		saved, err = w.Snapshots.Save(ctx, s.ClusterID, s.ID, w.copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
+			return errors.Join(look(ctx, tx), snapshot.SetProgress(ctx, tx, s.ID, copied))
 		}))
 	}
 	if err == nil {
-		err = w.DB.View(ctx, func(tx *store.Tx) error { return look(ctx, tx) })
+		err = w.DB.View(ctx, func(tx *core.Tx) error { return look(ctx, tx) })
 	}
 	switch {
 	case errors.Is(err, errUnwanted):
-		return advance(store.Deleting, "snapshot %s is not wanted any more", s.Name)
+		return advance(core.Deleting, "snapshot %s is not wanted any more", s.Name)
 	case errors.Is(err, errOvertook) || errors.Is(err, substrate.ErrNoRoom):
 		if dropped := w.Snapshots.Drop(ctx, s.ID); dropped != nil {
 			return retry(dropped)
 		}
-		return advance(store.Failed, "snapshot %s: %s", s.Name, err)
+		return advance(core.Failed, "snapshot %s: %s", s.Name, err)
 	case err != nil:
 		return retry(err)
 	}
-	outcome := advance(store.Saved, "snapshot %s: saved, %s", s.Name, size(saved.Bytes))
+	outcome := advance(snapshot.Saved, "snapshot %s: saved, %s", s.Name, size(saved.Bytes))
 	if saved.LeftOut != "" {
 		outcome.text += "; not copied: " + saved.LeftOut
 	}
 	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *store.Tx) error { return tx.SetSnapshotSize(ctx, s.ID, saved.Bytes) })
+	return outcome.with(func(ctx context.Context, tx *core.Tx) error { return snapshot.SetSize(ctx, tx, s.ID, saved.Bytes) })
 }
 
 // lookAgain is how often a copy tells how far it is, and asks whether it is still wanted.
 const lookAgain = time.Second
 
 // copies is progress of a copy, told now and then in a transaction.
-func (w Deps) copies(ctx context.Context, tell func(ctx context.Context, tx *store.Tx, copied int64) error) func(int64) error {
+func (w Deps) copies(ctx context.Context, tell func(ctx context.Context, tx *core.Tx, copied int64) error) func(int64) error {
 	next := time.Now().Add(lookAgain)
 	return func(copied int64) error {
 		if time.Now().Before(next) {
 			return nil
 		}
 		next = time.Now().Add(lookAgain)
-		return w.DB.Quietly(ctx, func(tx *store.Tx) error { return tell(ctx, tx, copied) })
+		return w.DB.Quietly(ctx, func(tx *core.Tx) error { return tell(ctx, tx, copied) })
 	}
 }
 
-func snapshotStays(_ context.Context, s store.Snapshot) Outcome {
-	if s.Desired == store.ToDelete {
-		return advance(store.Deleting, "snapshot %s is deleted", s.Name)
+func snapshotStays(_ context.Context, s snapshot.Snapshot) Outcome {
+	if s.Desired == core.ToDelete {
+		return advance(core.Deleting, "snapshot %s is deleted", s.Name)
 	}
 	return rest()
 }
 
-func (w Deps) snapshotDelete(ctx context.Context, s store.Snapshot) Outcome {
+func (w Deps) snapshotDelete(ctx context.Context, s snapshot.Snapshot) Outcome {
 	if err := w.Snapshots.Drop(ctx, s.ID); err != nil {
 		return retry(err)
 	}
-	outcome := advance(store.Deleted, "nothing is left of snapshot %s", s.Name)
+	outcome := advance(core.Deleted, "nothing is left of snapshot %s", s.Name)
 	outcome.asleep = true
 	return outcome
 }
@@ -120,12 +122,12 @@ func (w Deps) restored(ctx context.Context, c clusterView) (Outcome, bool) {
 	if c.Snapshot == "" {
 		return Outcome{}, true
 	}
-	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *store.Tx, copied int64) error {
-		now, err := tx.Cluster(ctx, c.ID)
-		if err == nil && now.Desired == store.ToDelete {
+	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
+		now, err := cluster.Get(ctx, tx, c.ID)
+		if err == nil && now.Desired == core.ToDelete {
 			err = errUnwanted
 		}
-		return errors.Join(err, tx.SayRestoring(ctx, c.ID, fmt.Sprintf("gets its files: %s copied", size(copied))))
+		return errors.Join(err, snapshot.SayRestoring(ctx, tx, c.ID, fmt.Sprintf("gets its files: %s copied", size(copied))))
 	}))
 	switch {
 	case errors.Is(err, errUnwanted):
@@ -138,7 +140,7 @@ func (w Deps) restored(ctx context.Context, c clusterView) (Outcome, bool) {
 
 // awaitsFiles says that the node's cluster gets its files from a snapshot first.
 func (n nodeView) awaitsFiles() bool {
-	return n.cluster.Snapshot != "" && n.cluster.Phase == store.Pending
+	return n.cluster.Snapshot != "" && n.cluster.Phase == core.Pending
 }
 
 // sweepSnapshots takes away what nobody wants of snapshots, and of clusters that were being made from one.
@@ -148,15 +150,15 @@ func (w Deps) sweepSnapshots(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	wanted := map[string]bool{}
-	err = w.DB.View(ctx, func(tx *store.Tx) error {
-		snapshots, err := tx.Snapshots(ctx, "")
+	err = w.DB.View(ctx, func(tx *core.Tx) error {
+		snapshots, err := snapshot.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
 		for _, s := range snapshots {
 			wanted[s.ID] = true
 		}
-		clusters, err := tx.Clusters(ctx, "")
+		clusters, err := cluster.List(ctx, tx, "")
 		for _, c := range clusters {
 			wanted[c.ID] = true
 		}

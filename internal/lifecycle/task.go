@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
-	"muster/internal/store"
 )
 
 const (
@@ -21,34 +24,34 @@ const (
 
 // taskView is a task as its handlers see it.
 type taskView struct {
-	store.Task
-	cluster store.Cluster
-	head    store.Node // the zero value: there is none
-	before  int        // tasks of the cluster that were asked for earlier and have not ended
+	task.Task
+	cluster cluster.Cluster
+	head    node.Node // the zero value: there is none
+	before  int       // tasks of the cluster that were asked for earlier and have not ended
 	now     time.Time
 }
 
 func (w Deps) tasks() stateTable[taskView] {
 	return stateTable[taskView]{
 		db:   w.DB,
-		of:   store.TaskKind,
+		of:   task.Kind,
 		load: loadTask,
-		phases: map[store.Phase]phase[taskView]{
-			store.Pending: {handle: taskBegin},
-			store.Queued:  {handle: taskFollow},
-			store.Running: {handle: taskFollow, deadline: taskEnd, late: taskLate},
+		phases: map[core.Phase]phase[taskView]{
+			core.Pending: {handle: taskBegin},
+			task.Queued:  {handle: taskFollow},
+			task.Running: {handle: taskFollow, deadline: taskEnd, late: taskLate},
 		},
 	}
 }
 
-func loadTask(ctx context.Context, tx *store.Tx, id string) (v taskView, s subject, err error) {
-	if v.Task, err = tx.Task(ctx, id); err != nil {
+func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s subject, err error) {
+	if v.Task, err = task.Get(ctx, tx, id); err != nil {
 		return v, s, err
 	}
-	if v.cluster, err = tx.Cluster(ctx, v.Cluster); err != nil {
+	if v.cluster, err = cluster.Get(ctx, tx, v.Cluster); err != nil {
 		return v, s, err
 	}
-	nodes, err := tx.Nodes(ctx, v.Cluster)
+	nodes, err := node.Of(ctx, tx, v.Cluster)
 	if err != nil {
 		return v, s, err
 	}
@@ -57,11 +60,11 @@ func loadTask(ctx context.Context, tx *store.Tx, id string) (v taskView, s subje
 			v.head = n
 		}
 	}
-	if v.before, err = tx.TasksBefore(ctx, v.Task); err != nil {
+	if v.before, err = task.Before(ctx, tx, v.Task); err != nil {
 		return v, s, err
 	}
 	c := v.cluster
-	s = subject{life: v.Life, event: store.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
+	s = subject{life: v.Life, event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
 	v.now, err = tx.Now(ctx)
 	return v, s, err
 }
@@ -69,23 +72,23 @@ func loadTask(ctx context.Context, tx *store.Tx, id string) (v taskView, s subje
 // served says that the cluster's head is there and listens.
 func (t taskView) served() bool {
 	c := t.cluster
-	return t.head.Phase == store.Ready && t.head.Desired == store.Present && (c.Phase == store.Ready || c.Phase == store.Degraded)
+	return t.head.Phase == core.Ready && t.head.Desired == core.Present && (c.Phase == core.Ready || c.Phase == core.Degraded)
 }
 
 // taskBegin has the head told of a task, once it can be, and once no more than a few of its cluster's go before.
 func taskBegin(_ context.Context, t taskView) Outcome {
 	switch {
-	case t.cluster.Desired == store.ToDelete:
-		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
+	case t.cluster.Desired == core.ToDelete:
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
 	case t.Cancel:
-		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
 	case t.before >= protocol.MostTasks:
 		return waitFor(taskLooks, "%d tasks of the cluster go first", t.before)
 	case !t.served():
 		return waitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
 	}
-	return advance(store.Queued, "task %s of %s goes to the head", t.ID, t.Account).with(func(ctx context.Context, tx *store.Tx) error {
-		return tx.TellOfTask(ctx, t.Task, t.head.Boot)
+	return advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).with(func(ctx context.Context, tx *core.Tx) error {
+		return task.Tell(ctx, tx, t.Task, t.head.Boot)
 	})
 }
 
@@ -96,13 +99,13 @@ func taskFollow(_ context.Context, t taskView) Outcome {
 	switch {
 	case t.Said.Stage == protocol.TaskEnded:
 		return t.end(t.Said)
-	case t.cluster.Desired == store.ToDelete:
-		return t.end(store.TaskSaid{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
+	case t.cluster.Desired == core.ToDelete:
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
 	case t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
-		return t.end(store.TaskSaid{Outcome: protocol.TaskFailed,
+		return t.end(task.Said{Outcome: protocol.TaskFailed,
 			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
-	case t.Said.Stage == protocol.TaskRuns && t.Phase == store.Queued:
-		return advance(store.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
+	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
+		return advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
 	}
 	return waitFor(taskLooks, "%s", t.Said.Text)
 }
@@ -116,11 +119,11 @@ func taskEnd(t taskView) time.Time {
 }
 
 func taskLate(t taskView) Outcome {
-	return t.end(store.TaskSaid{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
+	return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
 }
 
 // end notes how a task has ended.
-func (t taskView) end(said store.TaskSaid) Outcome {
+func (t taskView) end(said task.Said) Outcome {
 	if said.Stage == "" { // the head has no part in it
 		last := t.Said
 		last.Outcome, last.Text = said.Outcome, said.Text
@@ -137,7 +140,7 @@ func (t taskView) end(said store.TaskSaid) Outcome {
 	if n := len(said.Samples); n > 0 {
 		text += ", " + words.Count(n, "sample")
 	}
-	o := advance(store.Ended, "%s", text).with(func(ctx context.Context, tx *store.Tx) error { return tx.EndTask(ctx, t.Task, said) })
+	o := advance(task.Ended, "%s", text).with(func(ctx context.Context, tx *core.Tx) error { return task.End(ctx, tx, t.Task, said) })
 	o.asleep = true
 	return o
 }

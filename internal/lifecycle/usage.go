@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter"
 	"muster/internal/usage"
 )
 
@@ -46,15 +49,15 @@ func (w Deps) WatchLimits(ctx context.Context, log *slog.Logger) {
 type watched struct {
 	admission.Limit
 	project  string
-	clusters []store.Cluster // that pause at it
+	clusters []cluster.Cluster // that pause at it
 }
 
 func (w Deps) watchLimits(ctx context.Context) (time.Duration, error) {
 	next := limitLooks
 	var all []watched
-	err := w.DB.View(ctx, func(tx *store.Tx) error {
+	err := w.DB.View(ctx, func(tx *core.Tx) error {
 		all = nil
-		clusters, err := tx.Clusters(ctx, "")
+		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
@@ -64,7 +67,7 @@ func (w Deps) watchLimits(ctx context.Context) (time.Duration, error) {
 				return err
 			}
 			for _, l := range limits {
-				all = append(all, watched{l, "", []store.Cluster{c}})
+				all = append(all, watched{l, "", []cluster.Cluster{c}})
 			}
 		}
 		for project := range w.Admission.Catalogue.Projects {
@@ -72,7 +75,7 @@ func (w Deps) watchLimits(ctx context.Context) (time.Duration, error) {
 			if err != nil {
 				return err
 			}
-			of := slices.DeleteFunc(slices.Clone(clusters), func(c store.Cluster) bool { return c.Project != project })
+			of := slices.DeleteFunc(slices.Clone(clusters), func(c cluster.Cluster) bool { return c.Project != project })
 			for _, l := range limits {
 				all = append(all, watched{l, project, of})
 			}
@@ -118,15 +121,15 @@ func (w Deps) tell(ctx context.Context, l watched) error {
 	case l.Percent >= warnAt:
 		level = warnAt
 	}
-	event := store.Event{Type: "project.limit", Project: l.project}
+	event := core.Event{Type: "project.limit", Project: l.project}
 	who, subject := "project "+l.project, l.project
 	if l.project == "" {
 		c := l.clusters[0]
-		event = store.Event{Type: "cluster.limit", Project: c.Project, ClusterID: c.ID, Cluster: c.Name}
+		event = core.Event{Type: "cluster.limit", Project: c.Project, ClusterID: c.ID, Cluster: c.Name}
 		who, subject = "it", c.ID
 	}
-	return w.DB.Quietly(ctx, func(tx *store.Tx) error {
-		news, err := tx.Tell(ctx, subject, l.What, level)
+	return w.DB.Quietly(ctx, func(tx *core.Tx) error {
+		news, err := meter.Tell(ctx, tx, subject, l.What, level)
 		if err != nil || !news {
 			return err
 		}
@@ -145,16 +148,16 @@ func (w Deps) tell(ctx context.Context, l watched) error {
 }
 
 // pauseFor pauses a cluster because of a limit, unless it is paused or going already.
-func (w Deps) pauseFor(ctx context.Context, l watched, c store.Cluster) error {
-	if c.Desired != store.Present {
+func (w Deps) pauseFor(ctx context.Context, l watched, c cluster.Cluster) error {
+	if c.Desired != core.Present {
 		return nil
 	}
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.LockCluster(ctx, c.ID); err != nil {
+	return w.DB.Update(ctx, func(tx *core.Tx) error {
+		if err := cluster.Lock(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		fresh, err := tx.Cluster(ctx, c.ID)
-		if err != nil || fresh.Desired != store.Present {
+		fresh, err := cluster.Get(ctx, tx, c.ID)
+		if err != nil || fresh.Desired != core.Present {
 			return err
 		}
 		if refused, err := w.Admission.Unpausable(ctx, tx, fresh); err != nil {
@@ -166,17 +169,17 @@ func (w Deps) pauseFor(ctx context.Context, l watched, c store.Cluster) error {
 		if l.project != "" {
 			text = fmt.Sprintf("pause: project %s has used its %s: %s; when the limit is raised or the next month begins, `muster resume %s` goes on", l.project, l.What, l, c.Name)
 		}
-		tx.Log(store.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
-		return tx.WantClusterPaused(ctx, c.ID)
+		tx.Log(core.Event{Type: "cluster.requested", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
+		return cluster.WantPaused(ctx, tx, c.ID)
 	})
 }
 
 // cannotPause says once that a limit has no effect on a cluster: to lose its state would be worse than its price.
-func (w Deps) cannotPause(ctx context.Context, tx *store.Tx, l watched, c store.Cluster, why error) error {
-	news, err := tx.Tell(ctx, c.ID, l.What+": cannot pause", 100)
+func (w Deps) cannotPause(ctx context.Context, tx *core.Tx, l watched, c cluster.Cluster, why error) error {
+	news, err := meter.Tell(ctx, tx, c.ID, l.What+": cannot pause", 100)
 	if news {
 		text := fmt.Sprintf("goes on and costs, though the limit is reached (%s: %s), because it cannot be paused: %s", l.What, l, why)
-		tx.Log(store.Event{Type: "cluster.limit", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
+		tx.Log(core.Event{Type: "cluster.limit", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
 	}
 	return err
 }
@@ -185,19 +188,19 @@ func (w Deps) cannotPause(ctx context.Context, tx *store.Tx, l watched, c store.
 func (w Deps) reprice(ctx context.Context) error {
 	var rows []usage.Row
 	terms := map[string]usage.Terms{} // subject → new ones
-	err := w.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		clear(terms)
-		if rows, err = tx.Usage(ctx, store.UsageOf{Open: true}); err != nil {
+		if rows, err = meter.Rows(ctx, tx, meter.Of{Open: true}); err != nil {
 			return err
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
 			now := w.Admission.HomeTerms()
 			if r.Kind == usage.Node {
-				i := slices.IndexFunc(machines, func(m store.Machine) bool { return m.Holder == r.Subject })
+				i := slices.IndexFunc(machines, func(m machine.Machine) bool { return m.Holder == r.Subject })
 				if _, known := w.Admission.Catalogue.Find(r.Class); i < 0 || !known {
 					continue // a class that was removed keeps its price for those who are in it
 				}
@@ -220,7 +223,7 @@ func (w Deps) reprice(ctx context.Context) error {
 		now, changed := terms[r.Subject]
 		if !changed {
 			now = r.Terms
-		} else if err := w.DB.Update(ctx, func(tx *store.Tx) error { return tx.Reprice(ctx, r.Subject, now, r.Quantity) }); err != nil {
+		} else if err := w.DB.Update(ctx, func(tx *core.Tx) error { return meter.Reprice(ctx, tx, r.Subject, now, r.Quantity) }); err != nil {
 			return err
 		}
 		if r.Kind == usage.Node {
@@ -228,11 +231,11 @@ func (w Deps) reprice(ctx context.Context) error {
 			after[r.ClusterID].Add(now.Rate)
 		}
 	}
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
+	return w.DB.Update(ctx, func(tx *core.Tx) error {
 		for id, r := range of {
 			if was, is := before[id].String(), after[id].String(); was != is {
 				text := fmt.Sprintf("its nodes cost %s per hour from now on, %s before: the site has changed its prices", orNothing(is), orNothing(was))
-				tx.Log(store.Event{Type: "cluster.price", Project: r.Project, ClusterID: id, Cluster: r.Cluster, Text: text})
+				tx.Log(core.Event{Type: "cluster.price", Project: r.Project, ClusterID: id, Cluster: r.Cluster, Text: text})
 			}
 		}
 		return nil
@@ -285,8 +288,8 @@ func (w Deps) measureHomes(ctx context.Context, log *slog.Logger) error {
 
 func (w Deps) meterHome(ctx context.Context, cluster string, held int64) error {
 	var home usage.Row
-	err := w.DB.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.Usage(ctx, store.UsageOf{Cluster: cluster, Open: true})
+	err := w.DB.View(ctx, func(tx *core.Tx) error {
+		rows, err := meter.Rows(ctx, tx, meter.Of{Cluster: cluster, Open: true})
 		for _, r := range rows {
 			if r.Kind == usage.Home {
 				home = r
@@ -297,5 +300,5 @@ func (w Deps) meterHome(ctx context.Context, cluster string, held int64) error {
 	if err != nil || home.Subject == "" || home.Quantity == held {
 		return err
 	}
-	return w.DB.Quietly(ctx, func(tx *store.Tx) error { return tx.Reprice(ctx, cluster, home.Terms, held) })
+	return w.DB.Quietly(ctx, func(tx *core.Tx) error { return meter.Reprice(ctx, tx, cluster, home.Terms, held) })
 }

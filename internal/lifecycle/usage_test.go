@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 	"muster/internal/usage"
 )
 
@@ -48,8 +51,8 @@ func (s *fixture) watch() (stop func()) {
 
 // apply changes a running cluster's spec.
 func (s *fixture) apply(id string, change func(*spec.Cluster)) error {
-	return s.db.Update(s.Context(), func(tx *store.Tx) error {
-		c, err := tx.Cluster(s.Context(), id)
+	return s.db.Update(s.Context(), func(tx *core.Tx) error {
+		c, err := cluster.Get(s.Context(), tx, id)
 		if err != nil {
 			return err
 		}
@@ -63,10 +66,10 @@ func (s *fixture) apply(id string, change func(*spec.Cluster)) error {
 	})
 }
 
-func (s *fixture) usage(of store.UsageOf) (rows []usage.Row) {
+func (s *fixture) usage(of meter.Of) (rows []usage.Row) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		rows, err = tx.Usage(ctx, of)
+	s.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		rows, err = meter.Rows(ctx, tx, of)
 		return err
 	})
 	return rows
@@ -75,7 +78,7 @@ func (s *fixture) usage(of store.UsageOf) (rows []usage.Row) {
 // TestTheMeterTellsWhatTheEventsTell leads a cluster through failures, changes, a pause and an end, while its controllers
 // come and go. Then each node's rows and its events must tell of the same states at the same instants.
 func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 8)
 		s.charge(1)
 		restart := func(stop func()) func() { stop(); return s.run(2) }
@@ -86,8 +89,8 @@ func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
 		s.untilReady(id, 3)
 		s.kill(id, "n2")
 		stop = restart(stop)
-		s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
-			return c.Phase == store.Ready && len(nodes) == 4 && s.lives(id, "n2") == 2
+		s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
+			return c.Phase == core.Ready && len(nodes) == 4 && s.lives(id, "n2") == 2
 		})
 		s.scale(id, 1)
 		s.untilReady(id, 1)
@@ -110,8 +113,8 @@ func TestTheMeterTellsWhatTheEventsTell(t *testing.T) {
 // kill ends a node by itself.
 func (s *fixture) kill(cluster, name string) {
 	s.Helper()
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, cluster)
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, cluster)
 		for _, n := range nodes {
 			if n.Name == name {
 				s.substrate.Die(substrate.Ref{Cluster: cluster, Node: n.ID, Boot: n.Boot}, "killed")
@@ -124,7 +127,7 @@ func (s *fixture) kill(cluster, name string) {
 // lives counts the nodes that have had a name.
 func (s *fixture) lives(cluster, name string) int {
 	subjects := map[string]bool{}
-	for _, r := range s.usage(store.UsageOf{Cluster: cluster}) {
+	for _, r := range s.usage(meter.Of{Cluster: cluster}) {
 		if r.Node == name {
 			subjects[r.Subject] = true
 		}
@@ -137,7 +140,7 @@ func (s *fixture) compareMeter(id string) {
 	s.Helper()
 	metered, logged := map[string][]string{}, map[string][]string{}
 	line := func(what usage.State, at time.Time) string { return string(what) + " " + at.Format("04:05.000") }
-	rows := s.usage(store.UsageOf{Cluster: id})
+	rows := s.usage(meter.Of{Cluster: id})
 	slices.SortStableFunc(rows, func(a, b usage.Row) int { return a.From.Compare(b.From) })
 	for i, r := range rows {
 		if r.Kind != usage.Node {
@@ -149,8 +152,8 @@ func (s *fixture) compareMeter(id string) {
 			metered[r.Node] = append(metered[r.Node], line("gone", r.To))
 		}
 	}
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Cluster: id, Limit: 10_000})
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Cluster: id, Limit: 10_000})
 		state := map[string]usage.State{}
 		for _, e := range events {
 			if e.Type != "node.phase" {
@@ -158,7 +161,7 @@ func (s *fixture) compareMeter(id string) {
 			}
 			now := usage.Preparing
 			switch e.Phase {
-			case store.Ready, store.Draining, store.Failed, store.Releasing, store.Gone:
+			case core.Ready, node.Draining, core.Failed, core.Releasing, node.Gone:
 				now = usage.State(e.Phase)
 			}
 			if now == state[e.Node] {
@@ -191,7 +194,7 @@ func (s *fixture) compareMeter(id string) {
 }
 
 func TestABudgetWarnsThenPausesAndSaysHowToGoOn(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 4)
 		s.charge(1)
 		s.run(1)
@@ -238,11 +241,11 @@ func TestABudgetThatWarnsPausesNothing(t *testing.T) {
 	if err := s.apply(id, func(c *spec.Cluster) { c.Budget = &spec.Budget{Limit: "1 EUR", OnLimit: "warn"} }); err != nil {
 		t.Fatal(err)
 	}
-	s.until(id, "told of its limit", func(store.Cluster, []store.Node) bool {
+	s.until(id, "told of its limit", func(cluster.Cluster, []node.Node) bool {
 		return slices.ContainsFunc(s.told(id, "cluster.limit"), func(text string) bool { return strings.Contains(text, "everything goes on") })
 	})
-	s.until(id, "still there", func(c store.Cluster, _ []store.Node) bool {
-		return c.Desired == store.Present && c.Phase == store.Ready
+	s.until(id, "still there", func(c cluster.Cluster, _ []node.Node) bool {
+		return c.Desired == core.Present && c.Phase == core.Ready
 	})
 }
 
@@ -277,7 +280,7 @@ func TestAProjectsLimitsPauseAllItsClusters(t *testing.T) {
 }
 
 func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
+	kindstest.Either(t, func(t *testing.T, url string) {
 		s := newFixture(t, url, 2)
 		s.charge(1)
 		stop := s.run(1)
@@ -288,11 +291,11 @@ func TestNewPricesHoldFromTheMomentTheyAreKnown(t *testing.T) {
 		s.charge(2)
 		s.run(1)
 		s.watch()
-		s.until(id, "told of its price", func(store.Cluster, []store.Node) bool {
+		s.until(id, "told of its price", func(cluster.Cluster, []node.Node) bool {
 			return slices.Contains(s.told(id, "cluster.price"), "its nodes cost 14400.00 EUR per hour from now on, 7200.00 EUR before: the site has changed its prices")
 		})
 		ends := map[string]time.Time{}
-		for _, r := range s.usage(store.UsageOf{Cluster: id}) {
+		for _, r := range s.usage(meter.Of{Cluster: id}) {
 			if r.State != usage.Ready {
 				continue
 			}
@@ -318,17 +321,17 @@ func TestWhatAClusterKeepsIsMeteredUntilItsEndAlsoWhilePaused(t *testing.T) {
 	s.untilReady(id, 1)
 	s.substrate.Write(id, strings.Repeat("x", 3<<20+1))
 	held := func(mib int64) bool {
-		return slices.ContainsFunc(s.usage(store.UsageOf{Cluster: id, Open: true}), func(r usage.Row) bool { return r.Kind == usage.Home && r.Quantity == mib })
+		return slices.ContainsFunc(s.usage(meter.Of{Cluster: id, Open: true}), func(r usage.Row) bool { return r.Kind == usage.Home && r.Quantity == mib })
 	}
-	s.until(id, "measured", func(store.Cluster, []store.Node) bool { return held(4) })
+	s.until(id, "measured", func(cluster.Cluster, []node.Node) bool { return held(4) })
 	s.pause(id)
 	s.untilPaused(id)
-	if open := s.usage(store.UsageOf{Cluster: id, Open: true}); len(open) != 1 || !held(4) || !open[0].Costs() {
+	if open := s.usage(meter.Of{Cluster: id, Open: true}); len(open) != 1 || !held(4) || !open[0].Costs() {
 		t.Errorf("a paused cluster's meter: %+v", open)
 	}
 	s.remove(id)
 	s.untilClean(id)
-	if open := s.usage(store.UsageOf{Cluster: id, Open: true}); len(open) != 0 {
+	if open := s.usage(meter.Of{Cluster: id, Open: true}); len(open) != 0 {
 		t.Errorf("a deleted cluster's meter: %+v", open)
 	}
 }

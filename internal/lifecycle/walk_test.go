@@ -17,11 +17,15 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/snapshot"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // walk leads a whole control plane, from its API down to a fake substrate, through random operations: what users and
@@ -41,7 +45,7 @@ type walk struct {
 
 // replica is one controller; on PostgreSQL with a store of its own, so that it can die with its claims.
 type replica struct {
-	db   *store.Store
+	db   *core.Store
 	stop context.CancelFunc
 	over chan error
 }
@@ -54,7 +58,7 @@ const (
 // TestRandomOperationsKeepEveryPromise repeats a walk with MUSTER_SEED, and lengthens it with MUSTER_OPERATIONS.
 // What happens at the same time is up to the machine, so the same seed asks for the same things, not at the same instants.
 func TestRandomOperationsKeepEveryPromise(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		seed, operations := setting(t, "MUSTER_SEED", uint64(time.Now().UnixNano())), setting(t, "MUSTER_OPERATIONS", 50)
 		t.Logf("MUSTER_SEED=%d MUSTER_OPERATIONS=%d", seed, operations)
 		w := newWalk(t, url, seed)
@@ -64,7 +68,7 @@ func TestRandomOperationsKeepEveryPromise(t *testing.T) {
 			w.look()
 			if i%50 == 49 {
 				w.settle()
-				storetest.Metered(w.T, w.db)
+				kindstest.Metered(w.T, w.db)
 			}
 			if t.Failed() {
 				t.FailNow()
@@ -126,7 +130,7 @@ func (w *walk) background() {
 func (w *walk) join() {
 	deps, own := w.deps, w.db
 	if w.db.Shared() {
-		own = storetest.Open(w.T, w.url)
+		own = kindstest.Open(w.T, w.url)
 		deps.DB = own
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -156,7 +160,7 @@ func (w *walk) leave(kill bool) {
 func (w *walk) request(what, method, path, body string) {
 	before := w.intent()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+storetest.Token)
+	r.Header.Set("Authorization", "Bearer "+kindstest.Token)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/yaml")
 		if strings.HasPrefix(body, "{") {
@@ -191,8 +195,8 @@ func refusal(answer *httptest.ResponseRecorder) string {
 // intent is what only requests change, by whose it is.
 func (w *walk) intent() map[string]string {
 	all := map[string]string{}
-	w.view(func(ctx context.Context, tx *store.Tx) error {
-		clusters, err := tx.Clusters(ctx, "")
+	w.view(func(ctx context.Context, tx *core.Tx) error {
+		clusters, err := cluster.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
@@ -203,14 +207,14 @@ func (w *walk) intent() map[string]string {
 			}
 			all[c.ID] = fmt.Sprintf("generation %d from %s to %s: %s", c.Generation, c.StartsAt, c.EndsAt, file)
 		}
-		snapshots, err := tx.Snapshots(ctx, "")
+		snapshots, err := snapshot.List(ctx, tx, "")
 		if err != nil {
 			return err
 		}
 		for _, s := range snapshots {
 			all[s.ID] = string(s.Desired)
 		}
-		machines, err := tx.Machines(ctx)
+		machines, err := machine.List(ctx, tx)
 		for _, m := range machines {
 			all[m.ID] = string(m.Desired)
 		}
@@ -221,10 +225,10 @@ func (w *walk) intent() map[string]string {
 
 // exists says whether there is a cluster of a name.
 func (w *walk) exists(name string) (there bool) {
-	w.view(func(ctx context.Context, tx *store.Tx) error {
-		clusters, err := tx.Clusters(ctx, "")
+	w.view(func(ctx context.Context, tx *core.Tx) error {
+		clusters, err := cluster.List(ctx, tx, "")
 		for _, c := range clusters {
-			there = there || c.Name == name && c.Desired != store.ToDelete
+			there = there || c.Name == name && c.Desired != core.ToDelete
 		}
 		return err
 	})
@@ -322,8 +326,8 @@ func (w *walk) file(name string) string {
 }
 
 func (w *walk) machine() (name string) {
-	w.view(func(ctx context.Context, tx *store.Tx) error {
-		machines, err := tx.Machines(ctx)
+	w.view(func(ctx context.Context, tx *core.Tx) error {
+		machines, err := machine.List(ctx, tx)
 		name = machines[w.rnd.IntN(len(machines))].Name
 		return err
 	})
@@ -332,9 +336,9 @@ func (w *walk) machine() (name string) {
 
 // fault strikes a random node.
 func (w *walk) fault() {
-	var nodes []store.Node
-	w.view(func(ctx context.Context, tx *store.Tx) (err error) {
-		nodes, err = tx.EveryNode(ctx)
+	var nodes []node.Node
+	w.view(func(ctx context.Context, tx *core.Tx) (err error) {
+		nodes, err = node.List(ctx, tx)
 		return err
 	})
 	if len(nodes) == 0 {
@@ -360,7 +364,7 @@ func (w *walk) fault() {
 	case "is slow":
 		w.fakeAgents.slow(n.Machine)
 	}
-	w.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, n.ID); return nil })
+	w.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, n.ID); return nil })
 }
 
 // controllers lets one come or go. At least one stays, or comes at once for the one that went.

@@ -8,9 +8,10 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/cluster"
 	"muster/internal/telemetry"
 )
 
@@ -24,7 +25,7 @@ func (e *Engine) Running() (now, most int) { return len(e.busy), cap(e.busy) }
 const stillRelated = time.Hour
 
 // causeOf is the request behind what happens to a cluster now, or "".
-func causeOf(ctx context.Context, tx *store.Tx, cluster string) (string, error) {
+func causeOf(ctx context.Context, tx *core.Tx, cluster string) (string, error) {
 	if cluster == "" {
 		return "", nil
 	}
@@ -36,16 +37,16 @@ func causeOf(ctx context.Context, tx *store.Tx, cluster string) (string, error) 
 }
 
 // operation names what a cluster's nodes are at: its ID and the generation of what is asked for.
-func operation(c store.Cluster) string { return fmt.Sprintf("%s/%d", c.ID, c.Generation) }
+func operation(c cluster.Cluster) string { return fmt.Sprintf("%s/%d", c.ID, c.Generation) }
 
 // report tells the log and the telemetry how a step went. Each is told once, by the controller that took it.
-func (e *Engine) report(ctx context.Context, claim store.Claim, s subject, o Outcome, to store.Settlement, began time.Time, err error) {
+func (e *Engine) report(ctx context.Context, claim core.Claim, s subject, o Outcome, to core.Settlement, began time.Time, err error) {
 	step := telemetry.Step{
 		Kind: string(claim.Kind), From: string(s.life.Phase), To: string(to.Phase), Stayed: s.now.Sub(s.life.PhaseAt) + time.Since(began),
 		Result: result(o, to.Phase != s.life.Phase, err), Err: cmp.Or(err, o.err), Began: began,
 		Cluster: s.event.Cluster, Node: s.event.Node, Machine: s.event.Machine, Op: s.op, Fence: claim.Fence, Request: s.request,
 	}
-	if failing(to.Phase) {
+	if e.db.Definition(claim.Kind).Fails(to.Phase) {
 		step.Cause = string(cmp.Or(o.cause, CauseOther))
 	}
 	e.tell.Step(ctx, step)
@@ -85,7 +86,7 @@ func (e *Engine) report(ctx context.Context, claim store.Claim, s subject, o Out
 
 func result(o Outcome, moved bool, err error) string {
 	switch {
-	case errors.Is(err, store.ErrFenced):
+	case errors.Is(err, core.ErrFenced):
 		return telemetry.Fenced
 	case err != nil:
 		return telemetry.Lost
@@ -97,11 +98,6 @@ func result(o Outcome, moved bool, err error) string {
 		return telemetry.Advanced
 	}
 	return telemetry.Waits
-}
-
-// failing says that to go to a phase is a failure.
-func failing(p store.Phase) bool {
-	return p == store.Failed || p == store.Quarantined || p == store.Degraded
 }
 
 // watched is the same world, whose drivers tell of every call.

@@ -13,8 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/lifecycle"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -56,16 +58,16 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 	s.untilFree(4)
 	id := s.create("hello", 2)
 	s.untilReady(id, 2)
-	var victim store.Node
-	s.view(func(ctx context.Context, tx *store.Tx) error {
-		nodes, err := tx.Nodes(ctx, id)
+	var victim node.Node
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		nodes, err := node.Of(ctx, tx, id)
 		victim = nodes[1]
 		return err
 	})
 	s.substrate.DieWithMachine(victim.Machine)
-	s.update(func(_ context.Context, tx *store.Tx) error { tx.Wake(store.NodeKind, victim.ID); return nil })
-	s.until(id, "whole again", func(c store.Cluster, nodes []store.Node) bool {
-		return c.Phase == store.Ready && len(nodes) == 3 && nodes[1].ID != victim.ID
+	s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(node.Kind, victim.ID); return nil })
+	s.until(id, "whole again", func(c cluster.Cluster, nodes []node.Node) bool {
+		return c.Phase == core.Ready && len(nodes) == 3 && nodes[1].ID != victim.ID
 	})
 	cancel()
 	if err := <-ended; err != nil {
@@ -122,7 +124,7 @@ func TestEveryStepIsCountedAndEveryLineSaysWhom(t *testing.T) {
 func TestEveryPhaseOfEveryKindHasItsHandler(t *testing.T) {
 	w := newWeave(t, t.TempDir()+"/db", 1)
 	handled := lifecycle.New("e1", w.deps, slog.New(slog.DiscardHandler)).Handled()
-	for _, d := range store.Kinds() {
+	for _, d := range w.db.Living() {
 		want, got := slices.Sorted(slices.Values(d.Phases)), slices.Sorted(slices.Values(handled[d.Kind]))
 		if !slices.Equal(want, got) {
 			t.Errorf("%s: its phases are %v, and those with handlers %v", d.Kind, want, got)

@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/node"
 )
 
 // How often the board looks: for what other replicas have changed, and at most.
@@ -18,7 +21,7 @@ const (
 
 // board shows the newest revision of every cluster, so that a thousand waiting agents cost one query and not a thousand.
 type board struct {
-	db *store.Store
+	db *core.Store
 
 	mu        sync.Mutex
 	revisions map[string]int64 // by cluster
@@ -27,7 +30,7 @@ type board struct {
 	news      chan struct{}    // closed and replaced when a revision changes
 }
 
-func newBoard(db *store.Store) *board {
+func newBoard(db *core.Store) *board {
 	return &board{db: db, revisions: map[string]int64{}, news: make(chan struct{})}
 }
 
@@ -42,12 +45,12 @@ func (b *board) run(ctx context.Context, log *slog.Logger) error {
 
 func (b *board) refresh(ctx context.Context) error {
 	var now, own, hosts map[string]int64
-	err := b.db.View(ctx, func(tx *store.Tx) (err error) {
-		if now, err = tx.Revisions(ctx); err == nil {
-			own, err = tx.OwnNews(ctx)
+	err := b.db.View(ctx, func(tx *core.Tx) (err error) {
+		if now, err = cluster.Revisions(ctx, tx); err == nil {
+			own, err = node.OwnNews(ctx, tx)
 		}
 		if err == nil {
-			hosts, err = tx.Hostings(ctx)
+			hosts, err = host.Hostings(ctx, tx)
 		}
 		return err
 	})
@@ -66,7 +69,7 @@ func (b *board) refresh(ctx context.Context) error {
 
 // wait returns when there is news for a node that knows this much of its cluster and of itself, or false when ctx ends
 // before.
-func (b *board) wait(ctx context.Context, node store.Node, revision int64) bool {
+func (b *board) wait(ctx context.Context, node node.Node, revision int64) bool {
 	return b.until(ctx, func() bool { return b.revisions[node.Cluster] > revision || b.own[node.ID] > node.News })
 }
 

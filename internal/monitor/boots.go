@@ -15,11 +15,15 @@ import (
 	"unicode"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/printable"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -41,7 +45,7 @@ type Images interface {
 // Boots is the house as netboot asks it: it gives addresses to machines, tells them what to boot, and writes down how far
 // they are. It implements netboot.House.
 type Boots struct {
-	DB        *store.Store
+	DB        *core.Store
 	Authority *identity.Authority
 	Images    Images
 	Telemetry *telemetry.Telemetry // nil: nobody counts
@@ -54,9 +58,9 @@ type Boots struct {
 const scriptLimit = 10
 
 // Boot says what the machine behind a MAC boots now.
-func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) (netboot.Boot, error) {
-	boot, on, err := b.find(ctx, network, mac)
-	if errors.Is(err, netboot.ErrNothing) && boot.Step == protocol.StepAgent && boot.Detail != store.AskedAgain {
+func (b *Boots) Boot(ctx context.Context, networkName string, mac net.HardwareAddr) (netboot.Boot, error) {
+	boot, on, err := b.find(ctx, networkName, mac)
+	if errors.Is(err, netboot.ErrNothing) && boot.Step == protocol.StepAgent && boot.Detail != machine.AskedAgain {
 		return netboot.Boot{}, errors.Join(err, b.asksAgain(ctx, boot))
 	}
 	if err == nil && boot.Scripts >= scriptLimit {
@@ -74,9 +78,9 @@ func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) 
 		answer.Token = b.Authority.Token(boot.Subject, boot.Number)
 	}
 	if on.Mode == inventory.ModeOwn {
-		err = b.DB.View(ctx, func(tx *store.Tx) error {
-			lease, err := tx.LeaseOf(ctx, network, mac.String())
-			if errors.Is(err, store.ErrNotFound) {
+		err = b.DB.View(ctx, func(tx *core.Tx) error {
+			lease, err := network.LeaseOf(ctx, tx, networkName, mac.String())
+			if errors.Is(err, core.ErrNotFound) {
 				return nil
 			}
 			answer.Address = lease.Address
@@ -88,30 +92,30 @@ func (b *Boots) Boot(ctx context.Context, network string, mac net.HardwareAddr) 
 
 // asksAgain notes that a machine asks what to boot whose agent has come. Either it has started anew, and its agent is
 // silent, or somebody else uses its MAC: lifecycle looks which.
-func (b *Boots) asksAgain(ctx context.Context, boot store.Boot) error {
-	return b.DB.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.MarkBoot(ctx, boot.Subject, boot.Number, protocol.StepAgent, store.AskedAgain)
-		tx.Wake(store.NodeKind, boot.Subject)
+func (b *Boots) asksAgain(ctx context.Context, boot machine.Boot) error {
+	return b.DB.Update(ctx, func(tx *core.Tx) error {
+		_, err := machine.MarkBoot(ctx, tx, boot.Subject, boot.Number, protocol.StepAgent, machine.AskedAgain)
+		tx.Wake(node.Kind, boot.Subject)
 		return err
 	})
 }
 
 // find is what a MAC boots: the boot of its machine, or, for an unknown one, the inspector, without a subject.
-func (b *Boots) find(ctx context.Context, network string, mac net.HardwareAddr) (boot store.Boot, on inventory.Network, err error) {
+func (b *Boots) find(ctx context.Context, networkName string, mac net.HardwareAddr) (boot machine.Boot, on inventory.Network, err error) {
 	known := false
-	err = b.DB.View(ctx, func(tx *store.Tx) error {
-		if on, err = tx.Network(ctx, network); err != nil {
+	err = b.DB.View(ctx, func(tx *core.Tx) error {
+		if on, err = network.Get(ctx, tx, networkName); err != nil {
 			return err
 		}
-		machine, err := tx.OwnerOf(ctx, network, mac.String())
-		if known = machine != ""; err != nil || !known {
+		machineID, err := machine.OwnerOf(ctx, tx, networkName, mac.String())
+		if known = machineID != ""; err != nil || !known {
 			return err
 		}
-		boot, err = tx.BootOn(ctx, machine)
+		boot, err = machine.BootOn(ctx, tx, machineID)
 		return err
 	})
 	switch {
-	case known && errors.Is(err, store.ErrNotFound):
+	case known && errors.Is(err, core.ErrNotFound):
 		return boot, on, netboot.ErrNothing
 	case err != nil:
 		return boot, on, err
@@ -151,29 +155,29 @@ func (b *Boots) Plan(ctx context.Context, network string, mac net.HardwareAddr) 
 }
 
 // Seen notes a step. What only somebody with the boot's token can know is believed of nobody else.
-func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgress, proof string) error {
+func (b *Boots) Seen(ctx context.Context, networkName string, p protocol.BootProgress, proof string) error {
 	var reached stride
-	err := b.DB.Update(ctx, func(tx *store.Tx) error {
+	err := b.DB.Update(ctx, func(tx *core.Tx) error {
 		reached = stride{}
-		machine, err := tx.OwnerOf(ctx, network, p.MAC)
+		machineID, err := machine.OwnerOf(ctx, tx, networkName, p.MAC)
 		if err != nil {
 			return err
 		}
-		if machine == "" {
+		if machineID == "" {
 			if p.Step != protocol.StepScript {
 				return nil
 			}
-			if err := tx.ProveLease(ctx, network, p.MAC, provenFor); err != nil {
+			if err := network.ProveLease(ctx, tx, networkName, p.MAC, provenFor); err != nil {
 				return err
 			}
-			fresh, err := tx.SeeDiscovered(ctx, network, p.MAC)
+			fresh, err := network.SeeDiscovered(ctx, tx, networkName, p.MAC)
 			if fresh {
-				tx.Log(store.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC, network)})
+				tx.Log(core.Event{Type: "machine.unknown", Text: fmt.Sprintf("unknown machine %s asked to boot on network %s", p.MAC, networkName)})
 			}
 			return err
 		}
-		boot, err := tx.BootOn(ctx, machine)
-		if errors.Is(err, store.ErrNotFound) {
+		boot, err := machine.BootOn(ctx, tx, machineID)
+		if errors.Is(err, core.ErrNotFound) {
 			return nil // it booted by itself, and was told that there is nothing
 		}
 		if err != nil {
@@ -185,13 +189,13 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 		if needsProof(p.Step) && !slices.ContainsFunc(b.Authority.Tokens(boot.Subject, boot.Number), func(token string) bool { return proves(proof, token) }) {
 			return netboot.ErrProof
 		}
-		if err := learn(ctx, tx, network, machine, p); err != nil {
+		if err := learn(ctx, tx, networkName, machineID, p); err != nil {
 			return err
 		}
 		if reached, err = strideTo(ctx, tx, boot, p.Step); err != nil {
 			return err
 		}
-		return b.mark(ctx, tx, machine, boot, p)
+		return b.mark(ctx, tx, machineID, boot, p)
 	})
 	if err == nil {
 		reached.tell(b.Telemetry)
@@ -201,18 +205,18 @@ func (b *Boots) Seen(ctx context.Context, network string, p protocol.BootProgres
 
 // learn notes the address that another DHCP server gave to a machine: its agent must come from there. Another machine that is on
 // keeps its own.
-func learn(ctx context.Context, tx *store.Tx, network, machine string, p protocol.BootProgress) error {
+func learn(ctx context.Context, tx *core.Tx, networkName, machine string, p protocol.BootProgress) error {
 	if p.Step != protocol.StepInit || !p.From.Is4() {
 		return nil
 	}
-	on, err := tx.Network(ctx, network)
+	on, err := network.Get(ctx, tx, networkName)
 	if err != nil || on.Mode == inventory.ModeOwn {
 		return err
 	}
 	if err := taken(ctx, tx, on, machine, p.From); err != nil {
 		return err
 	}
-	return tx.LearnLease(ctx, network, p.MAC, p.From)
+	return network.LearnLease(ctx, tx, networkName, p.MAC, p.From)
 }
 
 func needsProof(s protocol.BootStep) bool {
@@ -227,40 +231,40 @@ func proves(proof, token string) bool {
 
 // mark writes a step down, tells whoever watches, and wakes whoever waits for it. Steps that a machine repeats, such as
 // the addresses that firmware, iPXE and kernel each ask for, are told once, and what a first stage says of its files is no event.
-func (b *Boots) mark(ctx context.Context, tx *store.Tx, machine string, boot store.Boot, p protocol.BootProgress) error {
+func (b *Boots) mark(ctx context.Context, tx *core.Tx, machineID string, boot machine.Boot, p protocol.BootProgress) error {
 	words := inWords(p)
 	if words == boot.Detail && p.Step != protocol.StepScript || order[p.Step] < order[boot.Step] {
 		return nil
 	}
-	if _, err := tx.MarkBoot(ctx, boot.Subject, boot.Number, p.Step, words); err != nil {
+	if _, err := machine.MarkBoot(ctx, tx, boot.Subject, boot.Number, p.Step, words); err != nil {
 		return err
 	}
-	m, err := tx.Machine(ctx, machine)
+	m, err := machine.Get(ctx, tx, machineID)
 	if err != nil {
 		return err
 	}
-	event := store.Event{Type: "machine.boot", Machine: m.Name, Text: words}
+	event := core.Event{Type: "machine.boot", Machine: m.Name, Text: words}
 	more := p.Step == protocol.StepInit && p.Step == boot.Step // how far its files are, every few seconds
 	if boot.Inspection() {
-		tx.Wake(store.MachineKind, machine)
+		tx.Wake(machine.Kind, machineID)
 		if !more {
 			tx.Log(event)
 		}
 		return nil
 	}
-	node, err := tx.Node(ctx, boot.Subject)
+	n, err := node.Get(ctx, tx, boot.Subject)
 	if err != nil {
 		return err
 	}
-	cluster, err := tx.Cluster(ctx, node.Cluster)
+	cluster, err := cluster.Get(ctx, tx, n.Cluster)
 	if err != nil {
 		return err
 	}
-	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID, cluster.Name, node.Name
+	event.Type, event.Project, event.ClusterID, event.Cluster, event.Node = "node.boot", cluster.Project, cluster.ID, cluster.Name, n.Name
 	if !more {
 		tx.Log(event)
 	}
-	tx.Wake(store.NodeKind, node.ID)
+	tx.Wake(node.Kind, n.ID)
 	return nil
 }
 
@@ -297,33 +301,33 @@ func inWords(p protocol.BootProgress) string {
 }
 
 // Enrol notes what an unknown machine says of itself, and of nobody else.
-func (b *Boots) Enrol(ctx context.Context, network string, mac net.HardwareAddr, e protocol.Enrolment) error {
+func (b *Boots) Enrol(ctx context.Context, networkName string, mac net.HardwareAddr, e protocol.Enrolment) error {
 	var facts inventory.Facts
 	if err := json.Unmarshal(e.Facts, &facts); err != nil {
 		return fmt.Errorf("facts of an unknown machine: %w", err)
 	}
 	printable.Bound(&facts, mostFact)
-	return b.DB.Update(ctx, func(tx *store.Tx) error {
+	return b.DB.Update(ctx, func(tx *core.Tx) error {
 		for _, mac := range e.MACs {
-			owner, err := tx.OwnerOf(ctx, network, mac)
+			owner, err := machine.OwnerOf(ctx, tx, networkName, mac)
 			if err != nil || owner != "" {
 				return err
 			}
 		}
-		return tx.DescribeDiscovered(ctx, mac.String(), e.MACs, facts) // the one that booted was seen doing so
+		return network.DescribeDiscovered(ctx, tx, mac.String(), e.MACs, facts) // the one that booted was seen doing so
 	})
 }
 
 // Release forgets a lease that its machine gave back. An enrolled one keeps it: ErrKept.
-func (b *Boots) Release(ctx context.Context, network string, mac net.HardwareAddr, address netip.Addr) error {
-	return b.DB.Update(ctx, func(tx *store.Tx) error {
-		owner, err := tx.OwnerOf(ctx, network, mac.String())
+func (b *Boots) Release(ctx context.Context, networkName string, mac net.HardwareAddr, address netip.Addr) error {
+	return b.DB.Update(ctx, func(tx *core.Tx) error {
+		owner, err := machine.OwnerOf(ctx, tx, networkName, mac.String())
 		if err == nil && owner != "" {
 			err = netboot.ErrKept
 		}
 		if err != nil {
 			return err
 		}
-		return tx.DropLease(ctx, network, mac.String(), address)
+		return network.DropLease(ctx, tx, networkName, mac.String(), address)
 	})
 }

@@ -16,12 +16,14 @@ import (
 	"unicode/utf8"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 	"muster/internal/monitor"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 const known, strange = "52:54:00:00:00:01", "52:54:00:00:00:99"
@@ -49,23 +51,23 @@ func newTestbed(t *testing.T, url string, unknown inventory.Unknown) *testbed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &testbed{t, &monitor.Boots{DB: storetest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		err := tx.PutNetwork(ctx, inventory.Network{
+	y := &testbed{t, &monitor.Boots{DB: kindstest.Open(t, url), Authority: authority, Images: oneImage{}}, "m1"}
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		err := network.Put(ctx, tx, inventory.Network{
 			Name: "boot", Interface: "br0", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn, Unknown: unknown,
 			First: netip.MustParseAddr("10.78.0.10"), Last: netip.MustParseAddr("10.78.0.12"),
 		})
 		if err != nil {
 			return err
 		}
-		return tx.AddMachine(ctx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot", MACs: []string{known}})
+		return machine.Add(ctx, tx, inventory.Machine{ID: y.machine, Name: "r1", Substrate: "metal", Network: "boot", MACs: []string{known}})
 	})
 	return y
 }
 
-func (y *testbed) update(f func(context.Context, *store.Tx) error) {
+func (y *testbed) update(f func(context.Context, *core.Tx) error) {
 	y.Helper()
-	if err := y.DB.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := y.DB.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		y.Fatal(err)
 	}
 }
@@ -96,7 +98,7 @@ func (y *testbed) ask(text string, commit bool, want string) (string, error) {
 }
 
 func TestAnAddressIsGivenOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		y := newTestbed(t, url, inventory.UnknownEnrol)
 		mine, err := y.ask(known, true, "")
 		if err != nil {
@@ -165,16 +167,16 @@ func TestADeclinedAddressIsNotGivenAgain(t *testing.T) {
 
 // begin makes the machine boot something of its own.
 func (y *testbed) begin() (number int64, token string) {
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.StartInspection(ctx, y.machine, false); err != nil {
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.StartInspection(ctx, tx, y.machine, false); err != nil {
 			return err
 		}
-		m, err := tx.Machine(ctx, y.machine)
+		m, err := machine.Get(ctx, tx, y.machine)
 		if err != nil {
 			return err
 		}
 		number = m.Boot
-		begun, err := tx.BeginBoot(ctx, store.Boot{MachineID: y.machine, Subject: y.machine, Number: number, Image: "sha256:1d"})
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: y.machine, Subject: y.machine, Number: number, Image: "sha256:1d"})
 		if !begun {
 			return errors.Join(err, errors.New("the boot has not begun"))
 		}
@@ -199,8 +201,8 @@ func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
 	if b, err := y.Boot(t.Context(), "boot", mac(strange)); b.Token != "" || b.Kernel == "" || err != nil {
 		t.Errorf("an unknown machine got %+v, %v", b, err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		used, err := tx.UseInspectionToken(ctx, y.machine, number, "key")
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		used, err := machine.UseInspectionToken(ctx, tx, y.machine, number, "key")
 		if !used {
 			t.Error("the token cannot be used")
 		}
@@ -209,8 +211,8 @@ func TestATokenIsGivenOnlyToAMachineThatIsToBoot(t *testing.T) {
 	if token, err := asks(); token != "" || !errors.Is(err, netboot.ErrNothing) {
 		t.Errorf("a token that was used is given again: %q, %v", token, err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		if used, _ := tx.UseInspectionToken(ctx, y.machine, number, "another key"); used {
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		if used, _ := machine.UseInspectionToken(ctx, tx, y.machine, number, "another key"); used {
 			t.Error("the token was used twice")
 		}
 		return nil
@@ -248,8 +250,8 @@ func TestOnlyTheBootItselfIsBelieved(t *testing.T) {
 	if err := y.Seen(t.Context(), "boot", problem, proof); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		b, err := tx.BootOn(ctx, y.machine)
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		b, err := machine.BootOn(ctx, tx, y.machine)
 		if b.Step != protocol.StepProblem || b.Detail != "cannot boot: root image arrived damaged [31m " {
 			t.Errorf("%q %q", b.Step, b.Detail)
 		}
@@ -263,14 +265,14 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
 	_, token := y.begin()
 	sum := sha256.Sum256([]byte(token))
-	var boots []store.Boot
+	var boots []machine.Boot
 	for _, detail := range []string{"", "root image: 10 of 232 MiB", "root image: 86 of 232 MiB"} {
 		said := protocol.BootProgress{MAC: known, Step: protocol.StepInit, Detail: detail, Took: 3 * time.Second}
 		if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
 			t.Fatal(err)
 		}
-		y.update(func(ctx context.Context, tx *store.Tx) error {
-			b, err := tx.BootOn(ctx, y.machine)
+		y.update(func(ctx context.Context, tx *core.Tx) error {
+			b, err := machine.BootOn(ctx, tx, y.machine)
 			boots = append(boots, b)
 			return err
 		})
@@ -280,8 +282,8 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 	if last.Detail != "runs its first stage: root image: 86 of 232 MiB, 3.0 s after its kernel began" || !last.HeardAt.After(first.HeardAt) || !last.StepAt.Equal(first.StepAt) {
 		t.Errorf("%+v, then %+v", first, last)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		events, err := tx.Events(ctx, store.EventsOf{Limit: 100})
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 100})
 		told := 0
 		for _, e := range events {
 			if strings.Contains(e.Text, "first stage") {
@@ -297,13 +299,13 @@ func TestABootWhoseFilesTakeLongShowsSignsOfLife(t *testing.T) {
 
 func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
 	y := newTestbed(t, t.TempDir()+"/db", inventory.UnknownEnrol)
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		on, err := tx.Network(ctx, "boot")
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		on, err := network.Get(ctx, tx, "boot")
 		if err != nil {
 			return err
 		}
 		on.Mode = inventory.ModeProxy
-		return tx.PutNetwork(ctx, on)
+		return network.Put(ctx, tx, on)
 	})
 	_, token := y.begin()
 	sum := sha256.Sum256([]byte(token))
@@ -314,8 +316,8 @@ func TestAnAddressThatAnotherServerGaveIsLearntFromTheBootItself(t *testing.T) {
 	if err := y.Seen(t.Context(), "boot", said, hex.EncodeToString(sum[:])); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		l, err := tx.LeaseOf(ctx, "boot", known)
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		l, err := network.LeaseOf(ctx, tx, "boot", known)
 		if l.Address != said.From {
 			t.Errorf("learnt %s", l.Address)
 		}
@@ -336,8 +338,8 @@ func TestUnknownMachinesAreRememberedUntilTheyAreEnrolled(t *testing.T) {
 	if err := y.Enrol(t.Context(), "boot", mac(known), mine); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		all, err := tx.DiscoveredMachines(ctx)
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		all, err := network.DiscoveredMachines(ctx, tx)
 		if len(all) != 1 || all[0].MAC != strange || all[0].Facts.CPUs != 4 || !slices.Equal(all[0].MACs, e.MACs) {
 			t.Errorf("%+v", all)
 		}
@@ -358,8 +360,8 @@ func TestWhatMachinesSayIsBounded(t *testing.T) {
 	if err := y.Enrol(t.Context(), "boot", mac(strange), protocol.Enrolment{MACs: []string{strange}, Facts: facts}); err != nil {
 		t.Fatal(err)
 	}
-	y.update(func(ctx context.Context, tx *store.Tx) error {
-		all, err := tx.DiscoveredMachines(ctx)
+	y.update(func(ctx context.Context, tx *core.Tx) error {
+		all, err := network.DiscoveredMachines(ctx, tx)
 		if len(all) != 1 || len(all[0].Facts.System.Product) > 256 || len(all[0].Facts.Disks[0].Name) > 256 || !utf8.ValidString(all[0].Facts.System.Product) {
 			t.Errorf("%d bytes of a product's name are kept", len(all[0].Facts.System.Product))
 		}

@@ -9,28 +9,30 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/netboot"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 )
 
 // Admit says whether a caller is the machine of a MAC, or the unknown machine that has it.
-func (b *Boots) Admit(ctx context.Context, network string, mac net.HardwareAddr, who onlink.Caller) error {
+func (b *Boots) Admit(ctx context.Context, networkName string, mac net.HardwareAddr, who onlink.Caller) error {
 	var hold net.HardwareAddr
-	err := b.DB.View(ctx, func(tx *store.Tx) error {
-		on, err := tx.Network(ctx, network)
+	err := b.DB.View(ctx, func(tx *core.Tx) error {
+		on, err := network.Get(ctx, tx, networkName)
 		if err != nil {
 			return err
 		}
-		machine, err := tx.OwnerOf(ctx, network, mac.String())
+		machineID, err := machine.OwnerOf(ctx, tx, networkName, mac.String())
 		if err != nil {
 			return err
 		}
-		if machine == "" {
+		if machineID == "" {
 			return admitUnknown(ctx, tx, on, mac.String(), who)
 		}
-		m, err := tx.Machine(ctx, machine)
+		m, err := machine.Get(ctx, tx, machineID)
 		if err == nil {
 			hold, err = admitMachine(ctx, tx, on, m, who)
 		}
@@ -50,7 +52,7 @@ func routed(on inventory.Network, who onlink.Caller) bool {
 
 // admitMachine says whether a caller is an enrolled machine: by its frames, and by the address that it has. What is for
 // that address is to be sent to hold alone; nil: that cannot be seen to.
-func admitMachine(ctx context.Context, tx *store.Tx, on inventory.Network, m store.Machine, who onlink.Caller) (hold net.HardwareAddr, err error) {
+func admitMachine(ctx context.Context, tx *core.Tx, on inventory.Network, m machine.Machine, who onlink.Caller) (hold net.HardwareAddr, err error) {
 	if m.Network != on.Name {
 		return nil, fmt.Errorf("%w: it is on network %q", onlink.ErrUnknownMachine, m.Network)
 	}
@@ -77,7 +79,7 @@ func admitMachine(ctx context.Context, tx *store.Tx, on inventory.Network, m sto
 }
 
 // admitUnknown says whether a caller is the machine that has a MAC, which nobody has enrolled.
-func admitUnknown(ctx context.Context, tx *store.Tx, on inventory.Network, mac string, who onlink.Caller) error {
+func admitUnknown(ctx context.Context, tx *core.Tx, on inventory.Network, mac string, who onlink.Caller) error {
 	if on.Unknown != inventory.UnknownEnrol {
 		return netboot.ErrUnknown
 	}
@@ -95,20 +97,20 @@ func admitUnknown(ctx context.Context, tx *store.Tx, on inventory.Network, mac s
 }
 
 // leaseAt is the lease of an address that is not over; the zero Lease if there is none.
-func leaseAt(ctx context.Context, tx *store.Tx, on inventory.Network, address netip.Addr) (store.Lease, error) {
+func leaseAt(ctx context.Context, tx *core.Tx, on inventory.Network, address netip.Addr) (network.Lease, error) {
 	if !address.Is4() {
-		return store.Lease{}, nil
+		return network.Lease{}, nil
 	}
-	lease, err := tx.LeaseAt(ctx, on.Name, address)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Lease{}, nil
+	lease, err := network.LeaseAt(ctx, tx, on.Name, address)
+	if errors.Is(err, core.ErrNotFound) {
+		return network.Lease{}, nil
 	}
 	if err != nil || lease.Expires.IsZero() {
 		return lease, err
 	}
 	now, err := tx.Now(ctx)
 	if !lease.Expires.After(now) {
-		return store.Lease{}, err
+		return network.Lease{}, err
 	}
 	return lease, err
 }
@@ -116,17 +118,17 @@ func leaseAt(ctx context.Context, tx *store.Tx, on inventory.Network, address ne
 // taken says that an address that another DHCP server gives is at this moment that of a machine other than this one: one
 // whose first stage has come from there, with the proof of its boot. Of a machine that is off the server may have given it
 // to somebody else.
-func taken(ctx context.Context, tx *store.Tx, on inventory.Network, machine string, address netip.Addr) error {
+func taken(ctx context.Context, tx *core.Tx, on inventory.Network, machineID string, address netip.Addr) error {
 	lease, err := leaseAt(ctx, tx, on, address)
 	if err != nil || lease.MAC == "" {
 		return err
 	}
-	owner, err := tx.OwnerOf(ctx, on.Name, lease.MAC)
-	if err != nil || owner == "" || owner == machine {
+	owner, err := machine.OwnerOf(ctx, tx, on.Name, lease.MAC)
+	if err != nil || owner == "" || owner == machineID {
 		return err
 	}
-	boot, err := tx.BootOn(ctx, owner)
-	if errors.Is(err, store.ErrNotFound) {
+	boot, err := machine.BootOn(ctx, tx, owner)
+	if errors.Is(err, core.ErrNotFound) {
 		return nil
 	}
 	if err == nil && order[boot.Step] >= order[protocol.StepInit] {
@@ -136,15 +138,15 @@ func taken(ctx context.Context, tx *store.Tx, on inventory.Network, machine stri
 }
 
 // Held lists the leases of enrolled machines. Of addresses that another server gives, they are those of machines that are on.
-func (b *Boots) Held(ctx context.Context, network string) ([]netboot.Lease, error) {
+func (b *Boots) Held(ctx context.Context, networkName string) ([]netboot.Lease, error) {
 	var held []netboot.Lease
-	err := b.DB.View(ctx, func(tx *store.Tx) error {
+	err := b.DB.View(ctx, func(tx *core.Tx) error {
 		held = nil
-		on, err := tx.Network(ctx, network)
+		on, err := network.Get(ctx, tx, networkName)
 		if err != nil {
 			return err
 		}
-		leases, err := tx.HeldLeases(ctx, network)
+		leases, err := network.HeldLeases(ctx, tx, networkName)
 		for _, l := range leases {
 			mac, wrong := net.ParseMAC(l.MAC)
 			if wrong == nil && (on.Mode == inventory.ModeOwn || order[l.Step] >= order[protocol.StepInit]) {

@@ -9,10 +9,15 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // config answers with the node's desired state as soon as it is newer than what the agent has.
@@ -37,28 +42,28 @@ func (m *Monitor) config(w http.ResponseWriter, r *http.Request, who identity.Ag
 }
 
 // configOf composes what one node has to be, from one snapshot.
-func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.Config, self store.Node, err error) {
-	err = m.db.View(ctx, func(tx *store.Tx) error {
+func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.Config, self node.Node, err error) {
+	err = m.db.View(ctx, func(tx *core.Tx) error {
 		if m.Refresh != nil {
 			if err := m.Refresh(ctx, tx); err != nil {
 				return err
 			}
 		}
-		if self, err = tx.Node(ctx, who.Node); err != nil {
+		if self, err = node.Get(ctx, tx, who.Node); err != nil {
 			return err
 		}
 		if _, err := wanted(ctx, tx, self, who); err != nil {
 			return err
 		}
-		cluster, err := tx.Cluster(ctx, self.Cluster)
+		cluster, err := cluster.Get(ctx, tx, self.Cluster)
 		if err != nil {
 			return err
 		}
-		nodes, err := tx.Nodes(ctx, self.Cluster)
+		nodes, err := node.Of(ctx, tx, self.Cluster)
 		if err != nil {
 			return err
 		}
-		sizes, err := tx.MachinesUnder(ctx, self.Cluster)
+		sizes, err := machine.Under(ctx, tx, self.Cluster)
 		if err != nil {
 			return err
 		}
@@ -81,7 +86,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 			}
 		}
 		if self.Boot == 1 && cluster.Snapshot == "" { // a snapshot may hold a scheduler's state
-			earlier, err := tx.HadNode(ctx, self)
+			earlier, err := node.HadNode(ctx, tx, self)
 			if err != nil {
 				return err
 			}
@@ -90,8 +95,8 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		c.ForEarlier = protocol.ForEarlier{Key: c.Credential, Plain: !known.Caps.Jobs}
 		for _, n := range nodes {
 			c.ExportHome = c.ExportHome || self.Role == protocol.Head && m.elsewhere(n, sizes[n.MachineID])
-			between := n.Renew && n.Phase == store.Attaching && n.Role == protocol.Compute // boots: its scheduler is to forget it
-			if n.Phase != store.Failed && n.Phase != store.Releasing && !between {
+			between := n.Renew && n.Phase == node.Attaching && n.Role == protocol.Compute // boots: its scheduler is to forget it
+			if n.Phase != core.Failed && n.Phase != core.Releasing && !between {
 				c.Peers = append(c.Peers, m.peer(cluster, n, sizes[n.MachineID], sizes[n.HostID], now))
 			}
 		}
@@ -113,7 +118,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 		if c.Tasks, err = tasksOf(ctx, tx, self); err != nil {
 			return err
 		}
-		ports, err := tx.NodePorts(ctx, self.ID)
+		ports, err := fabrics.NodePorts(ctx, tx, self.ID)
 		if err != nil {
 			return err
 		}
@@ -125,7 +130,7 @@ func (m *Monitor) configOf(ctx context.Context, who identity.Agent) (c protocol.
 }
 
 // partitionsOf are the keys that a node's ports are to hold.
-func partitionsOf(ports []store.NodePort) map[string]uint16 {
+func partitionsOf(ports []fabrics.NodePort) map[string]uint16 {
 	var keys map[string]uint16
 	for _, p := range ports {
 		if !p.Wanted {
@@ -140,8 +145,8 @@ func partitionsOf(ports []store.NodePort) map[string]uint16 {
 }
 
 // usersOf are those who may log in to a cluster, with their keys.
-func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.User, error) {
-	members, err := tx.Memberships(ctx, c.Project, "")
+func usersOf(ctx context.Context, tx *core.Tx, c cluster.Cluster) ([]protocol.User, error) {
+	members, err := person.Memberships(ctx, tx, c.Project, "")
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +155,7 @@ func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.Use
 		if m.Disabled || !slices.Contains(roles, m.Role) || !c.Admits(m.Person) {
 			continue
 		}
-		keys, err := tx.Keys(ctx, m.Person)
+		keys, err := person.Keys(ctx, tx, m.Person)
 		if err != nil {
 			return nil, err
 		}
@@ -163,13 +168,13 @@ func usersOf(ctx context.Context, tx *store.Tx, c store.Cluster) ([]protocol.Use
 	return users, nil
 }
 
-func (m *Monitor) peer(c store.Cluster, n store.Node, on, host store.Machine, now time.Time) protocol.Peer {
+func (m *Monitor) peer(c cluster.Cluster, n node.Node, on, host machine.Machine, now time.Time) protocol.Peer {
 	caps := m.Substrates.Of(on.Substrate)
-	draining := n.Desired == store.Absent || n.Renew && n.Role == protocol.Compute
+	draining := n.Desired == node.Absent || n.Renew && n.Role == protocol.Compute
 	return protocol.Peer{
 		Name: n.Name, Address: address(n), MAC: substrate.MAC(c.Segment, n.Slot).String(), Role: n.Role, Queue: n.Queue,
 		CPUs: on.Facts.CPUs, MemoryMiB: on.Facts.MemoryMiB, GPUs: gpusOf(caps, on, host), Leaf: n.Leaf, LeafNumber: n.LeafNumber,
-		Ready:   n.Phase == store.Ready && !draining,
+		Ready:   n.Phase == core.Ready && !draining,
 		OwnCPUs: caps.OwnCPUs,
 		Mounts:  n.Role == protocol.Compute && m.elsewhere(n, on),
 		Drain:   draining, DrainKill: draining && !n.DrainUntil.IsZero() && now.After(n.DrainUntil),
@@ -177,20 +182,20 @@ func (m *Monitor) peer(c store.Cluster, n store.Node, on, host store.Machine, no
 }
 
 // elsewhere says whether a node is not on this host: what is there by itself on this one comes to it over the network.
-func (m *Monitor) elsewhere(n store.Node, on store.Machine) bool {
+func (m *Monitor) elsewhere(n node.Node, on machine.Machine) bool {
 	return n.MachineID != "" && !m.Substrates.Of(on.Substrate).OnHost
 }
 
 // pauseStep is what a head has to do now for its cluster's pause.
-func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
+func pauseStep(c cluster.Cluster, n node.Node) protocol.PauseStep {
 	switch {
-	case n.Role == protocol.Head && n.Renew && n.Phase == store.Draining:
+	case n.Role == protocol.Head && n.Renew && n.Phase == node.Draining:
 		return protocol.PauseHalt
-	case n.Role != protocol.Head || c.Phase != store.Pausing:
+	case n.Role != protocol.Head || c.Phase != cluster.Pausing:
 		return ""
-	case n.Desired == store.Absent && c.KeepsMemory:
+	case n.Desired == node.Absent && c.KeepsMemory:
 		return protocol.PauseSleep
-	case n.Desired == store.Absent:
+	case n.Desired == node.Absent:
 		return protocol.PauseHalt
 	case c.KeepsMemory: // what jobs have done is in it
 		return ""
@@ -200,7 +205,7 @@ func pauseStep(c store.Cluster, n store.Node) protocol.PauseStep {
 
 // hostNames are the names that a node's SSH host certificate is good for: those inside its cluster, and those by which
 // people reach it through a gateway. The zone is no domain of the world's, so that no cluster's name can be another host's.
-func hostNames(c store.Cluster, n store.Node) []string {
+func hostNames(c cluster.Cluster, n node.Node) []string {
 	const zone = ".muster"
 	long := c.Name + "." + c.Project
 	names := []string{n.Name, n.Name + "." + c.Name, address(n), n.Name + "." + long, n.Name + "." + c.Name + zone, n.Name + "." + long + zone}
@@ -210,4 +215,4 @@ func hostNames(c store.Cluster, n store.Node) []string {
 	return names
 }
 
-func address(n store.Node) string { return substrate.Address(n.Slot).Addr().String() }
+func address(n node.Node) string { return substrate.Address(n.Slot).Addr().String() }

@@ -8,32 +8,35 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 func TestAHeadIsToldItsPartInAPause(t *testing.T) {
 	for _, test := range []struct {
 		name          string
-		phase         store.Phase
+		phase         core.Phase
 		keeps, leaves bool
 		want          protocol.PauseStep
 	}{
-		{"no pause", store.Ready, false, false, ""},
-		{"jobs are queued again", store.Pausing, false, false, protocol.PauseCheckpoint},
-		{"its nodes are gone", store.Pausing, false, true, protocol.PauseHalt},
-		{"its nodes are to sleep", store.Pausing, true, false, ""},
-		{"its nodes sleep when it has gone", store.Pausing, true, true, protocol.PauseSleep},
-		{"a delete", store.Deleting, true, true, ""},
+		{"no pause", core.Ready, false, false, ""},
+		{"jobs are queued again", cluster.Pausing, false, false, protocol.PauseCheckpoint},
+		{"its nodes are gone", cluster.Pausing, false, true, protocol.PauseHalt},
+		{"its nodes are to sleep", cluster.Pausing, true, false, ""},
+		{"its nodes sleep when it has gone", cluster.Pausing, true, true, protocol.PauseSleep},
+		{"a delete", core.Deleting, true, true, ""},
 	} {
-		head := store.Node{Role: protocol.Head, Desired: store.Present}
+		head := node.Node{Role: protocol.Head, Desired: core.Present}
 		if test.leaves {
-			head.Desired = store.Absent
+			head.Desired = node.Absent
 		}
-		c := store.Cluster{KeepsMemory: test.keeps, Life: store.Life{Phase: test.phase}}
+		c := cluster.Cluster{KeepsMemory: test.keeps, Life: core.Life{Phase: test.phase}}
 		if got := pauseStep(c, head); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
@@ -42,37 +45,37 @@ func TestAHeadIsToldItsPartInAPause(t *testing.T) {
 
 // TestWhatAConfigurationCostsDoesNotGrowWithTheSite: each node reads its own each time that its cluster changes.
 func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, machines := t.Context(), 0
-	more := func(tx *store.Tx, n int) error {
+	more := func(tx *core.Tx, n int) error {
 		for range n {
 			machines++
 			name := fmt.Sprintf("m%d", machines)
-			if err := tx.AddMachine(ctx, inventory.Machine{ID: name, Name: name, Substrate: "local", Facts: inventory.Facts{CPUs: 2}}); err != nil {
+			if err := machine.Add(ctx, tx, inventory.Machine{ID: name, Name: name, Substrate: "local", Facts: inventory.Facts{CPUs: 2}}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	err = db.Update(ctx, func(tx *store.Tx) error {
-		c := store.Cluster{ID: "c1", Project: storetest.Project, Name: "c1", Spec: spec.Cluster{Name: "c1"}, Image: "sha256:00",
-			Credential: store.NewSecret([]byte("k")), CreatedBy: storetest.Admin}
-		n := store.Node{ID: "n1", Cluster: "c1", Name: "head", Role: protocol.Head, MachineID: "m1", Machine: "m1"}
-		return errors.Join(more(tx, 2), tx.AddCluster(ctx, c), tx.AddSeat(ctx, "c1", store.Seat{Name: "head", Slot: 1}), tx.AddNode(ctx, n),
-			tx.StartBoot(ctx, "n1", "sha256:00", false))
+	err = db.Update(ctx, func(tx *core.Tx) error {
+		c := cluster.Cluster{ID: "c1", Project: kindstest.Project, Name: "c1", Spec: spec.Cluster{Name: "c1"}, Image: "sha256:00",
+			Credential: core.NewSecret([]byte("k")), CreatedBy: kindstest.Admin}
+		n := node.Node{ID: "n1", Cluster: "c1", Name: "head", Role: protocol.Head, MachineID: "m1", Machine: "m1"}
+		return errors.Join(more(tx, 2), cluster.Add(ctx, tx, c), cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "head", Slot: 1}), node.Add(ctx, tx, n),
+			node.StartBoot(ctx, tx, "n1", "sha256:00", false))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := db.Claim(ctx, store.NodeKind, "test", time.Minute, 1)
+	claims, err := db.Claim(ctx, node.Kind, "test", time.Minute, 1)
 	if err == nil {
-		err = db.Update(ctx, func(tx *store.Tx) error {
-			_, err := tx.UseToken(ctx, "n1", 1, "k")
-			return errors.Join(err, tx.Settle(ctx, claims[0], store.Settlement{Phase: store.Booting, Never: true}))
+		err = db.Update(ctx, func(tx *core.Tx) error {
+			_, err := node.UseToken(ctx, tx, "n1", 1, "k")
+			return errors.Join(err, tx.Settle(ctx, claims[0], core.Settlement{Phase: node.Booting, Never: true}))
 		})
 	}
 	if err != nil {
@@ -82,7 +85,7 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 	if c, _, err := m.configOf(ctx, identity.Agent{Node: "n1", Boot: 1}); err != nil || !c.First {
 		t.Errorf("its scheduler is believed to know it: %v", err)
 	}
-	since := storetest.Costs(t, db)
+	since := kindstest.Costs(t, db)
 	rows := func() int {
 		t.Helper()
 		since()
@@ -93,7 +96,7 @@ func TestWhatAConfigurationCostsDoesNotGrowWithTheSite(t *testing.T) {
 		return since().Rows
 	}
 	few := rows()
-	if err := db.Update(ctx, func(tx *store.Tx) error { return more(tx, 50) }); err != nil {
+	if err := db.Update(ctx, func(tx *core.Tx) error { return more(tx, 50) }); err != nil {
 		t.Fatal(err)
 	}
 	if many := rows(); many != few {

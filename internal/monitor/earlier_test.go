@@ -6,8 +6,8 @@ import (
 
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
+	"muster/internal/kinds/cluster"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // A head whose agent came with an older version reports the scheduler's own words, until its node boots again.
@@ -17,14 +17,14 @@ func TestAnOlderHeadIsHeard(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"boot":1,"slurm":{"nodes":[{"name":"n1","state":"allocated","responding":true,"jobs":1}],"waits":2}}`), &report); err != nil {
 		t.Fatal(err)
 	}
-	said := m.earlier(store.Cluster{Spec: spec.Cluster{Name: "cfd"}}, report)
+	said := m.earlier(cluster.Cluster{Spec: spec.Cluster{Name: "cfd"}}, report)
 	if said == nil || len(said.Nodes) != 1 || said.Nodes[0].State != protocol.NodeBusy || said.Total != 2 {
 		t.Errorf("heard is %+v", said)
 	}
-	if said := m.earlier(store.Cluster{Spec: spec.Cluster{Software: &spec.Software{Scheduler: "none"}}}, report); said != nil {
+	if said := m.earlier(cluster.Cluster{Spec: spec.Cluster{Software: &spec.Software{Scheduler: "none"}}}, report); said != nil {
 		t.Errorf("of a cluster without a scheduler, heard is %+v", said)
 	}
-	if said := m.earlier(store.Cluster{Spec: spec.Cluster{Name: "cfd"}}, protocol.Report{}); said != nil {
+	if said := m.earlier(cluster.Cluster{Spec: spec.Cluster{Name: "cfd"}}, protocol.Report{}); said != nil {
 		t.Errorf("of a node that says nothing of it, heard is %+v", said)
 	}
 }

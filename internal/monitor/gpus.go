@@ -6,13 +6,13 @@ import (
 	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/kinds/machine"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 // gpusOf are the GPUs that a node on the machine is to have, under the addresses that they have for life: a guest's are
 // called after its host. They are in the order in which the node finds them. A node without a kernel of its own has none.
-func gpusOf(caps substrate.Capabilities, m, host store.Machine) []protocol.GPU {
+func gpusOf(caps substrate.Capabilities, m, host machine.Machine) []protocol.GPU {
 	switch {
 	case caps.Guest:
 		return guestGPUs(m, host)
@@ -28,7 +28,7 @@ func gpusOf(caps substrate.Capabilities, m, host store.Machine) []protocol.GPU {
 
 // guestGPUs orders them as they come on the guest's buses, which package hypervisor/domain lays: first those that are near
 // to none of its memory nodes, then by memory node from the last one down, and within by the host's root ports.
-func guestGPUs(m, host store.Machine) []protocol.GPU {
+func guestGPUs(m, host machine.Machine) []protocol.GPU {
 	if m.Allocation == nil {
 		return nil
 	}

@@ -10,20 +10,22 @@ import (
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
 	"muster/internal/placement"
-	"muster/internal/store"
 )
 
 func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
-	host := store.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal", Facts: shapes.Named("dgx-h100")}}
+	host := machine.Machine{Machine: inventory.Machine{ID: "h", Name: "r1n1", Substrate: "metal", Facts: shapes.Named("dgx-h100")}}
 	known := drivers.Substrates()
 	metal, part, namespaces := known.Of("metal"), known.Of("vm"), known.Of("local")
-	whole := gpusOf(metal, host, store.Machine{})
+	whole := gpusOf(metal, host, machine.Machine{})
 	if len(whole) != 8 || whole[5].Address != "r1n1/gpu5" || whole[0].CPUs == "" || whole[0].CPUs == whole[7].CPUs {
 		t.Fatalf("a whole machine's: %+v", whole)
 	}
 	all := host.Facts.GPUs()
-	guest := store.Machine{
+	guest := machine.Machine{
 		Machine:    inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h", Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
 		Allocation: &placement.Allocation{Cells: []placement.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
 	}
@@ -32,7 +34,7 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 	if diff := cmp.Diff(want, gpusOf(part, guest, host)); diff != "" {
 		t.Error(diff)
 	}
-	if got := gpusOf(namespaces, store.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, store.Machine{}); got != nil {
+	if got := gpusOf(namespaces, machine.Machine{Machine: inventory.Machine{Substrate: "local", Facts: host.Facts}}, machine.Machine{}); got != nil {
 		t.Errorf("a node in namespaces has %+v", got)
 	}
 }
@@ -40,10 +42,10 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 func TestWhatAGuestSawOfPartitionsIsToldOnce(t *testing.T) {
 	saw := func(what map[string]string) protocol.HostReport { return protocol.HostReport{Partitions: what} }
 	first := saw(map[string]string{"0000:04:00.1": "guest a saw it", "0000:04:00.2": "guest b lacks it"})
-	if got := strange(store.HostSeen{}, first); len(got) != 2 || got[0] != "virtual function 0000:04:00.1: guest a saw it" {
+	if got := strange(host.Seen{}, first); len(got) != 2 || got[0] != "virtual function 0000:04:00.1: guest a saw it" {
 		t.Errorf("%q", got)
 	}
-	before := store.HostSeen{Report: &first}
+	before := host.Seen{Report: &first}
 	if got := strange(before, first); got != nil {
 		t.Errorf("again: %q", got)
 	}
@@ -56,10 +58,10 @@ func TestWhatAGuestSawOfPartitionsIsToldOnce(t *testing.T) {
 }
 
 func TestANodeIsToldTheKeysThatItsPortsAreToHold(t *testing.T) {
-	port := func(guid fabric.GUID, key fabric.Key, wanted bool) store.NodePort {
-		return store.NodePort{Member: store.Member{GUID: guid, Wanted: wanted}, Key: key}
+	port := func(guid fabric.GUID, key fabric.Key, wanted bool) fabrics.NodePort {
+		return fabrics.NodePort{Member: fabrics.Member{GUID: guid, Wanted: wanted}, Key: key}
 	}
-	got := partitionsOf([]store.NodePort{port(0x2c903000a0b0c, 5, true), port(0x2c903000a0b0d, 6, true), port(0x2c903000a0b0e, 7, false)})
+	got := partitionsOf([]fabrics.NodePort{port(0x2c903000a0b0c, 5, true), port(0x2c903000a0b0d, 6, true), port(0x2c903000a0b0e, 7, false)})
 	if diff := cmp.Diff(map[string]uint16{"0x0002c903000a0b0c": 5, "0x0002c903000a0b0d": 6}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -17,14 +17,18 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/monitor"
 	"muster/internal/placement"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // joining is what the agent of a node's first boot sends.
@@ -50,39 +54,39 @@ func joining(t *testing.T, a *identity.Authority, node string) []byte {
 }
 
 func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	authority, err := identity.Open(identity.NewRoot())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	if err := db.Update(ctx, func(tx *store.Tx) error {
-		g := store.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
+	if err := db.Update(ctx, func(tx *core.Tx) error {
+		g := host.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
 			Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
-			if err := tx.AddCluster(ctx, store.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
+			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err
 			}
 		}
 		return errors.Join(
-			tx.AddMachine(ctx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "vm", Hosts: true}),
-			tx.AddMachine(ctx, inventory.Machine{ID: "m1", Name: "local-1", Substrate: "local"}),
-			tx.AddGuest(ctx, g, "for a test"),
-			tx.AddSeat(ctx, "c1", store.Seat{Name: "n1", Slot: 3}), tx.AddSeat(ctx, "c1", store.Seat{Name: "n2", Slot: 4}),
-			tx.AddNode(ctx, store.Node{ID: "guest", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: "g1", Machine: "hv-g1"}),
-			tx.AddNode(ctx, store.Node{ID: "local", Cluster: "c1", Name: "n2", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "local-1"}),
-			tx.StartBoot(ctx, "guest", "sha256:00", false), tx.StartBoot(ctx, "local", "sha256:00", false),
+			machine.Add(ctx, tx, inventory.Machine{ID: "hv", Name: "hv", Substrate: "vm", Hosts: true}),
+			machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "local-1", Substrate: "local"}),
+			host.AddGuest(ctx, tx, g, "for a test"),
+			cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n1", Slot: 3}), cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n2", Slot: 4}),
+			node.Add(ctx, tx, node.Node{ID: "guest", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "vm", MachineID: "g1", Machine: "hv-g1"}),
+			node.Add(ctx, tx, node.Node{ID: "local", Cluster: "c1", Name: "n2", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "local-1"}),
+			node.StartBoot(ctx, tx, "guest", "sha256:00", false), node.StartBoot(ctx, tx, "local", "sha256:00", false),
 		)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := db.Claim(ctx, store.NodeKind, "test", time.Minute, 10)
+	claims, err := db.Claim(ctx, node.Kind, "test", time.Minute, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, claim := range claims {
-		if err := db.Update(ctx, func(tx *store.Tx) error {
-			return tx.Settle(ctx, claim, store.Settlement{Phase: store.Booting, Never: true})
+		if err := db.Update(ctx, func(tx *core.Tx) error {
+			return tx.Settle(ctx, claim, core.Settlement{Phase: node.Booting, Never: true})
 		}); err != nil {
 			t.Fatal(err)
 		}

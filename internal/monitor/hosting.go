@@ -11,9 +11,14 @@ import (
 	"strconv"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/printable"
-	"muster/internal/store"
 )
 
 // hosting answers a hypervisor with all that it is to hold, as soon as that is newer than what it knows.
@@ -25,11 +30,11 @@ func (m *Monitor) hosting(w http.ResponseWriter, r *http.Request, who identity.A
 	}
 	ctx := r.Context()
 	// From here on it counts as one that holds guests: what it is told it may make before it says so.
-	err = m.db.Update(ctx, func(tx *store.Tx) error {
+	err = m.db.Update(ctx, func(tx *core.Tx) error {
 		if _, err := hostBoot(ctx, tx, who); err != nil {
 			return err
 		}
-		return tx.MeetHost(ctx, who.Node, who.Boot)
+		return host.Meet(ctx, tx, who.Node, who.Boot)
 	})
 	var what protocol.Hosting
 	if err == nil {
@@ -48,7 +53,7 @@ func (m *Monitor) hosting(w http.ResponseWriter, r *http.Request, who identity.A
 }
 
 // hostBoot is the boot of a hypervisor, if it is the one that its agent is of and goes on.
-func hostBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot, error) {
+func hostBoot(ctx context.Context, tx *core.Tx, who identity.Agent) (machine.Boot, error) {
 	boot, err := ownBoot(ctx, tx, who)
 	if err == nil && boot.File.Duty != protocol.Host {
 		err = errRefused
@@ -60,16 +65,16 @@ func hostBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot
 func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.Hosting, error) {
 	what := protocol.Hosting{Networks: []protocol.HostedNetwork{}, Images: []protocol.HostedImage{}, Guests: []protocol.HostedGuest{}}
 	networks, images := map[string]bool{}, map[string]bool{}
-	err := m.db.View(ctx, func(tx *store.Tx) error {
+	err := m.db.View(ctx, func(tx *core.Tx) error {
 		if _, err := hostBoot(ctx, tx, who); err != nil {
 			return err
 		}
-		revision, all, err := tx.HostedOn(ctx, who.Node)
+		revision, all, err := host.HostedOn(ctx, tx, who.Node)
 		if err != nil {
 			return err
 		}
 		what.Revision = revision
-		ways, err := tx.MigrationsAt(ctx, who.Node)
+		ways, err := host.MigrationsAt(ctx, tx, who.Node)
 		if err != nil {
 			return err
 		}
@@ -79,7 +84,7 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 				return nil
 			}
 			networks[g.Cluster] = true
-			cluster, err := tx.Cluster(ctx, g.Cluster)
+			cluster, err := cluster.Get(ctx, tx, g.Cluster)
 			what.Networks = append(what.Networks, protocol.HostedNetwork{Cluster: cluster.ID, Segment: cluster.Segment})
 			return err
 		}
@@ -123,17 +128,17 @@ func (m *Monitor) hostingOf(ctx context.Context, who identity.Agent) (protocol.H
 }
 
 // moveOf is a move as one of its hosts is told of it, if it is.
-func moveOf(ctx context.Context, tx *store.Tx, a store.Migration, host string) (m protocol.HostedMove, told bool, err error) {
+func moveOf(ctx context.Context, tx *core.Tx, a host.Migration, hostID string) (m protocol.HostedMove, told bool, err error) {
 	own, other := a.Source, a.Target
-	if a.Target.Host == host {
+	if a.Target.Host == hostID {
 		own, other = a.Target, a.Source
 	}
 	if own.Does == "" {
 		return m, false, nil
 	}
 	m = protocol.HostedMove{Guest: a.Guest, Number: a.Number, Step: a.Step, Do: own.Does, Description: a.Description, Address: a.Address, Peer: other.Host}
-	seen, err := tx.HostSeen(ctx, other.Host)
-	if errors.Is(err, store.ErrNotFound) { // it is off, and nobody will speak to it
+	seen, err := host.SeenOf(ctx, tx, other.Host)
+	if errors.Is(err, core.ErrNotFound) { // it is off, and nobody will speak to it
 		err = nil
 	}
 	m.PeerBoot = seen.Boot
@@ -155,53 +160,53 @@ func (m *Monitor) hosted(w http.ResponseWriter, r *http.Request, who identity.Ag
 
 func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report protocol.HostReport, lives int64) (protocol.ReportReply, error) {
 	reply := protocol.ReportReply{Every: heartbeat}
-	err := m.db.Update(ctx, func(tx *store.Tx) error {
+	err := m.db.Update(ctx, func(tx *core.Tx) error {
 		boot, err := hostBoot(ctx, tx, who)
 		if err != nil {
 			return err
 		}
 		if m.authority.Several(identity.Agents) {
-			if err := tx.RaiseTrust(ctx, who.Node, who.Boot, lives); err != nil {
+			if err := authority.RaiseTrust(ctx, tx, who.Node, who.Boot, lives); err != nil {
 				return err
 			}
 		}
-		if boot.Detail == store.AskedAgain { // not this machine, which lives
-			if _, err := tx.MarkBoot(ctx, who.Node, who.Boot, protocol.StepAgent, ""); err != nil {
+		if boot.Detail == machine.AskedAgain { // not this machine, which lives
+			if _, err := machine.MarkBoot(ctx, tx, who.Node, who.Boot, protocol.StepAgent, ""); err != nil {
 				return err
 			}
 		}
-		before, err := tx.HostSeen(ctx, who.Node)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		before, err := host.SeenOf(ctx, tx, who.Node)
+		if err != nil && !errors.Is(err, core.ErrNotFound) {
 			return err
 		}
 		for _, text := range strange(before, report) {
-			tx.Log(store.Event{Type: "machine.warning", Machine: boot.File.Name, Text: text})
+			tx.Log(core.Event{Type: "machine.warning", Machine: boot.File.Name, Text: text})
 		}
-		if err := tx.SaveHostReport(ctx, who.Node, report); err != nil {
+		if err := host.SaveReport(ctx, tx, who.Node, report); err != nil {
 			return err
 		}
-		var all []store.Hosted
-		if reply.Revision, all, err = tx.HostedOn(ctx, who.Node); err != nil {
+		var all []host.Hosted
+		if reply.Revision, all, err = host.HostedOn(ctx, tx, who.Node); err != nil {
 			return err
 		}
 		nodes := map[string]bool{}
 		for _, g := range all {
 			nodes[g.Guest.Node] = true
 		}
-		ways, err := tx.MigrationsAt(ctx, who.Node)
+		ways, err := host.MigrationsAt(ctx, tx, who.Node)
 		if err != nil {
 			return err
 		}
 		for _, a := range ways {
 			nodes[a.Node] = true
 		}
-		for node := range nodes {
-			if changed(before, report, node) {
-				tx.Wake(store.NodeKind, node)
+		for nodeID := range nodes {
+			if changed(before, report, nodeID) {
+				tx.Wake(node.Kind, nodeID)
 			}
 		}
 		if before.Report == nil || before.Report.Trouble != report.Trouble || !maps.Equal(before.Report.Lost, report.Lost) {
-			tx.Wake(store.MachineKind, who.Node)
+			tx.Wake(machine.Kind, who.Node)
 		}
 		return nil
 	})
@@ -209,7 +214,7 @@ func (m *Monitor) recordHosted(ctx context.Context, who identity.Agent, report p
 }
 
 // strange are what a hypervisor newly says of InfiniBand partitions that guests saw, or lack.
-func strange(before store.HostSeen, now protocol.HostReport) (words []string) {
+func strange(before host.Seen, now protocol.HostReport) (words []string) {
 	for _, address := range slices.Sorted(maps.Keys(now.Partitions)) {
 		what := now.Partitions[address]
 		if before.Report == nil || before.Report.Partitions[address] != what {
@@ -220,7 +225,7 @@ func strange(before store.HostSeen, now protocol.HostReport) (words []string) {
 }
 
 // changed says whether a hypervisor says something else of a node than before.
-func changed(before store.HostSeen, now protocol.HostReport, node string) bool {
+func changed(before host.Seen, now protocol.HostReport, node string) bool {
 	of := func(r protocol.HostReport) (found []string) {
 		for _, s := range r.Guests {
 			if s.Node == node {

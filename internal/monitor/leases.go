@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/network"
 )
 
 // offers are addresses that were offered and not yet asked for. They are remembered so that two machines are not offered
@@ -33,7 +34,7 @@ type offer struct {
 	mac   string
 	known bool // it is an enrolled machine's
 	until time.Time
-	old   store.Lease // that the MAC had; its MAC is "" if there was none
+	old   network.Lease // that the MAC had; its MAC is "" if there was none
 }
 
 const (
@@ -68,7 +69,7 @@ const leaseTries = 5
 
 // Leases answers a batch of wishes in one transaction, with a few statements for all: how many machines a second get
 // their addresses hangs on it.
-func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) ([]netboot.Granted, error) {
+func (b *Boots) Leases(ctx context.Context, networkName string, asks []netboot.Ask) ([]netboot.Granted, error) {
 	transaction := b.DB.View
 	for _, ask := range asks {
 		if ask.Commit || ask.Decline {
@@ -78,9 +79,9 @@ func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) 
 	var granted []netboot.Granted
 	var err error
 	for try := range leaseTries {
-		err = transaction(ctx, func(tx *store.Tx) error {
-			l := &lessor{tx: tx, offers: &b.offers, asked: time.Now(), put: map[netip.Addr]store.Lease{}}
-			if err := l.load(ctx, network, asks, try == 0); err != nil {
+		err = transaction(ctx, func(tx *core.Tx) error {
+			l := &lessor{tx: tx, offers: &b.offers, asked: time.Now(), put: map[netip.Addr]network.Lease{}}
+			if err := l.load(ctx, networkName, asks, try == 0); err != nil {
 				return err
 			}
 			if granted, err = l.answer(ctx, asks); err != nil {
@@ -88,7 +89,7 @@ func (b *Boots) Leases(ctx context.Context, network string, asks []netboot.Ask) 
 			}
 			return l.save(ctx)
 		})
-		if !errors.Is(err, store.ErrExists) {
+		if !errors.Is(err, core.ErrExists) {
 			break
 		}
 	}
@@ -101,26 +102,26 @@ func refused(err error) bool {
 
 // lessor gives addresses within one transaction.
 type lessor struct {
-	tx      *store.Tx
+	tx      *core.Tx
 	offers  *offers
 	on      inventory.Network
-	now     time.Time                  // the database's
-	asked   time.Time                  // ours
-	owners  map[string]string          // machines by MAC
-	of      map[string]store.Lease     // by MAC; what the batch changes too
-	at      map[netip.Addr]store.Lease // by address, as far as somebody has asked; what the batch changes too
-	put     map[netip.Addr]store.Lease // what is to be written
-	moved   []string                   // MACs whose old lease goes
-	lowest  netip.Addr                 // that was never given, once looked up
-	next    netip.Addr                 // where the search for one goes on
-	over    []netip.Addr               // of leases that are over, once looked up
-	passing []store.Lease              // unknown machines' that are not over, those that end first; once looked up
+	now     time.Time                    // the database's
+	asked   time.Time                    // ours
+	owners  map[string]string            // machines by MAC
+	of      map[string]network.Lease     // by MAC; what the batch changes too
+	at      map[netip.Addr]network.Lease // by address, as far as somebody has asked; what the batch changes too
+	put     map[netip.Addr]network.Lease // what is to be written
+	moved   []string                     // MACs whose old lease goes
+	lowest  netip.Addr                   // that was never given, once looked up
+	next    netip.Addr                   // where the search for one goes on
+	over    []netip.Addr                 // of leases that are over, once looked up
+	passing []network.Lease              // unknown machines' that are not over, those that end first; once looked up
 	looked  bool
 }
 
 // load reads what the answers to a batch hang on. Of machines that take what they were offered, it trusts what was read then.
-func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask, trust bool) (err error) {
-	if l.on, err = l.tx.Network(ctx, network); err != nil {
+func (l *lessor) load(ctx context.Context, networkName string, asks []netboot.Ask, trust bool) (err error) {
+	if l.on, err = network.Get(ctx, l.tx, networkName); err != nil {
 		return err
 	}
 	if l.now, err = l.tx.Now(ctx); err != nil {
@@ -130,15 +131,15 @@ func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask, t
 	for i, ask := range asks {
 		macs[i] = ask.MAC.String()
 	}
-	if l.owners, err = l.tx.Owners(ctx, network, macs); err != nil {
+	if l.owners, err = network.Owners(ctx, l.tx, networkName, macs); err != nil {
 		return err
 	}
 	var unread []string
 	var wanted []netip.Addr
-	l.of, l.at = make(map[string]store.Lease, len(asks)), make(map[netip.Addr]store.Lease, len(asks))
+	l.of, l.at = make(map[string]network.Lease, len(asks)), make(map[netip.Addr]network.Lease, len(asks))
 	l.offers.mu.Lock()
 	for i, ask := range asks {
-		if made, taken := l.offers.taken(offerAt{network, ask.Want}, macs[i], l.asked); taken && trust && ask.Commit {
+		if made, taken := l.offers.taken(offerAt{networkName, ask.Want}, macs[i], l.asked); taken && trust && ask.Commit {
 			l.know(made.old)
 			continue
 		}
@@ -148,14 +149,14 @@ func (l *lessor) load(ctx context.Context, network string, asks []netboot.Ask, t
 		}
 	}
 	l.offers.mu.Unlock()
-	leases, err := l.tx.LeasesOf(ctx, network, unread, wanted)
+	leases, err := network.LeasesOf(ctx, l.tx, networkName, unread, wanted)
 	for _, lease := range leases {
 		l.know(lease)
 	}
 	return err
 }
 
-func (l *lessor) know(lease store.Lease) {
+func (l *lessor) know(lease network.Lease) {
 	if lease.MAC != "" {
 		l.of[lease.MAC], l.at[lease.Address] = lease, lease
 	}
@@ -181,7 +182,7 @@ func (l *lessor) save(ctx context.Context) error {
 	if len(l.put) == 0 {
 		return nil
 	}
-	return l.tx.PutLeases(ctx, l.on.Name, slices.Collect(maps.Values(l.put)), l.moved)
+	return network.PutLeases(ctx, l.tx, l.on.Name, slices.Collect(maps.Values(l.put)), l.moved)
 }
 
 // grant answers one wish.
@@ -209,7 +210,7 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 		return lease, nil
 	}
 	delete(l.offers.at, offerAt{l.on.Name, lease.Address})
-	given := store.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}
+	given := network.Lease{Network: l.on.Name, Address: lease.Address, MAC: mac}
 	if !lease.Known {
 		given.Expires = l.now.Add(min(ask.For, unprovenFor))
 		if old, had := l.of[mac]; had && old.Address == given.Address && old.Expires.After(given.Expires) {
@@ -222,7 +223,7 @@ func (l *lessor) grant(ctx context.Context, ask netboot.Ask) (netboot.Lease, err
 
 // give notes a lease as given. An enrolled machine's own, which is for ever, need not be written again. Whose place it
 // takes has none.
-func (l *lessor) give(lease store.Lease) {
+func (l *lessor) give(lease network.Lease) {
 	old, had := l.of[lease.MAC]
 	if had && old == lease && lease.Expires.IsZero() {
 		return
@@ -269,7 +270,7 @@ const (
 
 func (l *lessor) lookPassing(ctx context.Context) (err error) {
 	if !l.looked {
-		l.passing, err = l.tx.Passing(ctx, l.on.Name)
+		l.passing, err = network.Passing(ctx, l.tx, l.on.Name)
 		l.looked = err == nil
 	}
 	return err
@@ -282,7 +283,7 @@ func (l *lessor) instead(ctx context.Context, mac string, want netip.Addr, known
 	if err := l.lookPassing(ctx); err != nil {
 		return netip.Addr{}, err
 	}
-	var found store.Lease
+	var found network.Lease
 	for _, p := range l.passing {
 		_, changed := l.put[p.Address]
 		if changed || !l.inRange(p.Address) || p.Expires.After(l.now.Add(unprovenFor-unprovenLeast)) && !known || strings.HasPrefix(p.MAC, declined) || !l.open(p.Address, mac, known) {
@@ -321,7 +322,7 @@ func (l *lessor) open(a netip.Addr, mac string, known bool) bool {
 // fresh takes the next address that was never given, and when there is none, one whose lease is over.
 func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr, error) {
 	if !l.next.IsValid() {
-		highest, err := l.tx.HighestLease(ctx, l.on.Name)
+		highest, err := network.HighestLease(ctx, l.tx, l.on.Name)
 		if err != nil {
 			return netip.Addr{}, err
 		}
@@ -341,7 +342,7 @@ func (l *lessor) fresh(ctx context.Context, mac string, known bool) (netip.Addr,
 		return a, nil
 	}
 	if l.over == nil {
-		over, err := l.tx.ExpiredLeases(ctx, l.on.Name, 1000)
+		over, err := network.ExpiredLeases(ctx, l.tx, l.on.Name, 1000)
 		if err != nil {
 			return netip.Addr{}, err
 		}
@@ -382,6 +383,6 @@ func (l *lessor) decline(ctx context.Context, mac string, ask netboot.Ask) error
 	}
 	delete(l.of, mac)
 	delete(l.put, ask.Want)
-	l.at[ask.Want] = store.Lease{Address: ask.Want, Expires: l.now.Add(ask.For)}
-	return l.tx.SetLeaseAside(ctx, l.on.Name, mac, ask.Want, ask.For)
+	l.at[ask.Want] = network.Lease{Address: ask.Want, Expires: l.now.Add(ask.For)}
+	return network.SetLeaseAside(ctx, l.tx, l.on.Name, mac, ask.Want, ask.For)
 }

@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/network"
 	"muster/internal/monitor"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // Two controllers offer the same address to two machines; whoever asks for it first has it, and the other begins again.
 func TestAnAddressThatTwoControllersOfferedIsGivenOnce(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		here := newTestbed(t, url, inventory.UnknownEnrol)
 		there := &testbed{t, &monitor.Boots{DB: here.DB, Authority: here.Authority, Images: oneImage{}}, here.machine}
 		const mine, yours = "52:54:00:00:01:01", "52:54:00:00:01:02"
@@ -44,7 +45,7 @@ func TestAnAddressThatTwoControllersOfferedIsGivenOnce(t *testing.T) {
 
 // A batch is answered as its wishes would be one after the other.
 func TestABatchIsAnsweredInOrder(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
+	kindstest.Each(t, func(t *testing.T, url string) {
 		y := newTestbed(t, url, inventory.UnknownEnrol) // of three addresses
 		var looks, takes []netboot.Ask
 		for i := range 4 {
@@ -72,8 +73,8 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 			}
 		}
 		var rows int
-		err = y.DB.View(t.Context(), func(tx *store.Tx) error {
-			leases, err := tx.LeasesOf(context.Background(), "boot", []string{"52:54:00:00:01:00", "52:54:00:00:01:01", "52:54:00:00:01:02", "52:54:00:00:01:03"}, nil)
+		err = y.DB.View(t.Context(), func(tx *core.Tx) error {
+			leases, err := network.LeasesOf(context.Background(), tx, "boot", []string{"52:54:00:00:01:00", "52:54:00:00:01:01", "52:54:00:00:01:02", "52:54:00:00:01:03"}, nil)
 			rows = len(leases)
 			return err
 		})

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds/host"
 )
 
 // ThisHost is the place of nodes that reach the controllers by sockets of their host; every other place is a network.
@@ -19,7 +20,7 @@ const listenEvery = time.Second
 func (m *Monitor) Listen(ctx context.Context, place string) error {
 	heard := true
 	for ctx.Err() == nil {
-		err := m.db.Quietly(ctx, func(tx *store.Tx) error { return tx.Listen(ctx, place, m.owner) })
+		err := m.db.Quietly(ctx, func(tx *core.Tx) error { return host.Listen(ctx, tx, place, m.owner) })
 		if err != nil && ctx.Err() == nil && heard {
 			m.log.Error("cannot note that agents are heard; silence does not count meanwhile", "place", place, "error", err)
 		}

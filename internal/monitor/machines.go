@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
 	"muster/internal/printable"
-	"muster/internal/store"
 )
 
 // testsWithin bounds the health tests of an inspection.
@@ -52,7 +55,7 @@ func on(r *http.Request) string {
 
 // fromNode checks that a call for a node comes from its machine: a guest's over its cluster's network, from its own
 // address there.
-func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) error {
+func fromNode(ctx context.Context, tx *core.Tx, n node.Node, r *http.Request) error {
 	if !n.IsGuest() {
 		return from(ctx, tx, n.MachineID, r)
 	}
@@ -65,8 +68,8 @@ func fromNode(ctx context.Context, tx *store.Tx, n store.Node, r *http.Request) 
 
 // from checks that a call for a machine comes from that machine, over its own network: from its address there, and by
 // frames of its own.
-func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) error {
-	m, err := tx.Machine(ctx, machine)
+func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) error {
+	m, err := machine.Get(ctx, tx, machineID)
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,7 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 	if !remote {
 		return nil
 	}
-	network, err := tx.Network(ctx, m.Network)
+	network, err := network.Get(ctx, tx, m.Network)
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func from(ctx context.Context, tx *store.Tx, machine string, r *http.Request) er
 
 // admitInspection lets the agent of a machine's own boot in, for an inspection or as a hypervisor: once by the boot's token,
 // later by its certificate.
-func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
+func (m *Monitor) admitInspection(ctx context.Context, tx *core.Tx, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
 	if err := from(ctx, tx, who.Node, r); err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identit
 		}
 		return err
 	}
-	used, err := tx.UseInspectionToken(ctx, who.Node, who.Boot, fingerprint)
+	used, err := machine.UseInspectionToken(ctx, tx, who.Node, who.Boot, fingerprint)
 	if err == nil && !used {
 		err = errRefused
 	}
@@ -122,7 +125,7 @@ func (m *Monitor) admitInspection(ctx context.Context, tx *store.Tx, who identit
 // inspection tells a machine that booted for an inspection what to do.
 func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identity.Agent) {
 	var what protocol.Inspection
-	err := m.db.View(r.Context(), func(tx *store.Tx) error {
+	err := m.db.View(r.Context(), func(tx *core.Tx) error {
 		boot, err := ownBoot(r.Context(), tx, who)
 		what = protocol.Inspection{Erase: boot.Erase, Within: testsWithin}
 		return err
@@ -132,8 +135,8 @@ func (m *Monitor) inspection(w http.ResponseWriter, r *http.Request, who identit
 
 // ownBoot is the boot of a machine for its own sake, if it is the one that its agent is of and goes on, and if the agent
 // has the key that joined it.
-func ownBoot(ctx context.Context, tx *store.Tx, who identity.Agent) (store.Boot, error) {
-	boot, err := tx.BootOf(ctx, who.Node)
+func ownBoot(ctx context.Context, tx *core.Tx, who identity.Agent) (machine.Boot, error) {
+	boot, err := machine.BootOf(ctx, tx, who.Node)
 	if err == nil && (!boot.Inspection() || boot.Number != who.Boot || boot.Ending || boot.JoinedKey == "" || boot.JoinedKey != who.Key) {
 		err = errRefused
 	}
@@ -170,12 +173,12 @@ func (m *Monitor) findings(w http.ResponseWriter, r *http.Request, who identity.
 		http.Error(w, "unreadable findings: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	err := m.db.Update(r.Context(), func(tx *store.Tx) error {
-		saved, err := tx.SaveFindings(r.Context(), who.Node, who.Boot, who.Key, findings)
+	err := m.db.Update(r.Context(), func(tx *core.Tx) error {
+		saved, err := machine.SaveFindings(r.Context(), tx, who.Node, who.Boot, who.Key, findings)
 		if err == nil && !saved {
 			err = errRefused
 		}
-		tx.Wake(store.MachineKind, who.Node)
+		tx.Wake(machine.Kind, who.Node)
 		return err
 	})
 	m.answer(w, r, struct{}{}, err)

@@ -10,7 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"muster/internal/agent/protocol"
-	"muster/internal/store"
+	"muster/internal/core"
+	"muster/internal/kinds"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/telemetry"
 )
 
@@ -19,13 +22,13 @@ const countWithin = 5 * time.Second
 
 // metrics are what is counted in the database at the moment of a scrape. Every replica sees the same.
 type metrics struct {
-	db *store.Store
+	db *core.Store
 
 	up, entities, oldest, due, lag, held, projectClusters, projectNodes, heard, silent, unknown *prometheus.Desc
 }
 
 // NewMetrics makes the collector of what the database knows.
-func NewMetrics(db *store.Store) prometheus.Collector {
+func NewMetrics(db *core.Store) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("muster_"+name, help, labels, nil)
 	}
@@ -57,9 +60,9 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), countWithin)
 	defer cancel()
-	var c store.Census
-	err := m.db.View(ctx, func(tx *store.Tx) (err error) {
-		c, err = tx.Census(ctx)
+	var c kinds.Census
+	err := m.db.View(ctx, func(tx *core.Tx) (err error) {
+		c, err = kinds.Count(ctx, tx)
 		return err
 	})
 	if err != nil { // the log of those who need the database says why
@@ -67,7 +70,7 @@ func (m metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(m.up, 1)
-	for _, d := range store.Kinds() {
+	for _, d := range m.db.Living() {
 		kind := string(d.Kind)
 		for _, phase := range d.Phases {
 			gauge(m.entities, float64(c.Phases[d.Kind][phase]), kind, string(phase))
@@ -129,7 +132,7 @@ func (s stride) tell(t *telemetry.Telemetry) {
 }
 
 // strideTo measures a machine's step since its last sign of life; a step that is said again is none.
-func strideTo(ctx context.Context, tx *store.Tx, boot store.Boot, to protocol.BootStep) (stride, error) {
+func strideTo(ctx context.Context, tx *core.Tx, boot machine.Boot, to protocol.BootStep) (stride, error) {
 	if order[to] <= order[boot.Step] {
 		return stride{}, nil
 	}
@@ -141,26 +144,26 @@ func strideTo(ctx context.Context, tx *store.Tx, boot store.Boot, to protocol.Bo
 	if err != nil {
 		return stride{}, err
 	}
-	machine, err := tx.Machine(ctx, boot.MachineID)
+	machine, err := machine.Get(ctx, tx, boot.MachineID)
 	return stride{machine.Substrate, to, now.Sub(since)}, err
 }
 
 // strideOf measures how long it took until the agent of a node's boot came.
-func (m *Monitor) strideOf(ctx context.Context, tx *store.Tx, node store.Node, renewal bool) (stride, error) {
+func (m *Monitor) strideOf(ctx context.Context, tx *core.Tx, node node.Node, renewal bool) (stride, error) {
 	if renewal || node.JoinedBoot == node.Boot {
 		return stride{}, nil
 	}
-	boot, err := tx.BootOf(ctx, node.ID)
+	boot, err := machine.BootOf(ctx, tx, node.ID)
 	if err == nil {
 		return strideTo(ctx, tx, boot, protocol.StepAgent)
 	}
-	if !errors.Is(err, store.ErrNotFound) {
+	if !errors.Is(err, core.ErrNotFound) {
 		return stride{}, err
 	}
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return stride{}, err
 	}
-	machine, err := tx.Machine(ctx, node.MachineID)
+	machine, err := machine.Get(ctx, tx, node.MachineID)
 	return stride{machine.Substrate, protocol.StepAgent, now.Sub(node.PhaseAt)}, err
 }

@@ -16,11 +16,15 @@ import (
 	"time"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/limit"
-	"muster/internal/store"
 	"muster/internal/telemetry"
 )
 
@@ -38,7 +42,7 @@ const joinPath = "/agent/v1/join"
 
 // Monitor serves agents.
 type Monitor struct {
-	db        *store.Store
+	db        *core.Store
 	authority *identity.Authority
 	owner     string // of this controller among its replicas
 	log       *slog.Logger
@@ -53,12 +57,12 @@ type Monitor struct {
 	// Substrates are what the site's machines can be of.
 	Substrates substrate.Registry
 	// Refresh makes the authority what the rows of a transaction say; nil: it does not change.
-	Refresh func(context.Context, *store.Tx) error
+	Refresh func(context.Context, *core.Tx) error
 }
 
 // New makes a Monitor of the controller that owner names; Run must run for its long polls to hear of news, and Listen for its
 // nodes to be believed silent.
-func New(db *store.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
+func New(db *core.Store, a *identity.Authority, owner string, log *slog.Logger) *Monitor {
 	return &Monitor{db: db, authority: a, owner: owner, log: log, board: newBoard(db),
 		calls: limit.Share{Kind: "calls", Each: eachCalls, Total: math.MaxInt, Door: "agents", Hint: "an agent makes four at a time"},
 		lines: limit.LinesOfUnknown()}
@@ -130,7 +134,7 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 	reply := protocol.JoinReply{
 		NotAfter: now.Add(identity.CertificateLife).UTC(), Authority: a.AgentsPEM(), Token: a.Token(who.Node, who.Boot), Stamp: a.Stamp(),
 	}
-	lives := store.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts)}
+	lives := authority.Trust{Subject: who.Node, Boot: who.Boot, Hosts: a.Signing(identity.SSHHosts)}
 	if request.Takes {
 		lives.Agents, lives.Tokens = min(a.Signing(identity.Agents), a.Shown(r.TLS)), a.Signing(identity.BootTokens)
 	}
@@ -140,29 +144,29 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 	if reply.Certificate, fingerprint, err = m.authority.CertifyAgent(request.CSR, who, now); err != nil {
 		return reply, err
 	}
-	err = m.db.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.SaveTrust(ctx, lives); err != nil {
+	err = m.db.Update(ctx, func(tx *core.Tx) error {
+		if err := authority.SaveTrust(ctx, tx, lives); err != nil {
 			return err
 		}
-		node, err := tx.Node(ctx, who.Node)
-		if errors.Is(err, store.ErrNotFound) {
+		n, err := node.Get(ctx, tx, who.Node)
+		if errors.Is(err, core.ErrNotFound) {
 			return m.admitInspection(ctx, tx, who, fingerprint, renewal, r)
 		}
 		if err != nil {
 			return err
 		}
-		if reached, err = m.strideOf(ctx, tx, node, renewal); err != nil {
+		if reached, err = m.strideOf(ctx, tx, n, renewal); err != nil {
 			return err
 		}
-		if err := m.admitNode(ctx, tx, node, who, fingerprint, renewal, r); err != nil {
+		if err := m.admitNode(ctx, tx, n, who, fingerprint, renewal, r); err != nil {
 			return err
 		}
-		tx.Wake(store.NodeKind, node.ID)
-		cluster, err := tx.Cluster(ctx, node.Cluster)
+		tx.Wake(node.Kind, n.ID)
+		cluster, err := cluster.Get(ctx, tx, n.Cluster)
 		if err != nil {
 			return err
 		}
-		names := hostNames(cluster, node)
+		names := hostNames(cluster, n)
 		reply.HostCertificate, err = m.authority.CertifyHost(request.HostKey, names, now)
 		return err
 	})
@@ -176,38 +180,38 @@ func (m *Monitor) admit(r *http.Request, request protocol.JoinRequest, who ident
 }
 
 // admitNode lets the agent of a node's boot in: the first time by the boot's token, later by its certificate.
-func (m *Monitor) admitNode(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
-	if node.Phase == store.Gone || node.Boot != who.Boot {
+func (m *Monitor) admitNode(ctx context.Context, tx *core.Tx, n node.Node, who identity.Agent, fingerprint string, renewal bool, r *http.Request) error {
+	if n.Phase == node.Gone || n.Boot != who.Boot {
 		return errRefused
 	}
-	if err := fromNode(ctx, tx, node, r); err != nil {
+	if err := fromNode(ctx, tx, n, r); err != nil {
 		return err
 	}
 	if renewal {
 		return nil
 	}
-	used, err := tx.UseToken(ctx, who.Node, who.Boot, fingerprint)
+	used, err := node.UseToken(ctx, tx, who.Node, who.Boot, fingerprint)
 	if err == nil && !used {
 		err = errRefused
 	}
 	if err != nil {
 		return err
 	}
-	_, err = tx.MarkBoot(ctx, node.ID, who.Boot, protocol.StepAgent, "")
+	_, err = machine.MarkBoot(ctx, tx, n.ID, who.Boot, protocol.StepAgent, "")
 	return err
 }
 
 // wanted refuses the agent of a boot that is over, or is told to end. It returns the boot of a whole machine's node.
-func wanted(ctx context.Context, tx *store.Tx, node store.Node, who identity.Agent) (boot store.Boot, err error) {
-	if node.Boot != who.Boot || node.Phase == store.Gone {
+func wanted(ctx context.Context, tx *core.Tx, n node.Node, who identity.Agent) (boot machine.Boot, err error) {
+	if n.Boot != who.Boot || n.Phase == node.Gone {
 		return boot, errRefused
 	}
-	machine, err := tx.Machine(ctx, node.MachineID)
-	if err != nil || !machine.BootsFromNetwork() {
+	m, err := machine.Get(ctx, tx, n.MachineID)
+	if err != nil || !m.BootsFromNetwork() {
 		return boot, err
 	}
-	boot, err = tx.BootOf(ctx, node.ID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && boot.Ending {
+	boot, err = machine.BootOf(ctx, tx, n.ID)
+	if errors.Is(err, core.ErrNotFound) || err == nil && boot.Ending {
 		err = errRefused
 	}
 	return boot, err
@@ -248,7 +252,7 @@ func (m *Monitor) answer(w http.ResponseWriter, r *http.Request, reply any, err 
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(reply)
-	case errors.Is(err, errRefused) || errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, errRefused) || errors.Is(err, core.ErrNotFound):
 		status := http.StatusGone
 		if r.URL.Path == joinPath {
 			status = http.StatusForbidden

@@ -8,10 +8,14 @@ import (
 	"slices"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/printable"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // mostSaid is how many bytes of any text in what agents say are kept.
@@ -32,63 +36,63 @@ func (m *Monitor) report(w http.ResponseWriter, r *http.Request, who identity.Ag
 
 func (m *Monitor) record(ctx context.Context, who identity.Agent, report protocol.Report, lives int64) (protocol.ReportReply, error) {
 	reply := protocol.ReportReply{Every: heartbeat}
-	err := m.db.Update(ctx, func(tx *store.Tx) error {
-		node, err := tx.Node(ctx, who.Node)
+	err := m.db.Update(ctx, func(tx *core.Tx) error {
+		n, err := node.Get(ctx, tx, who.Node)
 		if err != nil {
 			return err
 		}
-		boot, err := wanted(ctx, tx, node, who)
+		boot, err := wanted(ctx, tx, n, who)
 		if err != nil {
 			return err
 		}
-		if boot.Detail == store.AskedAgain { // not this machine, which lives
-			tx.Log(store.Event{Type: "machine.warning", Machine: node.Machine, Text: "somebody else asked what to boot with its MAC"})
-			if _, err := tx.MarkBoot(ctx, node.ID, who.Boot, protocol.StepAgent, ""); err != nil {
+		if boot.Detail == machine.AskedAgain { // not this machine, which lives
+			tx.Log(core.Event{Type: "machine.warning", Machine: n.Machine, Text: "somebody else asked what to boot with its MAC"})
+			if _, err := machine.MarkBoot(ctx, tx, n.ID, who.Boot, protocol.StepAgent, ""); err != nil {
 				return err
 			}
 		}
-		cluster, err := tx.Cluster(ctx, node.Cluster)
+		c, err := cluster.Get(ctx, tx, n.Cluster)
 		if err != nil {
 			return err
 		}
-		reply.Revision = cluster.Revision + node.News
+		reply.Revision = c.Revision + n.News
 		if m.authority.Several(identity.Agents) {
-			if err := tx.RaiseTrust(ctx, who.Node, who.Boot, lives); err != nil {
+			if err := authority.RaiseTrust(ctx, tx, who.Node, who.Boot, lives); err != nil {
 				return err
 			}
 		}
-		if err := tx.SaveReport(ctx, node.ID, report); err != nil {
+		if err := node.SaveReport(ctx, tx, n.ID, report); err != nil {
 			return err
 		}
-		if node.Phase != store.Ready || !slices.Equal(node.Seen.Checks, report.Checks) {
-			tx.Wake(store.NodeKind, node.ID)
+		if n.Phase != core.Ready || !slices.Equal(n.Seen.Checks, report.Checks) {
+			tx.Wake(node.Kind, n.ID)
 		}
-		if node.Role == protocol.Head && cluster.Phase == store.Pausing {
-			tx.Wake(store.ClusterKind, cluster.ID) // which waits for the head's steps
+		if n.Role == protocol.Head && c.Phase == cluster.Pausing {
+			tx.Wake(cluster.Kind, c.ID) // which waits for the head's steps
 		}
 		if report.Scheduler == nil {
-			report.Scheduler = m.earlier(cluster, report)
+			report.Scheduler = m.earlier(c, report)
 		}
-		if node.Role == protocol.Head {
-			if err := recordTasks(ctx, tx, node.Cluster, report.Tasks); err != nil {
+		if n.Role == protocol.Head {
+			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
 				return err
 			}
 		}
-		if node.Role != protocol.Head || report.Scheduler == nil {
+		if n.Role != protocol.Head || report.Scheduler == nil {
 			return nil
 		}
-		changed, err := m.recordScheduler(ctx, tx, node.Cluster, report.Scheduler.Nodes)
+		changed, err := m.recordScheduler(ctx, tx, n.Cluster, report.Scheduler.Nodes)
 		if err != nil {
 			return err
 		}
-		if !reflect.DeepEqual(node.Seen.Waiting, report.Scheduler.Waiting) {
-			if err := tx.SaveWaiting(ctx, node.ID, report.Scheduler.Waiting); err != nil {
+		if !reflect.DeepEqual(n.Seen.Waiting, report.Scheduler.Waiting) {
+			if err := node.SaveWaiting(ctx, tx, n.ID, report.Scheduler.Waiting); err != nil {
 				return err
 			}
 			changed = true
 		}
-		if changed && slices.ContainsFunc(cluster.Spec.Queues, spec.Queue.Elastic) {
-			tx.Wake(store.ClusterKind, cluster.ID)
+		if changed && slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
+			tx.Wake(cluster.Kind, c.ID)
 		}
 		return nil
 	})
@@ -96,7 +100,7 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 }
 
 // earlier is what the head says of its scheduler whose agent is of an older version; nil if it says nothing.
-func (m *Monitor) earlier(cluster store.Cluster, report protocol.Report) *protocol.Scheduler {
+func (m *Monitor) earlier(cluster cluster.Cluster, report protocol.Report) *protocol.Scheduler {
 	read := m.Schedulers.Of(cluster.Spec.Scheduler()).Earlier
 	if read == nil || len(report.Said) == 0 {
 		return nil
@@ -110,8 +114,8 @@ func (m *Monitor) earlier(cluster store.Cluster, report protocol.Report) *protoc
 }
 
 // recordScheduler writes, for every compute node, what the head sees of it, where that has changed.
-func (m *Monitor) recordScheduler(ctx context.Context, tx *store.Tx, cluster string, seen []protocol.NodeState) (changed bool, err error) {
-	nodes, err := tx.Nodes(ctx, cluster)
+func (m *Monitor) recordScheduler(ctx context.Context, tx *core.Tx, cluster string, seen []protocol.NodeState) (changed bool, err error) {
+	nodes, err := node.Of(ctx, tx, cluster)
 	if err != nil {
 		return false, err
 	}
@@ -124,10 +128,10 @@ func (m *Monitor) recordScheduler(ctx context.Context, tx *store.Tx, cluster str
 		if n.Role == protocol.Head || same(row, n.Seen.Scheduler) {
 			continue
 		}
-		if err := tx.SaveScheduler(ctx, n.ID, row); err != nil {
+		if err := node.SaveScheduler(ctx, tx, n.ID, row); err != nil {
 			return changed, err
 		}
-		tx.Wake(store.NodeKind, n.ID)
+		tx.Wake(node.Kind, n.ID)
 		changed = true
 	}
 	return changed, nil

@@ -7,19 +7,21 @@ import (
 	"net/http"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
-	"muster/internal/store"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 )
 
 // mostTaskNodes is how many nodes of a task are kept by name.
 const mostTaskNodes = 4096
 
 // tasksOf are those that a node's agent is told of: a head, of its cluster's.
-func tasksOf(ctx context.Context, tx *store.Tx, self store.Node) ([]protocol.Task, error) {
+func tasksOf(ctx context.Context, tx *core.Tx, self node.Node) ([]protocol.Task, error) {
 	if self.Role != protocol.Head {
 		return nil, nil
 	}
-	rows, err := tx.TasksOnHead(ctx, self.Cluster)
+	rows, err := task.OnHead(ctx, tx, self.Cluster)
 	var tasks []protocol.Task
 	for _, t := range rows {
 		w := t.Work
@@ -30,9 +32,9 @@ func tasksOf(ctx context.Context, tx *store.Tx, self store.Node) ([]protocol.Tas
 }
 
 // recordTasks writes what a head says of its cluster's tasks. Those of others, and those that have ended, do not hear of it.
-func recordTasks(ctx context.Context, tx *store.Tx, cluster string, said []protocol.TaskState) error {
+func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protocol.TaskState) error {
 	for _, s := range said[:min(len(said), protocol.MostTasks)] {
-		kept := store.TaskSaid{Stage: s.Stage, Text: s.Text, Job: s.Job, Nodes: s.Nodes[:min(len(s.Nodes), mostTaskNodes)],
+		kept := task.Said{Stage: s.Stage, Text: s.Text, Job: s.Job, Nodes: s.Nodes[:min(len(s.Nodes), mostTaskNodes)],
 			Began: s.Began, Bytes: max(0, s.Bytes)}
 		switch s.Stage {
 		case protocol.TaskWaits, protocol.TaskRuns:
@@ -47,7 +49,7 @@ func recordTasks(ctx context.Context, tx *store.Tx, cluster string, said []proto
 		default:
 			continue
 		}
-		if err := tx.SaveTask(ctx, cluster, s.ID, kept); err != nil {
+		if err := task.Save(ctx, tx, cluster, s.ID, kept); err != nil {
 			return err
 		}
 	}
@@ -67,8 +69,8 @@ func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identit
 		return
 	}
 	var kept protocol.TaskKept
-	err := m.db.Update(r.Context(), func(tx *store.Tx) error {
-		node, err := tx.Node(r.Context(), who.Node)
+	err := m.db.Update(r.Context(), func(tx *core.Tx) error {
+		node, err := node.Get(r.Context(), tx, who.Node)
 		if err != nil {
 			return err
 		}
@@ -78,8 +80,8 @@ func (m *Monitor) taskOutput(w http.ResponseWriter, r *http.Request, who identit
 		if node.Role != protocol.Head {
 			return errRefused
 		}
-		kept.Bytes, err = tx.KeepOutput(r.Context(), node.Cluster, piece.ID, piece.Start, piece.Bytes)
-		if errors.Is(err, store.ErrNotFound) { // it is forgotten: no reason to end the head's boot
+		kept.Bytes, err = task.KeepOutput(r.Context(), tx, node.Cluster, piece.ID, piece.Start, piece.Bytes)
+		if errors.Is(err, core.ErrNotFound) { // it is forgotten: no reason to end the head's boot
 			kept.Bytes, err = protocol.NoTask, nil
 		}
 		return err

@@ -6,22 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/core"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/kindstest"
 )
 
 func TestWhatAnAgentLivedByIsForgottenWithIt(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
-		s := storetest.Open(t, url)
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
 		sleeper(t, s, url)
-		update(t, s, func(ctx context.Context, tx *store.Tx) error {
-			if err := tx.SaveTrust(ctx, store.Trust{Subject: "gone", Boot: 1, Agents: 1}); err != nil {
+		update(t, s, func(ctx context.Context, tx *core.Tx) error {
+			if err := authority.SaveTrust(ctx, tx, authority.Trust{Subject: "gone", Boot: 1, Agents: 1}); err != nil {
 				return err
 			}
-			if err := tx.ForgetTrust(ctx); err != nil {
+			if err := authority.ForgetTrust(ctx, tx); err != nil {
 				return err
 			}
-			all, err := tx.Dependents(ctx)
+			all, err := authority.Dependents(ctx, tx)
 			if err != nil || len(all) != 1 || all[0].Agents != 1 {
 				t.Errorf("%+v %v", all, err)
 			}

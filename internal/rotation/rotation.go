@@ -15,9 +15,11 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/core"
 	"muster/internal/environment/identity"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
 	"muster/internal/kit/clock"
-	"muster/internal/store"
 )
 
 // settle is how long a new generation is known before anything is signed with it, at the least: every controller has read
@@ -56,7 +58,7 @@ func times(use identity.Use) (announce, keep time.Duration) {
 
 // Keeper keeps one controller's Authority as the rows say, and the rotations going.
 type Keeper struct {
-	DB        *store.Store
+	DB        *core.Store
 	Authority *identity.Authority
 	Log       *slog.Logger
 
@@ -66,12 +68,12 @@ type Keeper struct {
 
 // Establish gives a site its first generations, derived from its root secret, and fills the Authority.
 func (k *Keeper) Establish(ctx context.Context) error {
-	return k.DB.Update(ctx, func(tx *store.Tx) error {
+	return k.DB.Update(ctx, func(tx *core.Tx) error {
 		root, err := tx.Secret(ctx, "root", identity.NewRoot())
 		if err != nil {
 			return err
 		}
-		all, _, err := tx.Generations(ctx)
+		all, _, err := authority.Generations(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -87,11 +89,11 @@ func (k *Keeper) Establish(ctx context.Context) error {
 	})
 }
 
-func first(ctx context.Context, tx *store.Tx, root string) error {
-	if err := tx.LockGenerations(ctx); err != nil {
+func first(ctx context.Context, tx *core.Tx, root string) error {
+	if err := authority.LockGenerations(ctx, tx); err != nil {
 		return err
 	}
-	if all, _, err := tx.Generations(ctx); err != nil || len(all) > 0 { // another controller was first
+	if all, _, err := authority.Generations(ctx, tx); err != nil || len(all) > 0 { // another controller was first
 		return err
 	}
 	derived, err := identity.First(root)
@@ -99,7 +101,7 @@ func first(ctx context.Context, tx *store.Tx, root string) error {
 		return err
 	}
 	for _, g := range derived {
-		if err := tx.AddGeneration(ctx, store.Generation{Use: string(g.Use), Number: g.Number, Seed: store.NewSecret(g.Seed)}, true); err != nil {
+		if err := authority.AddGeneration(ctx, tx, authority.Generation{Use: string(g.Use), Number: g.Number, Seed: core.NewSecret(g.Seed)}, true); err != nil {
 			return err
 		}
 	}
@@ -107,8 +109,8 @@ func first(ctx context.Context, tx *store.Tx, root string) error {
 }
 
 // Load makes the Authority what the rows of a transaction say.
-func (k *Keeper) Load(ctx context.Context, tx *store.Tx) error {
-	revision, err := tx.GenerationsRevision(ctx)
+func (k *Keeper) Load(ctx context.Context, tx *core.Tx) error {
+	revision, err := authority.GenerationsRevision(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (k *Keeper) Load(ctx context.Context, tx *store.Tx) error {
 	if revision <= k.revision {
 		return nil
 	}
-	rows, revision, err := tx.Generations(ctx)
+	rows, revision, err := authority.Generations(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func (k *Keeper) Load(ctx context.Context, tx *store.Tx) error {
 // Run keeps the Authority up to date, and takes the steps that are due, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	for {
-		err := k.DB.View(ctx, func(tx *store.Tx) error { return k.Load(ctx, tx) })
+		err := k.DB.View(ctx, func(tx *core.Tx) error { return k.Load(ctx, tx) })
 		if err == nil && slices.ContainsFunc(identity.Uses(), k.Authority.Several) {
 			err = k.Step(ctx)
 		}
@@ -166,16 +168,16 @@ type Order struct {
 var ErrUnderWay = errors.New("is being rotated already")
 
 // Begin makes the new generations. With Now, one that is under way is ended with the old ones.
-func Begin(ctx context.Context, tx *store.Tx, o Order) error {
-	if err := tx.LockGenerations(ctx); err != nil {
+func Begin(ctx context.Context, tx *core.Tx, o Order) error {
+	if err := authority.LockGenerations(ctx, tx); err != nil {
 		return err
 	}
-	all, _, err := tx.Generations(ctx)
+	all, _, err := authority.Generations(ctx, tx)
 	if err != nil {
 		return err
 	}
 	for _, use := range o.Uses {
-		newest := store.Generation{}
+		newest := authority.Generation{}
 		several := 0
 		for _, g := range all {
 			if g.Use == string(use) {
@@ -200,12 +202,12 @@ func Begin(ctx context.Context, tx *store.Tx, o Order) error {
 		if deadline == 0 {
 			deadline = DefaultDeadline
 		}
-		g := store.Generation{Use: string(use), Number: newest.Number + 1, Seed: store.NewSecret(identity.NewSeed()), MadeBy: o.By, Announce: announce, Keep: keep, Deadline: deadline}
-		if err := tx.AddGeneration(ctx, g, o.Now); err != nil {
+		g := authority.Generation{Use: string(use), Number: newest.Number + 1, Seed: core.NewSecret(identity.NewSeed()), MadeBy: o.By, Announce: announce, Keep: keep, Deadline: deadline}
+		if err := authority.AddGeneration(ctx, tx, g, o.Now); err != nil {
 			return err
 		}
 		if o.Now {
-			if err := tx.ForgetGenerations(ctx, g.Use, g.Number); err != nil {
+			if err := authority.ForgetGenerations(ctx, tx, g.Use, g.Number); err != nil {
 				return err
 			}
 		}
@@ -213,9 +215,9 @@ func Begin(ctx context.Context, tx *store.Tx, o Order) error {
 		if o.Now {
 			text += "; what older ones signed is refused from now on"
 		}
-		tx.Log(store.Event{Type: "secrets.rotated", Text: text})
+		tx.Log(core.Event{Type: "secrets.rotated", Text: text})
 	}
-	return tx.InformAll(ctx)
+	return cluster.InformAll(ctx, tx)
 }
 
 // Step takes the steps that are due. Without a rotation it only looks.
@@ -223,13 +225,13 @@ func (k *Keeper) Step(ctx context.Context) error {
 	if due, err := k.due(ctx); err != nil || !due {
 		return err
 	}
-	return k.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.LockGenerations(ctx); err != nil {
+	return k.DB.Update(ctx, func(tx *core.Tx) error {
+		if err := authority.LockGenerations(ctx, tx); err != nil {
 			return err
 		}
 		moved, err := k.step(ctx, tx, true)
 		if err == nil && moved {
-			err = tx.InformAll(ctx)
+			err = cluster.InformAll(ctx, tx)
 		}
 		return err
 	})
@@ -237,7 +239,7 @@ func (k *Keeper) Step(ctx context.Context) error {
 
 // due says whether there is something to write.
 func (k *Keeper) due(ctx context.Context) (due bool, err error) {
-	err = k.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err = k.DB.View(ctx, func(tx *core.Tx) (err error) {
 		due, err = k.step(ctx, tx, false)
 		return err
 	})
@@ -245,23 +247,23 @@ func (k *Keeper) due(ctx context.Context) (due bool, err error) {
 }
 
 // step goes through the uses that have two generations; write says that it is to do what is due, and not only to say so.
-func (k *Keeper) step(ctx context.Context, tx *store.Tx, write bool) (moved bool, err error) {
-	all, _, err := tx.Generations(ctx)
+func (k *Keeper) step(ctx context.Context, tx *core.Tx, write bool) (moved bool, err error) {
+	all, _, err := authority.Generations(ctx, tx)
 	if err != nil {
 		return false, err
 	}
-	byUse := map[identity.Use][]store.Generation{}
+	byUse := map[identity.Use][]authority.Generation{}
 	for _, g := range all {
 		byUse[identity.Use(g.Use)] = append(byUse[identity.Use(g.Use)], g)
 	}
-	var dependents []store.Dependent
+	var dependents []authority.Dependent
 	for _, use := range identity.Uses() {
 		generations := byUse[use]
 		if len(generations) < 2 {
 			continue
 		}
 		if dependents == nil {
-			if dependents, err = tx.Dependents(ctx); err != nil {
+			if dependents, err = authority.Dependents(ctx, tx); err != nil {
 				return false, err
 			}
 		}
@@ -296,22 +298,22 @@ const (
 	retire // the ones before it
 )
 
-func take(ctx context.Context, tx *store.Tx, use identity.Use, g store.Generation, next turn, waits string) error {
+func take(ctx context.Context, tx *core.Tx, use identity.Use, g authority.Generation, next turn, waits string) error {
 	switch next {
 	case sign:
-		tx.Log(store.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: generation %d signs from now on", Name(use), g.Number)})
-		return tx.SignGeneration(ctx, g)
+		tx.Log(core.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: generation %d signs from now on", Name(use), g.Number)})
+		return authority.SignGeneration(ctx, tx, g)
 	case retire:
-		tx.Log(store.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: what was signed before generation %d is refused from now on", Name(use), g.Number)})
-		if err := tx.ForgetGenerations(ctx, g.Use, g.Number); err != nil {
+		tx.Log(core.Event{Type: "secrets.rotated", Text: fmt.Sprintf("%s: what was signed before generation %d is refused from now on", Name(use), g.Number)})
+		if err := authority.ForgetGenerations(ctx, tx, g.Use, g.Number); err != nil {
 			return err
 		}
 	}
-	return tx.SayWaits(ctx, g, waits)
+	return authority.SayWaits(ctx, tx, g, waits)
 }
 
 // next says what is due for a new generation, or for whom it waits.
-func next(use identity.Use, g store.Generation, now time.Time, dependents []store.Dependent) (turn, string) {
+func next(use identity.Use, g authority.Generation, now time.Time, dependents []authority.Dependent) (turn, string) {
 	late := now.After(g.MadeAt.Add(g.Deadline))
 	if g.SignsAt.IsZero() {
 		from := g.MadeAt.Add(max(settle, g.Announce))
@@ -319,14 +321,14 @@ func next(use identity.Use, g store.Generation, now time.Time, dependents []stor
 			return stay, waits
 		}
 		if use == identity.SSHUsers || use == identity.SSHHosts {
-			behind := who(dependents, func(d store.Dependent) bool { return d.Up && d.Revision < d.Told })
+			behind := who(dependents, func(d authority.Dependent) bool { return d.Up && d.Revision < d.Told })
 			if behind != "" && !late {
 				return stay, behind
 			}
 		}
 		return sign, ""
 	}
-	behind := who(dependents, func(d store.Dependent) bool {
+	behind := who(dependents, func(d authority.Dependent) bool {
 		switch use {
 		case identity.Agents:
 			return d.Agents < g.Number
@@ -354,7 +356,7 @@ func until(at, now time.Time) string {
 }
 
 // who names those that are waited for.
-func who(dependents []store.Dependent, behind func(store.Dependent) bool) string {
+func who(dependents []authority.Dependent, behind func(authority.Dependent) bool) string {
 	const most = 5
 	var names []string
 	n := 0

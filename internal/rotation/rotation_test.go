@@ -22,23 +22,27 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
 	"muster/internal/rotation"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
-func update(t *testing.T, s *store.Store, f func(context.Context, *store.Tx) error) {
+func update(t *testing.T, s *core.Store, f func(context.Context, *core.Tx) error) {
 	t.Helper()
-	if err := s.Update(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := s.Update(t.Context(), func(tx *core.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // keeper is one controller's.
-func keeper(t *testing.T, s *store.Store) *rotation.Keeper {
+func keeper(t *testing.T, s *core.Store) *rotation.Keeper {
 	t.Helper()
 	k := &rotation.Keeper{DB: s, Authority: &identity.Authority{}, Log: slog.New(slog.DiscardHandler)}
 	if err := k.Establish(t.Context()); err != nil {
@@ -64,23 +68,23 @@ func steps(t *testing.T, k *rotation.Keeper, done func() bool) {
 
 func load(t *testing.T, k *rotation.Keeper) {
 	t.Helper()
-	if err := k.DB.View(t.Context(), func(tx *store.Tx) error { return k.Load(t.Context(), tx) }); err != nil {
+	if err := k.DB.View(t.Context(), func(tx *core.Tx) error { return k.Load(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func begin(t *testing.T, s *store.Store, o rotation.Order) {
+func begin(t *testing.T, s *core.Store, o rotation.Order) {
 	t.Helper()
 	nothing := time.Duration(0)
 	o.Announce, o.Keep, o.By = &nothing, &nothing, "admin"
-	update(t, s, func(ctx context.Context, tx *store.Tx) error { return rotation.Begin(ctx, tx, o) })
+	update(t, s, func(ctx context.Context, tx *core.Tx) error { return rotation.Begin(ctx, tx, o) })
 }
 
 func TestTheFirstGenerationsAreThoseOfTheRoot(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
-		s := storetest.Open(t, url)
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
 		root := identity.NewRoot()
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { _, err := tx.Secret(ctx, "root", root); return err })
+		update(t, s, func(ctx context.Context, tx *core.Tx) error { _, err := tx.Secret(ctx, "root", root); return err })
 		k, old := keeper(t, s), must(identity.Open(root))(t)
 		a := k.Authority
 		if a.AgentsPEM() != old.AgentsPEM() || a.UserCA() != old.UserCA() || a.HostCA() != old.HostCA() || a.LoginCA() != old.LoginCA() || a.GatewayCA() != old.GatewayCA() ||
@@ -105,8 +109,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 
 // TestARotationThatWasInterruptedIsContinuedByAnotherController: one begins and is gone; the other ends it.
 func TestARotationThatWasInterruptedIsContinuedByAnotherController(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, url string) {
-		s := storetest.Open(t, url)
+	kindstest.Each(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
 		first, second := keeper(t, s), keeper(t, s)
 		was := map[string]string{"users": first.Authority.UserCA(), "agents": first.Authority.AgentsPEM(), "token": first.Authority.Token("n", 1)}
 		begin(t, s, rotation.Order{Uses: identity.Uses()})
@@ -118,7 +122,7 @@ func TestARotationThatWasInterruptedIsContinuedByAnotherController(t *testing.T)
 		if a.Token("n", 1) != was["token"] || a.AgentsPEM() != was["agents"] {
 			t.Error("something is signed with the new one at once")
 		}
-		err := s.Update(t.Context(), func(tx *store.Tx) error {
+		err := s.Update(t.Context(), func(tx *core.Tx) error {
 			return rotation.Begin(t.Context(), tx, rotation.Order{Uses: []identity.Use{identity.Agents}, By: "admin"})
 		})
 		if !errors.Is(err, rotation.ErrUnderWay) {
@@ -145,14 +149,14 @@ func TestARotationThatWasInterruptedIsContinuedByAnotherController(t *testing.T)
 }
 
 func TestNobodyIsLeftBehind(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
-		s := storetest.Open(t, url)
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
 		k := keeper(t, s)
 		sleeper(t, s, url)
 		begin(t, s, rotation.Order{Uses: []identity.Use{identity.Agents, identity.BootTokens}})
 		waits := func() (all string) {
-			update(t, s, func(ctx context.Context, tx *store.Tx) error {
-				generations, _, err := tx.Generations(ctx)
+			update(t, s, func(ctx context.Context, tx *core.Tx) error {
+				generations, _, err := authority.Generations(ctx, tx)
 				for _, g := range generations {
 					all += g.Waits
 				}
@@ -171,21 +175,21 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 		if load(t, k); !k.Authority.Several(identity.BootTokens) || !k.Authority.Several(identity.Agents) {
 			t.Fatal("a node that sleeps was left behind")
 		}
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { // it wakes, and joins
-			return tx.SaveTrust(ctx, store.Trust{Subject: "n1", Boot: 1, Agents: 1, Tokens: 2, Hosts: 1})
+		update(t, s, func(ctx context.Context, tx *core.Tx) error { // it wakes, and joins
+			return authority.SaveTrust(ctx, tx, authority.Trust{Subject: "n1", Boot: 1, Agents: 1, Tokens: 2, Hosts: 1})
 		})
 		steps(t, k, func() bool { return !k.Authority.Several(identity.BootTokens) })
 		if !k.Authority.Several(identity.Agents) {
 			t.Error("it was shown the old authority, which is gone")
 		}
-		update(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.RaiseTrust(ctx, "n1", 1, 2) })
+		update(t, s, func(ctx context.Context, tx *core.Tx) error { return authority.RaiseTrust(ctx, tx, "n1", 1, 2) })
 		steps(t, k, func() bool { return !k.Authority.Several(identity.Agents) })
 	})
 }
 
 func TestAfterTheDeadlineNobodyIsWaitedFor(t *testing.T) {
-	storetest.Either(t, func(t *testing.T, url string) {
-		s := storetest.Open(t, url)
+	kindstest.Either(t, func(t *testing.T, url string) {
+		s := kindstest.Open(t, url)
 		k := keeper(t, s)
 		sleeper(t, s, url)
 		begin(t, s, rotation.Order{Uses: []identity.Use{identity.Agents}, Deadline: 5 * time.Second})
@@ -194,23 +198,23 @@ func TestAfterTheDeadlineNobodyIsWaitedFor(t *testing.T) {
 }
 
 // sleeper is a node that sleeps with its cluster, and lives by the first generations.
-func sleeper(t *testing.T, s *store.Store, url string) {
+func sleeper(t *testing.T, s *core.Store, url string) {
 	t.Helper()
-	update(t, s, func(ctx context.Context, tx *store.Tx) error {
-		err := tx.AddMachine(ctx, inventory.Machine{ID: "m1", Name: "m1", Substrate: "local", Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}})
+	update(t, s, func(ctx context.Context, tx *core.Tx) error {
+		err := machine.Add(ctx, tx, inventory.Machine{ID: "m1", Name: "m1", Substrate: "local", Facts: inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{CPUs: "0-1"}}}})
 		if err == nil {
-			err = tx.AddCluster(ctx, store.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"}, Image: "sha256:00", Credential: store.NewSecret([]byte("k")), CreatedBy: "admin"})
+			err = cluster.Add(ctx, tx, cluster.Cluster{ID: "c1", Project: "default", Name: "cfd", Spec: spec.Cluster{Name: "cfd"}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"})
 		}
 		if err == nil {
-			err = tx.AddSeat(ctx, "c1", store.Seat{Name: "n1", Slot: 3})
+			err = cluster.AddSeat(ctx, tx, "c1", cluster.Seat{Name: "n1", Slot: 3})
 		}
 		if err == nil {
-			err = tx.AddNode(ctx, store.Node{ID: "n1", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "m1"})
+			err = node.Add(ctx, tx, node.Node{ID: "n1", Cluster: "c1", Name: "n1", Role: protocol.Compute, Queue: "main", Class: "local", MachineID: "m1", Machine: "m1"})
 		}
 		if err != nil {
 			return err
 		}
-		return tx.SaveTrust(ctx, store.Trust{Subject: "n1", Boot: 1, Agents: 1, Tokens: 1, Hosts: 1})
+		return authority.SaveTrust(ctx, tx, authority.Trust{Subject: "n1", Boot: 1, Agents: 1, Tokens: 1, Hosts: 1})
 	})
 	driver := "sqlite"
 	if strings.Contains(url, "://") {
@@ -226,9 +230,9 @@ func sleeper(t *testing.T, s *store.Store, url string) {
 // TestWhatAStolenAuthoritySignsIsRefusedOnceItIsGone: agents' certificates and SSH certificates, also over a connection that was
 // there before.
 func TestWhatAStolenAuthoritySignsIsRefusedOnceItIsGone(t *testing.T) {
-	s := storetest.Open(t, t.TempDir()+"/muster.db")
+	s := kindstest.Open(t, t.TempDir()+"/muster.db")
 	root := identity.NewRoot()
-	update(t, s, func(ctx context.Context, tx *store.Tx) error { _, err := tx.Secret(ctx, "root", root); return err })
+	update(t, s, func(ctx context.Context, tx *core.Tx) error { _, err := tx.Secret(ctx, "root", root); return err })
 	k, stolen := keeper(t, s), must(identity.Open(root))(t)
 	a := k.Authority
 

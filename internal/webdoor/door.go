@@ -21,8 +21,10 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/person"
 	"muster/internal/limit"
-	"muster/internal/store"
 )
 
 // Dialer reaches into the network of a cluster.
@@ -33,7 +35,7 @@ type Dialer interface {
 // Config is what a door needs.
 type Config struct {
 	Place       Place
-	DB          *store.Store
+	DB          *core.Store
 	Dialer      Dialer
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Log         *slog.Logger
@@ -80,7 +82,7 @@ const (
 )
 
 // SignIn is the address that exchanges a code for a cookie.
-func SignIn(p Place, c store.Cluster, app, code string) string {
+func SignIn(p Place, c cluster.Cluster, app, code string) string {
 	return strings.TrimSuffix(p.URL(c, app), "/") + signInPath + "?code=" + code
 }
 
@@ -112,8 +114,8 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, a asked) {
 	cookies := r.CookiesNamed(cookieName)
 	err := error(notSignedIn(a))
 	if len(cookies) == 1 { // two would mean that somebody else has planted one
-		err = d.DB.View(r.Context(), func(tx *store.Tx) (err error) {
-			v, err = d.enter(r.Context(), tx, store.HashToken(cookies[0].Value), a)
+		err = d.DB.View(r.Context(), func(tx *core.Tx) (err error) {
+			v, err = d.enter(r.Context(), tx, person.HashToken(cookies[0].Value), a)
 			return err
 		})
 	}
@@ -161,19 +163,19 @@ func (d *Door) signIn(w http.ResponseWriter, r *http.Request, a asked) {
 	}
 	cookie := NewCode()
 	var v *visit
-	err := d.DB.Update(r.Context(), func(tx *store.Tx) error {
-		err := tx.UseWebCode(r.Context(), store.HashToken(r.URL.Query().Get("code")), store.HashToken(cookie), cookieLife)
-		if errors.Is(err, store.ErrNotFound) {
+	err := d.DB.Update(r.Context(), func(tx *core.Tx) error {
+		err := person.UseWebCode(r.Context(), tx, person.HashToken(r.URL.Query().Get("code")), person.HashToken(cookie), cookieLife)
+		if errors.Is(err, core.ErrNotFound) {
 			return deadCode(a)
 		}
 		if err != nil {
 			return err
 		}
-		if v, err = d.enter(r.Context(), tx, store.HashToken(cookie), a); err != nil {
+		if v, err = d.enter(r.Context(), tx, person.HashToken(cookie), a); err != nil {
 			return err
 		}
-		return errors.Join(tx.TouchToken(r.Context(), v.who.Token), tx.Audit(r.Context(), store.Entry{
-			ID: d.NewID("a"), Person: v.who.Name, Token: v.who.Token, Door: store.WebDoor, Action: "open-app", Project: v.cluster.Project,
+		return errors.Join(person.TouchToken(r.Context(), tx, v.who.Token), person.Audit(r.Context(), tx, person.Entry{
+			ID: d.NewID("a"), Person: v.who.Name, Token: v.who.Token, Door: person.WebDoor, Action: "open-app", Project: v.cluster.Project,
 			Object: v.cluster.Name + "/" + v.app.Name, Outcome: "opened", Remote: r.RemoteAddr,
 		}))
 	})

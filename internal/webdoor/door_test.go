@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"muster/internal/access"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
@@ -63,9 +66,9 @@ func TestACodeSignsOneBrowserInToOneAppOnce(t *testing.T) {
 			t.Errorf("%s is let in: %+v", person, got)
 		}
 	}
-	if err := s.db.View(t.Context(), func(tx *store.Tx) error {
-		entries, err := tx.Entries(t.Context(), store.EntriesOf{Limit: 10})
-		if len(entries) != 1 || entries[0].Person != "alice" || entries[0].Door != store.WebDoor || entries[0].Project != "aero" || entries[0].Object != "cfd/jupyter" {
+	if err := s.db.View(t.Context(), func(tx *core.Tx) error {
+		entries, err := person.Entries(t.Context(), tx, person.EntriesOf{Limit: 10})
+		if len(entries) != 1 || entries[0].Person != "alice" || entries[0].Door != person.WebDoor || entries[0].Project != "aero" || entries[0].Object != "cfd/jupyter" {
 			t.Errorf("the audit log: %+v", entries)
 		}
 		return err
@@ -195,19 +198,19 @@ func echoes(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestWhoLosesTheRightToEnterLosesWhatIsOpen(t *testing.T) {
-	for name, lose := range map[string]func(ctx context.Context, tx *store.Tx) error{
-		"a token that is revoked": func(ctx context.Context, tx *store.Tx) error { return tx.RemoveToken(ctx, "alice", "t-alice") },
-		"a member who leaves":     func(ctx context.Context, tx *store.Tx) error { return tx.RemoveMember(ctx, "aero", "alice") },
-		"a member who only looks": func(ctx context.Context, tx *store.Tx) error {
-			return tx.SetMember(ctx, store.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
+	for name, lose := range map[string]func(ctx context.Context, tx *core.Tx) error{
+		"a token that is revoked": func(ctx context.Context, tx *core.Tx) error { return person.RemoveToken(ctx, tx, "alice", "t-alice") },
+		"a member who leaves":     func(ctx context.Context, tx *core.Tx) error { return person.RemoveMember(ctx, tx, "aero", "alice") },
+		"a member who only looks": func(ctx context.Context, tx *core.Tx) error {
+			return person.SetMember(ctx, tx, person.Membership{Project: "aero", Person: "alice", Role: access.Viewer})
 		},
-		"a person who is disabled": func(ctx context.Context, tx *store.Tx) error {
-			return tx.ChangePerson(ctx, store.Person{Name: "alice", Disabled: true})
+		"a person who is disabled": func(ctx context.Context, tx *core.Tx) error {
+			return person.Change(ctx, tx, person.Person{Name: "alice", Disabled: true})
 		},
-		"a file that admits others": func(ctx context.Context, tx *store.Tx) error {
+		"a file that admits others": func(ctx context.Context, tx *core.Tx) error {
 			return change(ctx, tx, &spec.Access{Users: []string{"bob"}, Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}})
 		},
-		"an app that is no more": func(ctx context.Context, tx *store.Tx) error { return change(ctx, tx, nil) },
+		"an app that is no more": func(ctx context.Context, tx *core.Tx) error { return change(ctx, tx, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,8 +227,8 @@ func TestWhoLosesTheRightToEnterLosesWhatIsOpen(t *testing.T) {
 	}
 }
 
-func change(ctx context.Context, tx *store.Tx, a *spec.Access) error {
-	_, err := tx.ChangeSpec(ctx, "caero", spec.Cluster{Name: "cfd", Project: "aero", Access: a}, 0)
+func change(ctx context.Context, tx *core.Tx, a *spec.Access) error {
+	_, err := cluster.ChangeSpec(ctx, tx, "caero", spec.Cluster{Name: "cfd", Project: "aero", Access: a}, 0)
 	return err
 }
 
@@ -259,11 +262,11 @@ func TestWhatDoesNotRunSaysWhy(t *testing.T) {
 	expect(http.StatusBadGateway, "speaks no HTTP")
 	_ = free.Close()
 	expect(http.StatusBadGateway, "Nothing listens on port 8888 of node head", "0.0.0.0")
-	s.settle(store.NodeKind, store.Booting)
+	s.settle(node.Kind, node.Booting)
 	expect(http.StatusServiceUnavailable, "Node head of cluster cfd is not ready", "booting", "muster describe aero/cfd")
-	s.settle(store.ClusterKind, store.Paused)
+	s.settle(cluster.Kind, cluster.Paused)
 	expect(http.StatusServiceUnavailable, "Cluster cfd is paused", "muster resume aero/cfd --wait")
-	s.update(func(ctx context.Context, tx *store.Tx) error { return change(ctx, tx, nil) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return change(ctx, tx, nil) })
 	expect(http.StatusNotFound, "has no app jupyter")
 }
 

@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"strings"
 
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
 	"muster/internal/limit"
 	"muster/internal/printable"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // refusal is what is told instead of an app's answer.
@@ -89,21 +90,21 @@ func deadCode(a asked) refusal {
 		run: "muster open " + a.ref + " " + a.app}
 }
 
-func notAllowed(c store.Cluster) refusal {
+func notAllowed(c cluster.Cluster) refusal {
 	return refusal{status: http.StatusForbidden, title: "You may not enter cluster " + c.Name, text: "It takes a member or owner of project " + c.Project + ", and one that the cluster's file admits.",
 		hint: "The project's owner can add you."}
 }
 
-func noSuchApp(c store.Cluster, app string) refusal {
+func noSuchApp(c cluster.Cluster, app string) refusal {
 	return refusal{status: http.StatusNotFound, title: fmt.Sprintf("Cluster %s has no app %s", c.Name, app), hint: "Its file names its apps under access.apps."}
 }
 
-func paused(c store.Cluster) refusal {
+func paused(c cluster.Cluster) refusal {
 	return refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Cluster %s is paused", c.Name), text: "It is since " + c.PhaseAt.Format("2006-01-02 15:04 MST") + ". This brings it back:",
 		run: "muster resume " + c.Project + "/" + c.Name + " --wait"}
 }
 
-func notReady(c store.Cluster, app spec.App, n store.Node) refusal {
+func notReady(c cluster.Cluster, app spec.App, n node.Node) refusal {
 	p := refusal{status: http.StatusServiceUnavailable, title: fmt.Sprintf("Node %s of cluster %s is not ready", app.Node, c.Name), text: fmt.Sprintf("The cluster is %s, the node %s. This shows the progress:", c.Phase, n.Phase),
 		run: "muster describe " + c.Project + "/" + c.Name}
 	if n.ID == "" {

@@ -4,8 +4,8 @@ import (
 	"net"
 	"strings"
 
+	"muster/internal/kinds/cluster"
 	"muster/internal/kit/pattern"
-	"muster/internal/store"
 )
 
 // Place is where users find the door.
@@ -26,7 +26,7 @@ var label = pattern.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Host is the host name of an app: its own, as browsers let pages of one host touch each other. It is
 // APP--CLUSTER--PROJECT, or APP--ID for names that would be no label or could be mistaken.
-func (p Place) Host(c store.Cluster, app string) string {
+func (p Place) Host(c cluster.Cluster, app string) string {
 	name := strings.Join([]string{app, c.Name, c.Project}, separator)
 	if len(name) > mostLabel || !label.MatchString(c.Project) || strings.Contains(c.Name+c.Project, separator) {
 		name = app + separator + c.ID
@@ -35,7 +35,7 @@ func (p Place) Host(c store.Cluster, app string) string {
 }
 
 // URL is the address of an app.
-func (p Place) URL(c store.Cluster, app string) string { return p.origin(p.Host(c, app)) + "/" }
+func (p Place) URL(c cluster.Cluster, app string) string { return p.origin(p.Host(c, app)) + "/" }
 
 func (p Place) origin(host string) string {
 	if p.Port != "" {

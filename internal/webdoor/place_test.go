@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"muster/internal/kinds/cluster"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 func TestAnAppsAddressSaysWhatItIsAndStaysOneLabel(t *testing.T) {
@@ -24,7 +24,7 @@ func TestAnAppsAddressSaysWhatItIsAndStaysOneLabel(t *testing.T) {
 		{"x", long, long + long[:2], "x--cid"},                  // 67 characters
 		{"x", long, long[:28], "x--" + long + "--" + long[:28]}, // 63
 	} {
-		c := store.Cluster{ID: "cid", Name: tc.cluster, Project: tc.project}
+		c := cluster.Cluster{ID: "cid", Name: tc.cluster, Project: tc.project}
 		host := p.Host(c, tc.app)
 		if want := tc.want + ".apps.example.org"; host != want {
 			t.Errorf("%s of %s in %s is at %s, want %s", tc.app, tc.cluster, tc.project, host, want)
@@ -59,17 +59,17 @@ func FuzzHost(f *testing.F) {
 	f.Add("jupyter", "cfd", "aero", "jupyter", "cfd--aero", "b")
 	f.Add("x", "a--b", "c", "x", "a", "b--c")
 	f.Add("xn", "a", "b", "jupyter--cfd--aero.apps.example.org:99", "", "evil")
-	f.Fuzz(func(t *testing.T, app, cluster, project, app2, cluster2, project2 string) {
+	f.Fuzz(func(t *testing.T, app, clusterID, project, app2, cluster2, project2 string) {
 		p := Place{Domain: "apps.example.org"}
 		if got, ours := p.parse(app2); ours && (got.app == "" || !strings.HasSuffix(got.host, ".apps.example.org") || strings.Count(got.host, ".") != 3) {
 			t.Errorf("%q is read as %+v", app2, got)
 		}
-		if !possible(app, cluster, project) || !possible(app2, cluster2, project2) {
+		if !possible(app, clusterID, project) || !possible(app2, cluster2, project2) {
 			return
 		}
-		one, two := p.Host(store.Cluster{ID: "caaaaaaaaaa", Name: cluster, Project: project}, app), p.Host(store.Cluster{ID: "cbbbbbbbbbb", Name: cluster2, Project: project2}, app2)
-		if one == two && (app != app2 || cluster != cluster2 || project != project2) {
-			t.Errorf("%s/%s/%s and %s/%s/%s are both at %s", project, cluster, app, project2, cluster2, app2, one)
+		one, two := p.Host(cluster.Cluster{ID: "caaaaaaaaaa", Name: clusterID, Project: project}, app), p.Host(cluster.Cluster{ID: "cbbbbbbbbbb", Name: cluster2, Project: project2}, app2)
+		if one == two && (app != app2 || clusterID != cluster2 || project != project2) {
+			t.Errorf("%s/%s/%s and %s/%s/%s are both at %s", project, clusterID, app, project2, cluster2, app2, one)
 		}
 		if got, ours := p.parse(one); !ours || got.host != one || got.app != app {
 			t.Errorf("%s is read as %+v, %v", one, got, ours)

@@ -20,19 +20,23 @@ import (
 
 	"muster/internal/access"
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/environment/identity"
 	"muster/internal/inventory"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/limit"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 )
 
 // site is a door before two tenants, aero and bio, who have each a cluster cfd with an app jupyter on its head, at one and the
 // same address of their networks.
 type site struct {
 	*testing.T
-	db      *store.Store
+	db      *core.Store
 	door    *Door
 	address string
 	roots   *x509.CertPool
@@ -56,23 +60,23 @@ func (s *site) Dial(ctx context.Context, cluster string, to netip.AddrPort) (net
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, db: storetest.Open(t, t.TempDir()+"/db"), apps: map[string]string{}, roots: x509.NewCertPool()}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
+	s := &site{T: t, db: kindstest.Open(t, t.TempDir()+"/db"), apps: map[string]string{}, roots: x509.NewCertPool()}
+	s.update(func(ctx context.Context, tx *core.Tx) error {
 		for _, name := range []string{"alice", "mallory", "vera"} {
-			token := store.Token{ID: "t-" + name, Person: name, Name: "test", Kind: store.APIToken, Scope: access.Whole}
-			if err := errors.Join(tx.AddPerson(ctx, store.Person{Name: name}), tx.AddToken(ctx, store.HashToken(name), token, time.Hour)); err != nil {
+			token := person.Token{ID: "t-" + name, Person: name, Name: "test", Kind: person.APIToken, Scope: access.Whole}
+			if err := errors.Join(person.Add(ctx, tx, person.Person{Name: name}), person.AddToken(ctx, tx, person.HashToken(name), token, time.Hour)); err != nil {
 				return err
 			}
 		}
 		for _, project := range []string{"aero", "bio"} {
-			machine, id := "m-"+project, "c"+project
+			machineID, id := "m-"+project, "c"+project
 			document := spec.Cluster{Name: "cfd", Project: project, Access: &spec.Access{Apps: []spec.App{{Name: "jupyter", Port: 8888, Node: "head"}}}}
 			err := errors.Join(
-				tx.AddProject(ctx, store.Project{Name: project}),
-				tx.AddMachine(ctx, inventory.Machine{ID: machine, Name: machine, Substrate: "local"}),
-				tx.AddCluster(ctx, store.Cluster{ID: id, Project: project, Name: "cfd", Spec: document, Image: "sha256:00", CreatedBy: "admin"}),
-				tx.AddSeat(ctx, id, store.Seat{Name: "head", Slot: 2}),
-				tx.AddNode(ctx, store.Node{ID: "n" + project, Cluster: id, Name: "head", Role: protocol.Head, Class: "service", MachineID: machine, Machine: machine}),
+				person.AddProject(ctx, tx, person.Project{Name: project}),
+				machine.Add(ctx, tx, inventory.Machine{ID: machineID, Name: machineID, Substrate: "local"}),
+				cluster.Add(ctx, tx, cluster.Cluster{ID: id, Project: project, Name: "cfd", Spec: document, Image: "sha256:00", CreatedBy: "admin"}),
+				cluster.AddSeat(ctx, tx, id, cluster.Seat{Name: "head", Slot: 2}),
+				node.Add(ctx, tx, node.Node{ID: "n" + project, Cluster: id, Name: "head", Role: protocol.Head, Class: "service", MachineID: machineID, Machine: machineID}),
 			)
 			if err != nil {
 				return err
@@ -80,33 +84,33 @@ func newSite(t *testing.T) *site {
 		}
 		return errors.Join(s.member(ctx, tx, "aero", "alice", access.Member), s.member(ctx, tx, "aero", "vera", access.Viewer), s.member(ctx, tx, "bio", "mallory", access.Member))
 	})
-	s.settle(store.NodeKind, store.Ready)
-	s.settle(store.ClusterKind, store.Ready)
+	s.settle(node.Kind, core.Ready)
+	s.settle(cluster.Kind, core.Ready)
 	s.listen()
 	return s
 }
 
-func (s *site) member(ctx context.Context, tx *store.Tx, project, person string, role access.Role) error {
-	return tx.SetMember(ctx, store.Membership{Project: project, Person: person, Role: role})
+func (s *site) member(ctx context.Context, tx *core.Tx, project, name string, role access.Role) error {
+	return person.SetMember(ctx, tx, person.Membership{Project: project, Person: name, Role: role})
 }
 
-func (s *site) update(f func(ctx context.Context, tx *store.Tx) error) {
+func (s *site) update(f func(ctx context.Context, tx *core.Tx) error) {
 	s.Helper()
-	if err := s.db.Update(s.Context(), func(tx *store.Tx) error { return f(s.Context(), tx) }); err != nil {
+	if err := s.db.Update(s.Context(), func(tx *core.Tx) error { return f(s.Context(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
 
 // settle gives everything of a kind a phase.
-func (s *site) settle(kind store.Kind, phase store.Phase) {
+func (s *site) settle(kind core.Kind, phase core.Phase) {
 	s.Helper()
 	claims, err := s.db.Claim(s.Context(), kind, "test", time.Minute, 100)
 	if err != nil || len(claims) == 0 {
 		s.Fatal("nothing to settle", err)
 	}
 	for _, c := range claims {
-		s.update(func(ctx context.Context, tx *store.Tx) error {
-			return tx.Settle(ctx, c, store.Settlement{Phase: phase, Reason: "for the test"})
+		s.update(func(ctx context.Context, tx *core.Tx) error {
+			return tx.Settle(ctx, c, core.Settlement{Phase: phase, Reason: "for the test"})
 		})
 	}
 }
@@ -172,11 +176,11 @@ func (s *site) browser() *http.Client {
 }
 
 // code is one for an app of a cluster, as the API makes it.
-func (s *site) code(person, cluster string) string {
+func (s *site) code(name, cluster string) string {
 	s.Helper()
 	code := fmt.Sprint("code", s.codes.Add(1))
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddWebLogin(ctx, store.HashToken(code), store.WebLogin{Token: "t-" + person, Cluster: cluster, App: "jupyter"}, time.Minute)
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: "t-" + name, Cluster: cluster, App: "jupyter"}, time.Minute)
 	})
 	return code
 }

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"muster/internal/access"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/store"
 )
 
 // visit is a request of somebody who may enter.
@@ -15,28 +18,28 @@ type visit struct {
 	asked    asked
 	cookie   string // hash
 	who      access.Caller
-	cluster  store.Cluster
+	cluster  cluster.Cluster
 	app      spec.App
-	node     store.Node // zero if it is not there
+	node     node.Node // zero if it is not there
 	left     time.Duration
 	revision int64 // of the cluster, when it was last asked whether they may
 }
 
 // enter finds who a cookie belongs to and whether they may enter the app now.
-func (d *Door) enter(ctx context.Context, tx *store.Tx, cookie string, a asked) (*visit, error) {
-	who, login, left, err := tx.WebLogin(ctx, cookie)
-	if errors.Is(err, store.ErrNotFound) {
+func (d *Door) enter(ctx context.Context, tx *core.Tx, cookie string, a asked) (*visit, error) {
+	who, login, left, err := person.FindWebLogin(ctx, tx, cookie)
+	if errors.Is(err, core.ErrNotFound) {
 		return nil, notSignedIn(a)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c, err := tx.Cluster(ctx, login.Cluster)
+	c, err := cluster.Get(ctx, tx, login.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	// A cookie opens the one host that it was made for.
-	if c.Phase == store.Deleted || d.Place.Host(c, login.App) != a.host {
+	if c.Phase == core.Deleted || d.Place.Host(c, login.App) != a.host {
 		return nil, notSignedIn(a)
 	}
 	if !who.May(access.Enter, c.Project) || !c.Admits(who.Name) {
@@ -51,7 +54,7 @@ func (d *Door) enter(ctx context.Context, tx *store.Tx, cookie string, a asked) 
 	if v.app.Name == "" {
 		return nil, noSuchApp(c, login.App)
 	}
-	nodes, err := tx.Nodes(ctx, c.ID)
+	nodes, err := node.Of(ctx, tx, c.ID)
 	for _, n := range nodes {
 		if n.Name == v.app.Node {
 			v.node = n
@@ -63,9 +66,9 @@ func (d *Door) enter(ctx context.Context, tx *store.Tx, cookie string, a asked) 
 // reachable says why the app cannot be reached now, if it cannot.
 func (v *visit) reachable() error {
 	switch {
-	case v.cluster.Phase == store.Paused:
+	case v.cluster.Phase == cluster.Paused:
 		return paused(v.cluster)
-	case v.node.Phase != store.Ready && v.node.Phase != store.Draining:
+	case v.node.Phase != core.Ready && v.node.Phase != node.Draining:
 		return notReady(v.cluster, v.app, v.node)
 	}
 	return nil
@@ -126,8 +129,8 @@ func (d *Door) look(ctx context.Context) error {
 		return nil
 	}
 	ended := map[*visit]error{}
-	err := d.DB.View(ctx, func(tx *store.Tx) error {
-		revisions, err := tx.Revisions(ctx)
+	err := d.DB.View(ctx, func(tx *core.Tx) error {
+		revisions, err := cluster.Revisions(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,10 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/store"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 )
 
 // each runs a test in every mode, with a switch that nobody sets and with one that is a bridge.
@@ -230,9 +232,9 @@ func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
 		datagrams = append(datagrams, Act{Do: "udp", To: "10.78.0.1:67", Data: data})
 		frames = append(frames, Act{Do: "frame", Device: "eth0", Data: frame(mac, "0.0.0.0", 68, "255.255.255.255", data)})
 	}
-	passing := func() (all []store.Lease) {
-		s.update(func(ctx context.Context, tx *store.Tx) (err error) {
-			all, err = tx.Passing(ctx, "boot")
+	passing := func() (all []network.Lease) {
+		s.update(func(ctx context.Context, tx *core.Tx) (err error) {
+			all, err = network.Passing(ctx, tx, "boot")
 			return err
 		})
 		return all
@@ -251,13 +253,13 @@ func TestAFloodOfUnknownMachinesLeavesAddresses(t *testing.T) {
 	}
 	// A machine that was enrolled since then, and has no address yet.
 	const newMAC = "52:54:00:00:00:03"
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		return tx.AddMachine(ctx, inventory.Machine{ID: "id-r3", Name: "r3", Substrate: "metal", Network: "boot", MACs: []string{newMAC}})
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		return machine.Add(ctx, tx, inventory.Machine{ID: "id-r3", Name: "r3", Substrate: "metal", Network: "boot", MACs: []string{newMAC}})
 	})
 	fresh := s.host("m3n0", newMAC)
 	has := func() (at string) {
-		s.update(func(ctx context.Context, tx *store.Tx) error {
-			if l, err := tx.LeaseOf(ctx, "boot", newMAC); err == nil {
+		s.update(func(ctx context.Context, tx *core.Tx) error {
+			if l, err := network.LeaseOf(ctx, tx, "boot", newMAC); err == nil {
 				at = l.Address.String()
 			}
 			return nil
@@ -319,7 +321,7 @@ func TestARPRedirectsNothingThatIsForAMachine(t *testing.T) {
 	if got := entry(); !strings.Contains(got, victimMAC+" PERMANENT") {
 		t.Errorf("what is for %s goes to: %s", victimAt, got)
 	}
-	s.update(func(ctx context.Context, tx *store.Tx) error { return tx.ForgetMachine(ctx, "id-"+victimName) })
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, "id-"+victimName) })
 	s.until("a machine that has left is forgotten", func() bool { return !strings.Contains(entry(), "PERMANENT") })
 }
 

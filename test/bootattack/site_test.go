@@ -30,16 +30,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/agent/protocol"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/environment/identity"
 	"muster/internal/environment/netboot"
 	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
 	"muster/internal/monitor"
 	"muster/internal/netns"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 	"muster/test/ovs"
 )
 
@@ -181,20 +183,20 @@ func (s *site) open() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.boots = &monitor.Boots{DB: storetest.Open(s.T, filepath.Join(s.TempDir(), "db")), Authority: authority, Images: image{}}
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.PutNetwork(ctx, s.network); err != nil {
+	s.boots = &monitor.Boots{DB: kindstest.Open(s.T, filepath.Join(s.TempDir(), "db")), Authority: authority, Images: image{}}
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := network.Put(ctx, tx, s.network); err != nil {
 			return err
 		}
 		for name, at := range map[string][2]string{victimName: {victimMAC, victimAt}, thiefName: {thiefMAC, thiefAt}} {
 			m := inventory.Machine{ID: "id-" + name, Name: name, Substrate: "metal", Network: "boot", MACs: []string{at[0]}}
-			if err := tx.AddMachine(ctx, m); err != nil {
+			if err := machine.Add(ctx, tx, m); err != nil {
 				return err
 			}
 			if s.network.Mode != inventory.ModeOwn {
 				continue
 			}
-			if err := tx.PutLeases(ctx, "boot", []store.Lease{{Network: "boot", Address: netip.MustParseAddr(at[1]), MAC: at[0]}}, nil); err != nil {
+			if err := network.PutLeases(ctx, tx, "boot", []network.Lease{{Network: "boot", Address: netip.MustParseAddr(at[1]), MAC: at[0]}}, nil); err != nil {
 				return err
 			}
 		}
@@ -247,28 +249,28 @@ func (s *site) until(what string, is func() bool) {
 	}
 }
 
-func (s *site) update(f func(context.Context, *store.Tx) error) {
+func (s *site) update(f func(context.Context, *core.Tx) error) {
 	s.Helper()
-	if err := s.boots.DB.Update(context.Background(), func(tx *store.Tx) error { return f(context.Background(), tx) }); err != nil {
+	if err := s.boots.DB.Update(context.Background(), func(tx *core.Tx) error { return f(context.Background(), tx) }); err != nil {
 		s.Fatal(err)
 	}
 }
 
 // begin makes a machine boot for an inspection that erases, or for another duty.
-func (s *site) begin(machine string, duty protocol.Duty) (number int64, token string) {
+func (s *site) begin(machineID string, duty protocol.Duty) (number int64, token string) {
 	s.Helper()
-	id := "id-" + machine
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.StartInspection(ctx, id, false); err != nil {
+	id := "id-" + machineID
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		if err := machine.StartInspection(ctx, tx, id, false); err != nil {
 			return err
 		}
-		m, err := tx.Machine(ctx, id)
+		m, err := machine.Get(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		number = m.Boot
-		file := protocol.Boot{Node: id, Name: machine, Boot: number, Duty: duty}
-		begun, err := tx.BeginBoot(ctx, store.Boot{MachineID: id, Subject: id, Number: number, Image: "sha256:1d", File: file, Erase: duty == protocol.Inspect})
+		file := protocol.Boot{Node: id, Name: machineID, Boot: number, Duty: duty}
+		begun, err := machine.BeginBoot(ctx, tx, machine.Boot{MachineID: id, Subject: id, Number: number, Image: "sha256:1d", File: file, Erase: duty == protocol.Inspect})
 		if err == nil && !begun {
 			err = errors.New("the boot has not begun")
 		}
@@ -277,10 +279,10 @@ func (s *site) begin(machine string, duty protocol.Duty) (number int64, token st
 	return number, s.boots.Authority.Token(id, number)
 }
 
-func (s *site) boot(machine string) (b store.Boot) {
+func (s *site) boot(machineID string) (b machine.Boot) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) (err error) {
-		b, err = tx.BootOn(ctx, "id-"+machine)
+	s.update(func(ctx context.Context, tx *core.Tx) (err error) {
+		b, err = machine.BootOn(ctx, tx, "id-"+machineID)
 		return err
 	})
 	return b
@@ -289,9 +291,9 @@ func (s *site) boot(machine string) (b store.Boot) {
 // leaseAt is the MAC that has an address; "" if none has.
 func (s *site) leaseAt(address string) (mac string) {
 	s.Helper()
-	s.update(func(ctx context.Context, tx *store.Tx) error {
-		l, err := tx.LeaseAt(ctx, "boot", netip.MustParseAddr(address))
-		if errors.Is(err, store.ErrNotFound) {
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		l, err := network.LeaseAt(ctx, tx, "boot", netip.MustParseAddr(address))
+		if errors.Is(err, core.ErrNotFound) {
 			return nil
 		}
 		mac = l.MAC

@@ -24,11 +24,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/core"
 	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
+	"muster/internal/kinds"
+	"muster/internal/kinds/network"
 	"muster/internal/monitor"
 	"muster/internal/netns"
-	"muster/internal/store"
 	"muster/test/rig"
 )
 
@@ -65,20 +67,20 @@ func serveBoots(dir string) error {
 	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
 		_ = os.Remove(path + end)
 	}
-	db, err := store.Open(ctx, path, nil)
+	db, err := kinds.Open(ctx, path, nil)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	network := inventory.Network{
+	n := inventory.Network{
 		Name: "rack", Namespace: filepath.Join(dir, "server"), Interface: "srv", Address: netip.MustParsePrefix("10.78.0.1/16"), Mode: inventory.ModeOwn,
 		First: netip.MustParseAddr("10.78.1.0"), Last: netip.MustParseAddr("10.78.255.250"), Unknown: inventory.UnknownEnrol,
 	}
-	if err := db.Update(ctx, func(tx *store.Tx) error { return tx.PutNetwork(ctx, network) }); err != nil {
+	if err := db.Update(ctx, func(tx *core.Tx) error { return network.Put(ctx, tx, n) }); err != nil {
 		return err
 	}
 	return netboot.Serve(ctx, netboot.Config{
-		Network: network, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Network: n, House: &monitor.Boots{DB: db}, Blobs: folder(dir), Firmware: []string{dir}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 }
 

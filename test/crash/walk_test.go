@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/store"
-	"muster/internal/store/storetest"
+	"muster/internal/core"
+	"muster/internal/kinds"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/meter"
 	"muster/test/rig"
 )
 
@@ -319,13 +321,13 @@ func (w *walk) end() {
 	if url == "" {
 		url = filepath.Join(w.Data, "muster.db")
 	}
-	db, err := store.Open(context.Background(), url, nil)
+	db, err := kinds.Open(context.Background(), url, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
-	storetest.Metered(w, db)
-	if err := db.View(context.Background(), func(tx *store.Tx) error {
-		open, err := tx.Usage(context.Background(), store.UsageOf{Open: true})
+	kindstest.Metered(w, db)
+	if err := db.View(context.Background(), func(tx *core.Tx) error {
+		open, err := meter.Rows(context.Background(), tx, meter.Of{Open: true})
 		if len(open) > 0 {
 			w.Errorf("meters of nothing: %+v", open)
 		}

@@ -121,11 +121,10 @@ var namesAScheduler = map[string]string{
 	"internal/spec/fields.go":              "documentation of the cluster file",
 	"internal/spec/types.go":               "the value in the cluster file",
 	"internal/spec/resolve.go":             "it is the default",
-	"internal/store/authority.go":          "columns of existing databases",
-	"internal/store/cluster.go":            "the same",
-	"internal/store/node.go":               "the same",
-	"internal/store/observed.go":           "the same",
-	"internal/store/secret.go":             "the same",
+	"internal/kinds/cluster/kind.go":       "columns of existing databases",
+	"internal/kinds/cluster/rows.go":       "the same",
+	"internal/kinds/node/rows.go":          "the same",
+	"internal/kinds/node/observed.go":      "the same",
 }
 
 func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {

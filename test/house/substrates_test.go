@@ -16,9 +16,10 @@ import (
 
 // homonyms are words that are a driver's name and mean something else, and values that people write in files: where, and what.
 var homonyms = map[string][]string{
-	"internal/spec/types.go":   {"local", "metal", "vm"}, // values of isolation, which are published
-	"internal/store/token.go":  {"local"},                // the token of the controller's own host
-	"internal/apiv1/access.go": {"local"},                // the same, as users see it
+	"internal/spec/types.go":           {"local", "metal", "vm"}, // values of isolation, which are published
+	"internal/kinds/person/token.go":   {"local"},                // the token of the controller's own host
+	"internal/kinds/kindstest/rows.go": {"local"},                // machines of tests
+	"internal/apiv1/access.go":         {"local"},                // the same, as users see it
 }
 
 // Nobody asks for a substrate by its name: what others must know of it stands in its capabilities. The names come from the list, so

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
+	"muster/internal/core"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/inventory"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
 	"muster/internal/spec"
-	"muster/internal/store"
-	"muster/internal/store/storetest"
 	"muster/test/toy/pool"
 )
 
@@ -79,7 +80,7 @@ func TestAClusterOnTheToyIsAdmittedByWhatTheToyCan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := storetest.Open(t, t.TempDir()+"/db")
+	db := kindstest.Open(t, t.TempDir()+"/db")
 	for _, name := range []string{"p1", "p2", "p3"} {
 		free(t, db, inventory.Machine{ID: name, Name: name, Substrate: "pool"})
 	}
@@ -96,7 +97,7 @@ func TestAClusterOnTheToyIsAdmittedByWhatTheToyCan(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			a := admission.Admission{Catalogue: catalogue, Images: images{c.boots}, Substrates: all()}
-			err := db.View(t.Context(), func(tx *store.Tx) error {
+			err := db.View(t.Context(), func(tx *core.Tx) error {
 				_, err := a.Create(t.Context(), tx, c.ask)
 				return err
 			})
@@ -112,17 +113,17 @@ func TestAClusterOnTheToyIsAdmittedByWhatTheToyCan(t *testing.T) {
 }
 
 // free enrols a machine that has passed its inspection.
-func free(t *testing.T, db *store.Store, m inventory.Machine) {
+func free(t *testing.T, db *core.Store, m inventory.Machine) {
 	t.Helper()
-	if err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.AddMachine(t.Context(), m) }); err != nil {
+	if err := db.Update(t.Context(), func(tx *core.Tx) error { return machine.Add(t.Context(), tx, m) }); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := db.Claim(t.Context(), store.MachineKind, "test", time.Minute, 1)
+	claims, err := db.Claim(t.Context(), machine.Kind, "test", time.Minute, 1)
 	if err != nil || len(claims) != 1 {
 		t.Fatal(claims, err)
 	}
-	if err := db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.Settle(t.Context(), claims[0], store.Settlement{Phase: store.Available, Never: true})
+	if err := db.Update(t.Context(), func(tx *core.Tx) error {
+		return tx.Settle(t.Context(), claims[0], core.Settlement{Phase: machine.Available, Never: true})
 	}); err != nil {
 		t.Fatal(err)
 	}

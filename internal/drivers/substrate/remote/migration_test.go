@@ -330,7 +330,7 @@ func TestWhateverFailsOnItsWayThereIsOneGuest(t *testing.T) {
 			}
 			p.wanted = -1
 			ends["forgotten"]++
-		case err == nil: // as store.EndMove does
+		case err == nil: // as host.EndMove does
 			if there.guest != alive && !p.lost || at.guest != nowhere && at.report != nil {
 				t.Errorf("moved, and at the source is %q, at the target %q", at.guest, there.guest)
 			}

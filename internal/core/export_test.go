@@ -1,0 +1,34 @@
+package core
+
+import (
+	"context"
+	"database/sql"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// MigrateTo brings a database up to a version, and no further.
+func MigrateTo(ctx context.Context, db *sql.DB, shared bool, version int64) error {
+	d := sqliteFile
+	if shared {
+		d = postgres
+	}
+	provider, _, err := migrator(db, d)
+	if err == nil {
+		_, err = provider.UpTo(ctx, version)
+	}
+	return err
+}
+
+// Migrations names all of them, in order.
+func Migrations() (names []string) {
+	files, _ := fs.Glob(migrations, "migrations/*.sql")
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(path.Base(f), ".sql"))
+	}
+	return names
+}
+
+// NextWake is Due's query for one kind.
+func NextWake(kind Kind) string { return nextWake(kind) }

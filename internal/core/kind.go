@@ -1,0 +1,61 @@
+package core
+
+import (
+	"context"
+	"slices"
+)
+
+// Kind names an entity; it is also its table.
+type Kind string
+
+// Definition registers a kind. Of one that has a life the claims, the leases, the census, the metrics and the engine follow from
+// it; of any its secrets, and which of its constraints two transactions may race for.
+type Definition struct {
+	Kind     Kind
+	Phases   []Phase // that a living one can be in, in the order of a life; none: its rows have no life
+	End      Phase   // that it stays in when it is over
+	Failures []Phase // going there counts as a failure
+	// Settled is called in every transaction that settles one of them, after that; nil: nothing follows.
+	Settled func(ctx context.Context, tx *Tx, id string) error
+	Sealed  []SealedColumn
+	Races   []string // uniqueness constraints: who loses against a concurrent transaction is run again, and sees what it did
+}
+
+// Lives says that the kind's rows have a life: phases, which handlers work on.
+func (d Definition) Lives() bool { return len(d.Phases) > 0 }
+
+// Fails says that going to a phase counts as a failure.
+func (d Definition) Fails(p Phase) bool { return slices.Contains(d.Failures, p) }
+
+// Living lists the kinds of the database that have a life, in the order in which a controller looks for work.
+func (s *Store) Living() []Definition {
+	return slices.DeleteFunc(slices.Clone(s.kinds), func(d Definition) bool { return !d.Lives() })
+}
+
+// Living lists the kinds of the database that have a life.
+func (tx *Tx) Living() []Definition { return tx.of.Living() }
+
+// Definition is that of one kind; the zero value, if the database was opened without it.
+func (s *Store) Definition(k Kind) Definition {
+	if i := slices.IndexFunc(s.kinds, func(d Definition) bool { return d.Kind == k }); i >= 0 {
+		return s.kinds[i]
+	}
+	return Definition{}
+}
+
+// sealedColumns lists all columns of secrets: they are sealed, sealed anew and proved by TestABackupAloneIsWorthNothing.
+func (s *Store) sealedColumns() []SealedColumn {
+	columns := []SealedColumn{siteSecret()}
+	for _, d := range s.kinds {
+		columns = append(columns, d.Sealed...)
+	}
+	return columns
+}
+
+// settled does what follows from a settlement.
+func (tx *Tx) settled(ctx context.Context, kind Kind, id string) error {
+	if follows := tx.of.Definition(kind).Settled; follows != nil {
+		return follows(ctx, tx, id)
+	}
+	return nil
+}

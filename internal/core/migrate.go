@@ -1,0 +1,84 @@
+package core
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// life is what every table with a lifecycle has: the phase and how long it may last, and the claim of the controller
+// that works on it (DESIGN.md section 3, rule 3).
+const life = `
+  phase       TEXT   NOT NULL,
+  reason      TEXT   NOT NULL DEFAULT '',
+  phase_at    BIGINT NOT NULL,               -- when the phase began
+  attempts    BIGINT NOT NULL DEFAULT 0,     -- failures in a row in this phase
+  wake_at     BIGINT NOT NULL,               -- when its handler wants to run next
+  wakes       BIGINT NOT NULL DEFAULT 0,     -- counts wake-ups, so that none is lost while a handler runs
+  owner       TEXT   NOT NULL DEFAULT '',
+  fence       BIGINT NOT NULL DEFAULT 0,
+  lease_until BIGINT NOT NULL DEFAULT 0`
+
+// migrate brings the schema up to date.
+func migrate(ctx context.Context, db *sql.DB, d dialect) error {
+	provider, newest, err := migrator(db, d)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	at, err := provider.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the database's version: %w", err)
+	}
+	if at > newest {
+		return fmt.Errorf("the database was written by a newer version of Muster (its schema is %d, this program knows %d): use that version; nothing was changed", at, newest)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}
+
+// migrator carries out the migration files, which are plain SQL that both databases accept. Their versions are 1, 2, … in the
+// order of their names, up to newest.
+func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, err error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, 0, err
+	}
+	var steps []*goose.Migration
+	for i, file := range files {
+		text, err := fs.ReadFile(migrations, file)
+		if err != nil {
+			return nil, 0, err
+		}
+		statements := strings.ReplaceAll(string(text), "{{life}}", strings.TrimSpace(life))
+		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, statements)
+			return err
+		}}
+		steps = append(steps, goose.NewGoMigration(int64(i+1), up, nil))
+	}
+	options := []goose.ProviderOption{goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true)}
+	if d == postgres { // SQLite: one process at a time holds the file
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return nil, 0, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	kind := goose.DialectSQLite3
+	if d == postgres {
+		kind = goose.DialectPostgres
+	}
+	provider, err = goose.NewProvider(kind, db, nil, options...)
+	return provider, int64(len(steps)), err
+}

@@ -1,0 +1,249 @@
+package core_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds"
+	"muster/internal/kinds/cluster"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/kindstest"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/network"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/snapshot"
+	"muster/internal/kinds/task"
+)
+
+// TestDatabasesOfEveryEarlierVersionGoOn makes the database of each version, with rows in all of its tables as that version wrote
+// them, opens it, reads everything, and works on with what lives.
+func TestDatabasesOfEveryEarlierVersionGoOn(t *testing.T) {
+	names := core.Migrations()
+	kindstest.Each(t, func(t *testing.T, url string) {
+		for version := range names {
+			of := url + fmt.Sprint(version)
+			if strings.Contains(url, "://") {
+				of = kindstest.EmptyPostgres(t)
+			}
+			t.Run(names[version], func(t *testing.T) { goesOn(t, of, names[:version+1]) })
+		}
+	})
+}
+
+func goesOn(t *testing.T, url string, names []string) {
+	ctx := t.Context()
+	shared := strings.Contains(url, "://")
+	raw := kindstest.RawDatabase(t, url)
+	for i, name := range names {
+		if err := core.MigrateTo(ctx, raw, shared, int64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := os.ReadFile(filepath.Join("testdata", "rows", name+".sql"))
+		if err != nil {
+			t.Fatalf("migration %s has no rows of its time: %v", name, err)
+		}
+		if _, err := raw.ExecContext(ctx, string(rows)); err != nil {
+			t.Fatalf("rows of %s: %v", name, err)
+		}
+	}
+	before := count(t, raw)
+	for table, n := range before {
+		if n == 0 && !slices.Contains([]string{"site_key", "authority"}, table) { // those are filled by the program alone
+			t.Errorf("table %s has no row in testdata/rows", table)
+		}
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := kinds.Open(ctx, url, kindstest.Keys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.View(ctx, func(tx *core.Tx) error { return readAll(ctx, tx) }); err != nil {
+		t.Error(err)
+	}
+	for _, w := range writtenThen {
+		if !slices.Contains(names, w.since) {
+			continue
+		}
+		var got any
+		err := s.View(ctx, func(tx *core.Tx) (err error) {
+			got, err = w.read(ctx, tx)
+			return err
+		})
+		if err != nil || !reflect.DeepEqual(got, w.want) {
+			t.Errorf("%s: %v, %v; it was written as %v", w.what, got, err, w.want)
+		}
+	}
+	for _, kind := range []core.Kind{cluster.Kind, node.Kind, machine.Kind, snapshot.Kind, fabrics.Kind, task.Kind} {
+		claims, err := s.Claim(ctx, kind, "test", time.Minute, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claims) == 0 && before[string(kind)] > 0 {
+			t.Errorf("no %s is claimed", kind)
+		}
+		for _, c := range claims {
+			if err := settleAsItIs(ctx, s, c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	raw = kindstest.RawDatabase(t, url)
+	defer raw.Close()
+	after := count(t, raw)
+	for table, n := range before {
+		if after[table] < n {
+			t.Errorf("table %s had %d rows, and has %d", table, n, after[table])
+		}
+	}
+	for _, secret := range []string{"SELECT value FROM secret", "SELECT munge_key FROM cluster WHERE id = 'c1'"} {
+		var text string
+		if err := raw.QueryRowContext(ctx, secret).Scan(&text); err != nil || !strings.HasPrefix(text, "sealed:") {
+			t.Errorf("%s: %q, %v", secret, text, err)
+		}
+	}
+}
+
+// writtenThen is what testdata/rows hold inside of columns that are JSON, and how it is read now.
+var writtenThen = []struct {
+	since, what string
+	read        func(context.Context, *core.Tx) (any, error)
+	want        any
+}{
+	{"00001_house", "the classes of a cluster's queues", func(ctx context.Context, tx *core.Tx) (any, error) {
+		c, err := cluster.Get(ctx, tx, "c1")
+		return c.Spec.Queues[0].Class, err
+	}, "local"},
+	{"00001_house", "the size of a machine", func(ctx context.Context, tx *core.Tx) (any, error) {
+		m, err := machine.Get(ctx, tx, "m1")
+		return []int{m.Facts.CPUs, m.Facts.MemoryMiB}, err
+	}, []int{4, 8192}},
+	{"00001_house", "the checks of a node", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k1")
+		return n.Seen.Checks[0].Name, err
+	}, "munge"},
+	{"00001_house", "what the scheduler says of a node", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k2")
+		return n.Seen.Scheduler.Name + " " + n.Seen.Scheduler.Raw, err
+	}, "n2 idle"},
+	{"00002_metal", "what a machine boots for", func(ctx context.Context, tx *core.Tx) (any, error) {
+		b, err := machine.BootOn(ctx, tx, "m5")
+		return fmt.Sprint(b.File.Name, " ", b.File.Duty, " ", b.File.Endpoints), err
+	}, "rack-1 inspect [https://10.78.0.1:7421]"},
+	{"00002_metal", "how a machine is switched", func(ctx context.Context, tx *core.Tx) (any, error) {
+		m, err := machine.Get(ctx, tx, "m5")
+		return m.Power.Control + " " + m.Power.Credentials, err
+	}, "ipmi://10.0.0.5 file:/etc/muster/bmc"},
+	{"00002_metal", "a network's mode", func(ctx context.Context, tx *core.Tx) (any, error) {
+		all, err := network.List(ctx, tx)
+		return fmt.Sprint(all[0].Mode, " ", all[0].Address), err
+	}, "own 10.78.0.1/16"},
+	{"00005_acceptance", "what a node measured", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k2")
+		return fmt.Sprint(n.Seen.Test.Measures[0].Quantity, " ", n.Seen.Test.Measures[0].Value), err
+	}, "memory 10.5"},
+	{"00007_elastic", "which jobs wait", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k1")
+		return fmt.Sprint(n.Seen.Waiting.Total, " ", n.Seen.Waiting.Jobs[0].User, " ", n.Seen.Waiting.Jobs[0].Grows), err
+	}, "1 ada true"},
+	{"00018_guest", "the shape of a guest", func(ctx context.Context, tx *core.Tx) (any, error) {
+		n, err := node.Get(ctx, tx, "k3")
+		return fmt.Sprint(n.VM.CPUs, " ", n.VM.Memory), err
+	}, "2 4GiB"},
+	{"00019_hosting", "what a host is to hold", func(ctx context.Context, tx *core.Tx) (any, error) {
+		all, err := host.EveryHosted(ctx, tx)
+		return fmt.Sprint(all[0].Guest.Name, " ", all[0].Guest.MAC, " ", all[0].Guest.File.Name), err
+	}, "n2 02:00:00:00:07:03 n2"},
+	{"00030_fabric", "what a fabric's driver is told", func(ctx context.Context, tx *core.Tx) (any, error) {
+		f, err := fabrics.Get(ctx, tx, "f1")
+		return fmt.Sprint(f.Config["hosts"], " ", f.Managers), err
+	}, "here [0x0002c90300000001]"},
+	{"00059_task", "what a task runs, and what its head said of it", func(ctx context.Context, tx *core.Tx) (any, error) {
+		t, err := task.Get(ctx, tx, "t1")
+		return fmt.Sprint(t.Work.Command, t.Work.Ranks, t.Work.Limit, " ", *t.Said.Exit, t.Said.Nodes, t.Said.Samples), err
+	}, "[hostname] 2 10m0s 0 [n2] [{rate 2.5 GB/s}]"},
+}
+
+func settleAsItIs(ctx context.Context, s *core.Store, c core.Claim) error {
+	return s.Update(ctx, func(tx *core.Tx) error {
+		life, err := lifeOf(ctx, tx, c)
+		if err == nil {
+			err = tx.Hold(ctx, c)
+		}
+		if err == nil {
+			err = tx.Settle(ctx, c, core.Settlement{Phase: life.Phase, Reason: life.Reason, Never: true})
+		}
+		return err
+	})
+}
+
+func lifeOf(ctx context.Context, tx *core.Tx, c core.Claim) (life core.Life, err error) {
+	switch c.Kind {
+	case cluster.Kind:
+		row, err := cluster.Get(ctx, tx, c.ID)
+		return row.Life, err
+	case node.Kind:
+		row, err := node.Get(ctx, tx, c.ID)
+		return row.Life, err
+	case machine.Kind:
+		row, err := machine.Get(ctx, tx, c.ID)
+		return row.Life, err
+	case snapshot.Kind:
+		row, err := snapshot.Get(ctx, tx, c.ID)
+		return row.Life, err
+	case task.Kind:
+		row, err := task.Get(ctx, tx, c.ID)
+		return row.Life, err
+	}
+	row, err := fabrics.Get(ctx, tx, c.ID)
+	return row.Life, err
+}
+
+// count is how many rows each table has.
+func count(t *testing.T, db *sql.DB) map[string]int {
+	t.Helper()
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		if rows, err = db.QueryContext(t.Context(), `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := map[string]int{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = 0
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var n int
+		if err := db.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+name).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = n
+	}
+	return all
+}

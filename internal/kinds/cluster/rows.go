@@ -1,0 +1,394 @@
+// Package cluster keeps clusters: what their owners want, how far that is, and when they are there.
+//
+// What enters: intent from the API, phases from the engine. What leaves: rows.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/machine"
+	"muster/internal/kinds/meter"
+	"muster/internal/spec"
+	"muster/internal/usage"
+)
+
+// Cluster is what a tenant owns.
+type Cluster struct {
+	core.Life
+	Term
+	ID         string
+	Project    string
+	Name       string
+	Spec       spec.Cluster // resolved
+	Image      string       // digest, chosen at admission
+	Desired    core.Desired
+	Generation int64 // of Spec; every accepted change adds one
+	Reached    int64 // the newest generation that was wholly ready
+	Revision   int64 // of what its agents are told
+	DrainFor   time.Duration
+	Credential core.Secret
+	Receipt    *Receipt
+	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
+	Short      string // why missing nodes cannot come now; "" when they can
+	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
+	Targets   map[string]int
+	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
+	// KeepsMemory says that its nodes are to sleep while it is paused, with all that runs on them.
+	KeepsMemory bool
+	Snapshot    string // ID of the snapshot that it was made from; "" for most
+	Held        int64  // bytes that it held when it was paused last
+	Rollout     Rollout
+	Warned      time.Duration // how long before its end its users were last warned; 0: not yet
+	CreatedAt   time.Time
+	CreatedBy   string
+	HomeTerms   usage.Terms // only written, by Add; the meter keeps them
+}
+
+// Receipt is the proof of a cluster's end.
+type Receipt struct {
+	Machines []string `json:"machines"` // every machine that was given back
+	// Released is how each whole machine was: switched off, its disks erased and read back.
+	Released []Released `json:"released,omitempty"`
+	// Guests are those of the machines that were parts of others. Their memory and disks went with them.
+	Guests  []host.GuestEnd `json:"guests,omitempty"`
+	Seconds float64         `json:"seconds"` // from creation to the proof
+	At      time.Time       `json:"at"`      // when nothing was left
+}
+
+// Released is a machine with the receipt of its release.
+type Released struct {
+	Machine string          `json:"machine"`
+	Release machine.Release `json:"release"`
+}
+
+// Wants is how many nodes of a queue there are to be now: none of a cluster that is to pause or to go.
+func (c Cluster) Wants(q spec.Queue) int {
+	if c.Desired == ToPause || c.Desired == core.ToDelete {
+		return 0
+	}
+	return min(max(*q.Min, c.Targets[q.Name]), *q.Max)
+}
+
+const columns = `id, project, name, spec, image, desired, generation, reached, revision, drain_for, munge_key, receipt, segment, short, targets, pause_wait, keeps_memory, held, snapshot, created_at, created_by, starts_at, ends_at, lead, warned, ` + rolloutColumns + `, ` + core.LifeColumns
+
+func scan(r core.Scanner) (Cluster, error) {
+	var c Cluster
+	var document, receipt, key, targets, good string
+	var at, created, drain, wait, starts, ends, lead, warned int64
+	fields := []any{&c.ID, &c.Project, &c.Name, &document, &c.Image, &c.Desired, &c.Generation, &c.Reached, &c.Revision, &drain, &key, &receipt, &c.Segment, &c.Short, &targets, &wait, &c.KeepsMemory, &c.Held, &c.Snapshot, &created, &c.CreatedBy, &starts, &ends, &lead, &warned}
+	fields = append(fields, c.Rollout.fields(&good)...)
+	if err := r.Scan(append(fields, c.Fields(&at)...)...); err != nil {
+		return c, err
+	}
+	c.PhaseAt, c.CreatedAt, c.DrainFor = core.Instant(at), core.Instant(created), time.Duration(drain)*time.Millisecond
+	if c.PauseWait = time.Duration(wait) * time.Millisecond; wait < 0 {
+		c.PauseWait = UntilJobsEnd
+	}
+	c.Term.scan(starts, ends, lead)
+	c.Warned = time.Duration(warned) * time.Millisecond
+	if err := json.Unmarshal([]byte(document), &c.Spec); err != nil {
+		return c, fmt.Errorf("spec of cluster %s: %w", c.ID, err)
+	}
+	c.Credential = core.Sealed(credential(), c.ID, key)
+	if err := json.Unmarshal([]byte(targets), &c.Targets); err != nil {
+		return c, fmt.Errorf("targets of cluster %s: %w", c.ID, err)
+	}
+	if err := c.Rollout.read(good); err != nil {
+		return c, fmt.Errorf("rollout of cluster %s: %w", c.ID, err)
+	}
+	if receipt != "" {
+		c.Receipt = new(Receipt)
+		if err := json.Unmarshal([]byte(receipt), c.Receipt); err != nil {
+			return c, fmt.Errorf("receipt of cluster %s: %w", c.ID, err)
+		}
+	}
+	return c, nil
+}
+
+// maxSegment is the last segment number: it has two bytes in a MAC.
+const maxSegment = 1<<16 - 1
+
+// freeSegment is the lowest number that no living cluster has. Of two transactions that choose the same, the index
+// lets one pass, and the other runs again.
+func freeSegment(ctx context.Context, tx *core.Tx) (int, error) {
+	scan := func(r core.Scanner) (n int, err error) { return n, r.Scan(&n) }
+	used, err := core.List(ctx, tx, scan, `SELECT segment FROM cluster WHERE phase <> 'deleted' AND segment > 0 ORDER BY segment`)
+	if err != nil {
+		return 0, fmt.Errorf("find a free segment: %w", err)
+	}
+	free := 1
+	for _, n := range used {
+		if n == free {
+			free++
+		}
+	}
+	if free > maxSegment {
+		return 0, fmt.Errorf("all %d segments are in use", maxSegment)
+	}
+	return free, nil
+}
+
+// Add stores a new cluster in phase pending, generation 1. core.ErrExists if the project has one of that name.
+func Add(ctx context.Context, tx *core.Tx, c Cluster) error {
+	document, err := json.Marshal(c.Spec)
+	if err != nil {
+		return err
+	}
+	key, err := tx.Seal(ctx, credential(), c.ID, c.Credential)
+	if err != nil {
+		return err
+	}
+	segment, err := freeSegment(ctx, tx)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO cluster (id, project, name, spec, image, desired, generation, munge_key, segment, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, now_ms(), $9, $10, now_ms(), now_ms())`,
+		c.ID, c.Project, c.Name, string(document), c.Image, string(core.Present), key, segment, c.CreatedBy, string(core.Pending))
+	if core.Taken(err) && !tx.LostRace(err) {
+		return fmt.Errorf("cluster %s in project %s: %w", c.Name, c.Project, core.ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add cluster %s: %w", c.Name, err)
+	}
+	home := usage.Row{Subject: c.ID, Kind: usage.Home, Project: c.Project, ClusterID: c.ID, Cluster: c.Name, State: usage.Stored, Terms: c.HomeTerms}
+	return meter.Begin(ctx, tx, home, "cluster")
+}
+
+// List lists those of a project ("" for all) that are not deleted, by name.
+func List(ctx context.Context, tx *core.Tx, project string) ([]Cluster, error) {
+	clusters, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM cluster
+		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
+	if err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	return clusters, nil
+}
+
+// Get finds a cluster by ID, deleted or not.
+func Get(ctx context.Context, tx *core.Tx, id string) (Cluster, error) {
+	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster WHERE id = $1`, id)
+	if err != nil {
+		return c, fmt.Errorf("cluster %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// Named finds a living cluster by its name.
+func Named(ctx context.Context, tx *core.Tx, project, name string) (Cluster, error) {
+	c, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM cluster
+		WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
+	if err != nil {
+		return c, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// AllNamed lists the living clusters of this name, of all projects.
+func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Cluster, error) {
+	clusters, err := core.List(ctx, tx, scan, namedQuery, name)
+	if err != nil {
+		return nil, fmt.Errorf("clusters named %s: %w", name, err)
+	}
+	return clusters, nil
+}
+
+const namedQuery = `SELECT ` + columns + ` FROM cluster WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
+
+// Admits says whether the cluster's file lets a member of its project in: all of them, unless it names some. Who made it
+// may always come.
+func (c Cluster) Admits(person string) bool {
+	return c.Spec.Access == nil || len(c.Spec.Access.Users) == 0 || person == c.CreatedBy || slices.Contains(c.Spec.Access.Users, person)
+}
+
+// Lock makes every other writer of this cluster's intent wait until the transaction ends. A View, which cannot
+// write, needs no lock and takes none.
+func Lock(ctx context.Context, tx *core.Tx, id string) error {
+	if tx.ReadOnly() {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET generation = generation WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("lock cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// ChangeSpec writes a new intent as the next generation, which it returns, and wakes the cluster.
+func ChangeSpec(ctx context.Context, tx *core.Tx, id string, s spec.Cluster, drainFor time.Duration) (int64, error) {
+	document, err := json.Marshal(s)
+	if err != nil {
+		return 0, err
+	}
+	var generation int64
+	err = tx.Row(ctx, `UPDATE cluster SET spec = $1, drain_for = $2, generation = generation + 1, revision = revision + 1, `+core.Woken+`
+		WHERE id = $3 RETURNING generation`, string(document), drainFor.Milliseconds(), id).Scan(&generation)
+	if err != nil {
+		return 0, fmt.Errorf("change cluster %s: %w", id, err)
+	}
+	return generation, nil
+}
+
+// SetTargets writes how many nodes each elastic queue is to have now, and wakes the cluster.
+func SetTargets(ctx context.Context, tx *core.Tx, id string, targets map[string]int) error {
+	text, err := json.Marshal(targets)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET targets = $1, `+core.Woken+` WHERE id = $2`, string(text), id); err != nil {
+		return fmt.Errorf("set targets of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// WantPaused asks that a cluster gives its machines back and keeps its state, and wakes it. Running jobs are queued
+// again at once; see PausePatiently. Nothing changes for one that is to be deleted.
+func WantPaused(ctx context.Context, tx *core.Tx, id string) error {
+	return want(ctx, tx, id, core.Present, ToPause)
+}
+
+// WantPresent asks that a paused cluster comes back, and wakes it. Nothing changes for one that is to be deleted.
+func WantPresent(ctx context.Context, tx *core.Tx, id string) error {
+	return want(ctx, tx, id, ToPause, core.Present)
+}
+
+func want(ctx context.Context, tx *core.Tx, id string, from, to core.Desired) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, pause_wait = 0, keeps_memory = 0, `+core.Woken+` WHERE id = $2 AND desired = $3`, string(to), id, string(from)); err != nil {
+		return fmt.Errorf("make cluster %s %s: %w", id, to, err)
+	}
+	return nil
+}
+
+// WantDeleted asks for a cluster's end and wakes it.
+func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// ReachGeneration records that a generation was wholly ready.
+func ReachGeneration(ctx context.Context, tx *core.Tx, id string, generation int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET reached = $1 WHERE id = $2`, generation, id); err != nil {
+		return fmt.Errorf("reach generation %d of cluster %s: %w", generation, id, err)
+	}
+	return nil
+}
+
+// SetShortage records why missing nodes cannot come now ("" when they can), with an event when that is news.
+func SetShortage(ctx context.Context, tx *core.Tx, c Cluster, why string) error {
+	if c.Short == why {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET short = $1 WHERE id = $2`, why, c.ID); err != nil {
+		return fmt.Errorf("record what cluster %s lacks: %w", c.ID, err)
+	}
+	if why != "" {
+		tx.Log(core.Event{Type: "cluster.short", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: why})
+	}
+	return nil
+}
+
+// Inform gives what the cluster's agents are told a new revision.
+func Inform(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("inform cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// TellHead is Inform for the head's agent alone.
+func TellHead(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE node SET news = news + 1 WHERE cluster_id = $1 AND role = 'head' AND phase <> 'gone'`, id); err != nil {
+		return fmt.Errorf("tell the head of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// InformAll is Inform for every living cluster.
+func InformAll(ctx context.Context, tx *core.Tx) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET revision = revision + 1 WHERE phase <> 'deleted'`); err != nil {
+		return fmt.Errorf("inform clusters: %w", err)
+	}
+	return nil
+}
+
+// SaveReceipt writes the proof of a cluster's end and drops its secret.
+func SaveReceipt(ctx context.Context, tx *core.Tx, id string, r Receipt) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET receipt = $1, munge_key = '""' WHERE id = $2`, string(text), id); err != nil {
+		return fmt.Errorf("save receipt of cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+// Seat is the fixed place of a node's name in its cluster.
+type Seat struct {
+	Name string
+	Slot int
+}
+
+// Seats lists a cluster's seats, taken or not, by slot.
+func Seats(ctx context.Context, tx *core.Tx, cluster string) ([]Seat, error) {
+	scan := func(r core.Scanner) (s Seat, err error) { return s, r.Scan(&s.Name, &s.Slot) }
+	seats, err := core.List(ctx, tx, scan, `SELECT name, slot FROM seat WHERE cluster_id = $1 ORDER BY slot`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list seats of cluster %s: %w", cluster, err)
+	}
+	return seats, nil
+}
+
+// AddSeat gives a name its slot for the cluster's life.
+func AddSeat(ctx context.Context, tx *core.Tx, cluster string, s Seat) error {
+	if _, err := tx.Exec(ctx, `INSERT INTO seat (cluster_id, name, slot) VALUES ($1, $2, $3)`, cluster, s.Name, s.Slot); err != nil {
+		return fmt.Errorf("seat %s in cluster %s: %w", s.Name, cluster, err)
+	}
+	return nil
+}
+
+// Revisions tells, for every living cluster, the revision of what its agents are told.
+func Revisions(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
+	type row struct {
+		id       string
+		revision int64
+	}
+	scan := func(r core.Scanner) (c row, err error) { return c, r.Scan(&c.id, &c.revision) }
+	rows, err := core.List(ctx, tx, scan, `SELECT id, revision FROM cluster WHERE phase <> 'deleted'`)
+	if err != nil {
+		return nil, fmt.Errorf("list revisions: %w", err)
+	}
+	revisions := map[string]int64{}
+	for _, c := range rows {
+		revisions[c.id] = c.revision
+	}
+	return revisions, nil
+}
+
+// ChangeCredential gives a cluster's daemons another key to know one another by, which its agents are told.
+func ChangeCredential(ctx context.Context, tx *core.Tx, cluster string, key core.Secret) error {
+	box, err := tx.Seal(ctx, credential(), cluster, key)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET munge_key = $1, munge_at = now_ms(), revision = revision + 1 WHERE id = $2`, box, cluster); err != nil {
+		return fmt.Errorf("change the credential of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// CredentialAt is when a cluster got its credential.
+func CredentialAt(ctx context.Context, tx *core.Tx, cluster string) (time.Time, error) {
+	var at int64
+	if err := tx.Row(ctx, `SELECT CASE WHEN munge_at = 0 THEN created_at ELSE munge_at END FROM cluster WHERE id = $1`, cluster).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("look at the credential of cluster %s: %w", cluster, err)
+	}
+	return core.Instant(at), nil
+}

@@ -1,0 +1,395 @@
+// Package fabric keeps the fabrics that are managed: their ports, who is to be in which partition, and what was read back.
+//
+// What enters: fabrics from operators, members from admission, tables from fabrics' drivers. What leaves: rows and intent.
+package fabric
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/fabric"
+)
+
+// Fabric is an InfiniBand fabric whose partitions Muster keeps. Revision is intent, Applied and Seen are observation.
+type Fabric struct {
+	core.Life
+	ID        string
+	Name      string
+	Driver    string
+	Config    map[string]string // what the driver is told
+	Managers  []fabric.GUID     // ports of the subnet managers
+	Desired   core.Desired
+	Revision  int64 // of what its ports are to hold
+	Applied   int64 // the revision that its manager took last
+	AppliedAt time.Time
+	Seen      int64 // the revision that its manager had when all ports were read last
+	SeenAt    time.Time
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+// Intent is what the fabric is to be, by its partitions. Every port of a cluster is a limited member of the site's open ones.
+func (f Fabric) Intent(partitions []Partition) fabric.Intent {
+	i := fabric.Intent{Managers: f.Managers}
+	tenants := map[fabric.GUID]bool{}
+	for _, p := range partitions {
+		for _, m := range p.Members {
+			tenants[m.GUID] = tenants[m.GUID] || m.Wanted && p.ClusterID != ""
+		}
+	}
+	for _, p := range partitions {
+		to := fabric.Partition{Key: p.Key, Members: map[fabric.GUID]fabric.Membership{}}
+		for guid, is := range tenants {
+			if p.Open && is {
+				to.Members[guid] = fabric.Limited
+			}
+		}
+		for _, m := range p.Members {
+			if m.Wanted {
+				to.Members[m.GUID] = m.Membership
+			}
+		}
+		if len(to.Members) > 0 {
+			i.Partitions = append(i.Partitions, to)
+		}
+	}
+	return i
+}
+
+// Port is a port of an adapter on a fabric.
+type Port struct {
+	GUID      fabric.GUID
+	Fabric    string // ID
+	Adapter   fabric.GUID
+	Number    int    // which of its host's ports
+	Name      string // as its host calls itself; not believed
+	MachineID string // "" while nobody knows
+	Machine   string
+	Assigned  bool // an operator said whose it is
+}
+
+// PortSeen is what was read from a port, the last time that it answered.
+type PortSeen struct {
+	GUID     fabric.GUID
+	Entries  []fabric.Entry
+	Capacity int            // slots of the table; 0: not known
+	Answered bool           // in the last reading
+	Surplus  []fabric.Entry // that it holds and must not
+	Missing  []fabric.Entry // that it should hold
+	SeenAt   time.Time      // when this was so first
+	OddAt    time.Time      // since when it holds what it must not, as far as seen; zero: it does not
+}
+
+// ErrInUse is returned for what cannot go because something else needs it; the error's text says what.
+var ErrInUse = errors.New("in use")
+
+const columns = `id, name, driver, config, managers, desired, revision, applied, applied_at, seen, seen_at, created_at, created_by, ` + core.LifeColumns
+
+func scan(r core.Scanner) (Fabric, error) {
+	var f Fabric
+	var config, managers string
+	var applied, seen, created, at int64
+	fields := []any{&f.ID, &f.Name, &f.Driver, &config, &managers, &f.Desired, &f.Revision, &f.Applied, &applied, &f.Seen, &seen, &created, &f.CreatedBy}
+	if err := r.Scan(append(fields, f.Fields(&at)...)...); err != nil {
+		return f, err
+	}
+	f.AppliedAt, f.SeenAt, f.CreatedAt, f.PhaseAt = core.Instant(applied), core.Instant(seen), core.Instant(created), core.Instant(at)
+	if err := errors.Join(json.Unmarshal([]byte(config), &f.Config), json.Unmarshal([]byte(managers), &f.Managers)); err != nil {
+		return f, fmt.Errorf("row of fabric %s: %w", f.Name, err)
+	}
+	return f, nil
+}
+
+// Add stores a fabric to be kept. core.ErrExists if the name is taken.
+func Add(ctx context.Context, tx *core.Tx, f Fabric) error {
+	config, err1 := json.Marshal(f.Config)
+	managers, err2 := json.Marshal(f.Managers)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO fabric (id, name, driver, config, managers, desired, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, now_ms(), $7, $8, now_ms(), now_ms())`,
+		f.ID, f.Name, f.Driver, string(config), string(managers), string(core.Present), f.CreatedBy, string(core.Pending))
+	if core.Taken(err) {
+		err = core.ErrExists
+	}
+	if err != nil {
+		return fmt.Errorf("add fabric %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// List lists those that are not deleted, by name.
+func List(ctx context.Context, tx *core.Tx) ([]Fabric, error) {
+	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE phase <> 'deleted' ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list fabrics: %w", err)
+	}
+	return all, nil
+}
+
+// Get finds one that is not deleted by name or ID.
+func Get(ctx context.Context, tx *core.Tx, ref string) (Fabric, error) {
+	f, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM fabric WHERE (name = $1 OR id = $1) AND phase <> 'deleted'`, ref)
+	if err != nil {
+		return f, fmt.Errorf("fabric %s: %w", ref, err)
+	}
+	return f, nil
+}
+
+// Any says whether there is any; most sites have none, and pay no more than this question.
+func Any(ctx context.Context, tx *core.Tx) (has bool, err error) {
+	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM fabric WHERE phase <> 'deleted')`).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for fabrics: %w", err)
+	}
+	return has, nil
+}
+
+// WantDeleted asks for the end of a fabric that no cluster is on; what is the site's own goes with it. ErrInUse says who is on it.
+func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
+	partitions, err := Partitions(ctx, tx, f.ID)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if p.ClusterID != "" {
+			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, and try again when `muster fabric get %s` has the key no more",
+				f.Name, ErrInUse, p.Key, p.Words(), f.Name)
+		}
+	}
+	for _, statement := range []string{
+		`DELETE FROM partition_member WHERE fabric_id = $1`,
+		`DELETE FROM partition WHERE fabric_id = $1`,
+		`DELETE FROM port_seen WHERE fabric_id = $1`,
+		`DELETE FROM fabric_port WHERE fabric_id = $1`,
+		`DELETE FROM fabric_snapshot WHERE fabric_id = $1`,
+		`UPDATE fabric SET desired = 'deleted', ` + core.Woken + ` WHERE id = $1`,
+	} {
+		if _, err := tx.Exec(ctx, statement, f.ID); err != nil {
+			return fmt.Errorf("remove fabric %s: %w", f.Name, err)
+		}
+	}
+	return DropTopology(ctx, tx, f.Name)
+}
+
+// change gives what a fabric's ports are to hold a new revision, and has its handler run.
+func change(ctx context.Context, tx *core.Tx, id string) (revision int64, err error) {
+	if err := tx.Row(ctx, `UPDATE fabric SET revision = revision + 1, `+core.Woken+` WHERE id = $1 RETURNING revision`, id).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("change what fabric %s is to be: %w", id, err)
+	}
+	return revision, nil
+}
+
+// SaveApplied notes that a fabric's manager has taken a revision.
+func SaveApplied(ctx context.Context, tx *core.Tx, id string, revision int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE fabric SET applied = $2, applied_at = now_ms() WHERE id = $1`, id, revision); err != nil {
+		return fmt.Errorf("note what the manager of fabric %s has taken: %w", id, err)
+	}
+	return nil
+}
+
+// SaveSeen writes what was read from the ports of a fabric whose manager had a revision: those whose rows differ from before.
+func SaveSeen(ctx context.Context, tx *core.Tx, id string, revision int64, changed []PortSeen) error {
+	_, err := tx.Exec(ctx, `UPDATE fabric SET seen = $2, seen_at = now_ms() WHERE id = $1`, id, revision)
+	for _, p := range changed {
+		if err != nil {
+			break
+		}
+		entries, err1 := json.Marshal(p.Entries)
+		surplus, err2 := json.Marshal(p.Surplus)
+		missing, err3 := json.Marshal(p.Missing)
+		if err = errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		odd := len(p.Surplus) > 0
+		_, err = tx.Exec(ctx, `INSERT INTO port_seen (guid, fabric_id, entries, capacity, answered, surplus, missing, seen_at, odd_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms() * CAST($8 AS BIGINT))
+			ON CONFLICT (guid) DO UPDATE SET fabric_id = excluded.fabric_id, entries = excluded.entries, capacity = excluded.capacity,
+				answered = excluded.answered, surplus = excluded.surplus, missing = excluded.missing, seen_at = excluded.seen_at,
+				odd_at = CASE WHEN excluded.odd_at > 0 AND port_seen.odd_at > 0 THEN port_seen.odd_at ELSE excluded.odd_at END`,
+			p.GUID.String(), id, string(entries), p.Capacity, core.Flag(p.Answered), string(surplus), string(missing), core.Flag(odd))
+	}
+	if err != nil {
+		return fmt.Errorf("write what was read from the ports of fabric %s: %w", id, err)
+	}
+	return nil
+}
+
+func scanSeen(r core.Scanner) (PortSeen, error) {
+	var p PortSeen
+	return p, readSeen(r, &p)
+}
+
+const seenColumns = `s.guid, s.entries, s.capacity, s.answered, s.surplus, s.missing, s.seen_at, s.odd_at`
+
+// readSeen scans seenColumns, behind the columns given.
+func readSeen(r core.Scanner, p *PortSeen, before ...any) error {
+	var guid, entries, surplus, missing string
+	var seen, odd int64
+	if err := r.Scan(append(before, &guid, &entries, &p.Capacity, &p.Answered, &surplus, &missing, &seen, &odd)...); err != nil {
+		return err
+	}
+	p.SeenAt, p.OddAt = core.Instant(seen), core.Instant(odd)
+	if guid == "" { // of a port that was never read
+		return nil
+	}
+	err := errors.Join(p.GUID.UnmarshalText([]byte(guid)), json.Unmarshal([]byte(entries), &p.Entries),
+		json.Unmarshal([]byte(surplus), &p.Surplus), json.Unmarshal([]byte(missing), &p.Missing))
+	if err != nil {
+		return fmt.Errorf("row of port %s: %w", guid, err)
+	}
+	return nil
+}
+
+// PortsSeen are the ports of a fabric that were ever read, by GUID.
+func PortsSeen(ctx context.Context, tx *core.Tx, id string) (map[fabric.GUID]PortSeen, error) {
+	all, err := core.List(ctx, tx, scanSeen, `SELECT `+seenColumns+` FROM port_seen s WHERE s.fabric_id = $1`, id)
+	if err != nil {
+		return nil, fmt.Errorf("list what was read from fabric %s: %w", id, err)
+	}
+	seen := make(map[fabric.GUID]PortSeen, len(all))
+	for _, p := range all {
+		seen[p.GUID] = p
+	}
+	return seen, nil
+}
+
+const portColumns = `p.guid, p.fabric_id, p.adapter, p.number, p.name, COALESCE(p.machine_id, ''), COALESCE(m.name, ''), p.assigned FROM fabric_port p LEFT JOIN machine m ON m.id = p.machine_id `
+
+func scanPort(r core.Scanner) (Port, error) {
+	var p Port
+	var guid, adapter string
+	if err := r.Scan(&guid, &p.Fabric, &adapter, &p.Number, &p.Name, &p.MachineID, &p.Machine, &p.Assigned); err != nil {
+		return p, err
+	}
+	return p, errors.Join(p.GUID.UnmarshalText([]byte(guid)), p.Adapter.UnmarshalText([]byte(adapter)))
+}
+
+// Ports lists a fabric's ports by GUID; those of all fabrics with "".
+func Ports(ctx context.Context, tx *core.Tx, id string) ([]Port, error) {
+	return portsWhere(ctx, tx, `($1 = '' OR p.fabric_id = $1)`, id)
+}
+
+// MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.
+func MachinePorts(ctx context.Context, tx *core.Tx, machine string) ([]Port, error) {
+	return portsWhere(ctx, tx, `p.machine_id = $1`, machine)
+}
+
+func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Port, error) {
+	all, err := core.List(ctx, tx, scanPort, `SELECT `+portColumns+`WHERE `+condition+` ORDER BY p.guid`, value)
+	if err != nil {
+		return nil, fmt.Errorf("list ports of fabrics: %w", err)
+	}
+	return all, nil
+}
+
+// PutPorts adds ports to a fabric, or changes what is said of them, and keeps the snapshot that they were read from. Ports that
+// are not in it stay: a machine that is off is in no snapshot. ErrInUse if one is another fabric's.
+func PutPorts(ctx context.Context, tx *core.Tx, id string, ports []Port, snapshot string) error {
+	for _, p := range ports {
+		n, err := tx.Exec(ctx, `INSERT INTO fabric_port (guid, fabric_id, adapter, number, name) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (guid) DO UPDATE SET adapter = excluded.adapter, number = excluded.number, name = excluded.name WHERE fabric_port.fabric_id = excluded.fabric_id`,
+			p.GUID.String(), id, p.Adapter.String(), p.Number, p.Name)
+		if err == nil && n == 0 {
+			err = ErrInUse
+		}
+		if err != nil {
+			return fmt.Errorf("port %s is of another fabric: %w", p.GUID, err)
+		}
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO fabric_snapshot (fabric_id, taken_at, text) VALUES ($1, now_ms(), $2)
+		ON CONFLICT (fabric_id) DO UPDATE SET taken_at = excluded.taken_at, text = excluded.text`, id, snapshot)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE fabric SET `+core.Woken+` WHERE id = $1`, id)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the snapshot of fabric %s: %w", id, err)
+	}
+	return nil
+}
+
+// Snapshot is the fabric as ibnetdiscover printed it last; core.ErrNotFound before the first.
+func Snapshot(ctx context.Context, tx *core.Tx, id string) (text string, at time.Time, err error) {
+	var taken int64
+	scan := func(r core.Scanner) (string, error) { return text, r.Scan(&text, &taken) }
+	if text, err = core.One(ctx, tx, scan, `SELECT text, taken_at FROM fabric_snapshot WHERE fabric_id = $1`, id); err != nil {
+		return "", time.Time{}, fmt.Errorf("snapshot of fabric %s: %w", id, err)
+	}
+	return text, core.Instant(taken), nil
+}
+
+// GivePort says which machine a port belongs to, "" for none; assigned, that an operator says so. ErrInUse while a cluster has it.
+func GivePort(ctx context.Context, tx *core.Tx, guid fabric.GUID, machine string, assigned bool) error {
+	n, err := tx.Exec(ctx, `UPDATE fabric_port SET machine_id = CASE WHEN $2 = '' THEN NULL ELSE $2 END, assigned = $3
+		WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.kind <> 'site')`, guid.String(), machine, core.Flag(assigned))
+	if err == nil && n == 0 {
+		return usedPort(ctx, tx, guid)
+	}
+	if err != nil {
+		return fmt.Errorf("say whose port %s is: %w", guid, err)
+	}
+	return nil
+}
+
+// usedPort is an ErrInUse that says in which partition a port is, or may still be.
+func usedPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
+	all, err := Partitions(ctx, tx, "")
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		for _, m := range p.Members {
+			switch {
+			case m.GUID != guid:
+			case p.ClusterID == "":
+				return fmt.Errorf("port %s is %w by the site's own %s; take it out of that first", guid, ErrInUse, p.Words())
+			case m.Wanted:
+				return fmt.Errorf("port %s is %w by %s; it can be done when the cluster has left its machine", guid, ErrInUse, p.Words())
+			default:
+				return fmt.Errorf("port %s is %w: it was not yet seen without the key of %s", guid, ErrInUse, p.Words())
+			}
+		}
+	}
+	return fmt.Errorf("port %s is %w", guid, ErrInUse)
+}
+
+// ForgetPort takes a port out of its fabric that is there no more, with what is left of its memberships. ErrInUse while it is
+// to be a member.
+func ForgetPort(ctx context.Context, tx *core.Tx, guid fabric.GUID) error {
+	n, err := tx.Exec(ctx, `DELETE FROM fabric_port WHERE guid = $1 AND NOT EXISTS (SELECT 1 FROM partition_member m WHERE m.guid = fabric_port.guid AND m.wanted = 1)`, guid.String())
+	if err == nil && n == 0 {
+		return usedPort(ctx, tx, guid)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM partition_member WHERE guid = $1`, guid.String())
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM port_seen WHERE guid = $1`, guid.String())
+	}
+	if err != nil {
+		return fmt.Errorf("forget port %s: %w", guid, err)
+	}
+	return nil
+}
+
+// ClusterKey is a cluster's partition on a fabric.
+type ClusterKey struct {
+	Fabric string     `json:"fabric"`
+	Key    fabric.Key `json:"key"`
+	Ports  int        `json:"ports" doc:"that are to be in it"`
+}
+
+// KeysOf lists a cluster's partitions by fabric.
+func KeysOf(ctx context.Context, tx *core.Tx, cluster string) ([]ClusterKey, error) {
+	scan := func(r core.Scanner) (k ClusterKey, err error) { return k, r.Scan(&k.Fabric, &k.Key, &k.Ports) }
+	keys, err := core.List(ctx, tx, scan, `SELECT f.name, p.pkey, (SELECT COUNT(DISTINCT m.guid) FROM partition_member m WHERE m.partition_id = p.id AND m.wanted = 1)
+		FROM partition p JOIN fabric f ON f.id = p.fabric_id WHERE p.cluster_id = $1 ORDER BY f.name`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of cluster %s: %w", cluster, err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,65 @@
+package fabric
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/fabric/topology"
+)
+
+// Cabling is how one fabric is cabled, by its last snapshot.
+type Cabling struct {
+	Fabric  string
+	Graph   *topology.Graph
+	TakenAt time.Time
+}
+
+// SetTopology keeps how a fabric is cabled, instead of what was known of it before. It may be called again.
+func SetTopology(ctx context.Context, tx *core.Tx, fabric string, g *topology.Graph) error {
+	text, err := json.Marshal(g)
+	if err == nil {
+		_, err = tx.Exec(ctx, `INSERT INTO topology (fabric, graph, taken_at) VALUES ($1, $2, now_ms())
+			ON CONFLICT (fabric) DO UPDATE SET graph = excluded.graph, taken_at = excluded.taken_at`, fabric, string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the topology of fabric %s: %w", fabric, err)
+	}
+	return nil
+}
+
+// DropTopology forgets how a fabric is cabled. It may be called again.
+func DropTopology(ctx context.Context, tx *core.Tx, fabric string) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM topology WHERE fabric = $1`, fabric); err != nil {
+		return fmt.Errorf("forget the topology of fabric %s: %w", fabric, err)
+	}
+	return nil
+}
+
+// Topology lists how all fabrics are cabled of which that is known, by name.
+func Topology(ctx context.Context, tx *core.Tx) ([]Cabling, error) {
+	scan := func(r core.Scanner) (Cabling, error) {
+		c := Cabling{Graph: &topology.Graph{}}
+		var text string
+		var at int64
+		if err := r.Scan(&c.Fabric, &text, &at); err != nil {
+			return c, err
+		}
+		c.TakenAt = core.Instant(at)
+		err := json.Unmarshal([]byte(text), c.Graph)
+		if err == nil {
+			err = c.Graph.Check()
+		}
+		if err != nil {
+			return c, fmt.Errorf("fabric %s: %w", c.Fabric, err)
+		}
+		return c, nil
+	}
+	all, err := core.List(ctx, tx, scan, `SELECT fabric, graph, taken_at FROM topology ORDER BY fabric`)
+	if err != nil {
+		return nil, fmt.Errorf("list topologies: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,196 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/machine"
+)
+
+// Deaf is how long a controller may be away, stopped or without its database, before it has missed something: one of the
+// reports that agents send every 5 s.
+const Deaf = 5 * time.Second
+
+// listenersKept is how long the row of a controller that has gone is remembered.
+const listenersKept = time.Hour
+
+// Listen notes that a controller hears the agents of a place now. Said every second; a gap begins the count anew.
+func Listen(ctx context.Context, tx *core.Tx, place, controller string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO ear (place, controller, since, heard_at) VALUES ($1, $2, now_ms(), now_ms())
+		ON CONFLICT (place, controller) DO UPDATE SET
+			since = CASE WHEN now_ms() - ear.heard_at > $3 THEN now_ms() ELSE ear.since END, heard_at = now_ms()`,
+		place, controller, Deaf.Milliseconds())
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM ear WHERE heard_at < now_ms() - $1`, listenersKept.Milliseconds())
+	}
+	if err != nil {
+		return fmt.Errorf("listen at %q: %w", place, err)
+	}
+	return nil
+}
+
+// ListenedSince is the time since which some controller has heard the agents of a place without a gap: now, if none does.
+// One that listens is enough, as agents go from a controller that does not answer to the next.
+func ListenedSince(ctx context.Context, tx *core.Tx, place string) (time.Time, error) {
+	var since int64
+	err := tx.Row(ctx, `SELECT COALESCE(MIN(since), now_ms()) FROM ear WHERE place = $1 AND heard_at >= now_ms() - $2`, place, Deaf.Milliseconds()).Scan(&since)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("who listens at %q: %w", place, err)
+	}
+	return core.Instant(since), nil
+}
+
+// Heartbeat is a node as those see it who ask whether many are lost at once.
+type Heartbeat struct {
+	Node        string // ID
+	Cluster     string // ID
+	Name        string
+	Role        protocol.Role
+	Place       string
+	Phase       core.Phase
+	PhaseAt     time.Time
+	SeenAt      time.Time // of its boot; zero: never
+	WellAt      time.Time
+	WellSince   time.Time // zero: it is not well
+	FailedAt    time.Time // zero: it has not
+	Undisturbed time.Time // as in Machine
+}
+
+// Heartbeats lists the nodes of a place whose agents are to be heard, and those that failed within the time given and whose
+// name has no ready node again. Of one that falls asleep nobody hears.
+func Heartbeats(ctx context.Context, tx *core.Tx, place string, within time.Duration) ([]Heartbeat, error) {
+	scan := func(r core.Scanner) (Heartbeat, error) {
+		var p Heartbeat
+		var at, seen, well, since, failed, undisturbed int64
+		err := r.Scan(&p.Node, &p.Cluster, &p.Name, &p.Role, &p.Place, &p.Phase, &at, &seen, &well, &since, &failed, &undisturbed)
+		p.PhaseAt, p.SeenAt, p.WellAt, p.WellSince, p.FailedAt, p.Undisturbed = core.Instant(at), core.Instant(seen), core.Instant(well), core.Instant(since), core.Instant(failed), core.Instant(undisturbed)
+		return p, err
+	}
+	heartbeats, err := core.List(ctx, tx, scan, `SELECT n.id, n.cluster_id, n.name, n.role, m.network, n.phase, n.phase_at,
+			CASE WHEN o.boot = n.boot THEN o.seen_at ELSE 0 END, CASE WHEN o.boot = n.boot THEN o.well_at ELSE 0 END,
+			CASE WHEN o.boot = n.boot THEN o.well_since ELSE 0 END, n.failed_at, `+machine.Undisturbed+`
+		FROM node n JOIN machine m ON m.name = n.machine LEFT JOIN observed o ON o.node_id = n.id
+		WHERE m.network = $1 AND (n.phase IN ('joining', 'testing', 'ready', 'draining') AND n.sleeps = 0
+			OR n.failed_at > now_ms() - $2 AND NOT EXISTS (
+				SELECT 1 FROM node r WHERE r.cluster_id = n.cluster_id AND r.name = n.name AND r.phase = 'ready'))`,
+		place, within.Milliseconds())
+	if err != nil {
+		return nil, fmt.Errorf("look at the nodes of %q: %w", place, err)
+	}
+	return heartbeats, nil
+}
+
+// PlacesOfFailures lists the places where nodes of a cluster have ever failed.
+func PlacesOfFailures(ctx context.Context, tx *core.Tx, cluster string) ([]string, error) {
+	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
+	places, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.network FROM node n JOIN machine m ON m.name = n.machine
+		WHERE n.cluster_id = $1 AND n.failed_at > 0 ORDER BY m.network`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list the places where nodes of cluster %s failed: %w", cluster, err)
+	}
+	return places, nil
+}
+
+// NoteFailure writes when a node failed.
+func NoteFailure(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE node SET failed_at = now_ms() WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("note the failure of node %s: %w", id, err)
+	}
+	return nil
+}
+
+// Alarm says that too many nodes of a place are lost at once to believe it of each.
+type Alarm struct {
+	Place    string // a network; "": the controller's own host
+	RaisedAt time.Time
+	Text     string
+}
+
+// Alarms lists those that stand, by place.
+func Alarms(ctx context.Context, tx *core.Tx) ([]Alarm, error) {
+	scan := func(r core.Scanner) (Alarm, error) {
+		var a Alarm
+		var at int64
+		err := r.Scan(&a.Place, &at, &a.Text)
+		a.RaisedAt = core.Instant(at)
+		return a, err
+	}
+	alarms, err := core.List(ctx, tx, scan, `SELECT place, raised_at, text FROM alarm ORDER BY place`)
+	if err != nil {
+		return nil, fmt.Errorf("list alarms: %w", err)
+	}
+	return alarms, nil
+}
+
+// AlarmsOf lists those at the places of a cluster's nodes.
+func AlarmsOf(ctx context.Context, tx *core.Tx, cluster string) ([]Alarm, error) {
+	all, err := Alarms(ctx, tx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	scan := func(r core.Scanner) (place string, err error) { return place, r.Scan(&place) }
+	places, err := core.List(ctx, tx, scan, `SELECT DISTINCT m.network FROM machine m JOIN node n ON n.machine_id = m.id WHERE n.cluster_id = $1`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list places of cluster %s: %w", cluster, err)
+	}
+	var of []Alarm
+	for _, a := range all {
+		for _, place := range places {
+			if a.Place == place {
+				of = append(of, a)
+			}
+		}
+	}
+	return of, nil
+}
+
+// Alarmed is true while the alarm of a place stands.
+func Alarmed(ctx context.Context, tx *core.Tx, place string) (bool, error) {
+	var stands bool
+	if err := tx.Row(ctx, `SELECT EXISTS (SELECT 1 FROM alarm WHERE place = $1)`, place).Scan(&stands); err != nil {
+		return false, fmt.Errorf("look for the alarm at %q: %w", place, err)
+	}
+	return stands, nil
+}
+
+// RaiseAlarm raises the alarm of a place, with an event; nothing changes while it stands.
+func RaiseAlarm(ctx context.Context, tx *core.Tx, place, text string) error {
+	n, err := tx.Exec(ctx, `INSERT INTO alarm (place, raised_at, text) VALUES ($1, now_ms(), $2) ON CONFLICT (place) DO NOTHING`, place, text)
+	if err != nil {
+		return fmt.Errorf("raise the alarm at %q: %w", place, err)
+	}
+	if n == 1 {
+		tx.Log(core.Event{Type: "site.alarm", Text: text})
+	}
+	return nil
+}
+
+// RaiseAlarmAnew is RaiseAlarm, but that an alarm that stands says from then on what is wrong now; there is no event for that.
+func RaiseAlarmAnew(ctx context.Context, tx *core.Tx, place, text string) error {
+	if err := RaiseAlarm(ctx, tx, place, text); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE alarm SET text = $2 WHERE place = $1 AND text <> $2`, place, text); err != nil {
+		return fmt.Errorf("change the alarm at %q: %w", place, err)
+	}
+	return nil
+}
+
+// ClearAlarm ends the alarm of a place, with an event that says why. The place counts as listened to only from then on: what
+// hid its nodes gives them back one after the other.
+func ClearAlarm(ctx context.Context, tx *core.Tx, place, why string) error {
+	n, err := tx.Exec(ctx, `DELETE FROM alarm WHERE place = $1`, place)
+	if err == nil && n == 1 {
+		_, err = tx.Exec(ctx, `UPDATE ear SET since = now_ms() WHERE place = $1`, place)
+	}
+	if err != nil {
+		return fmt.Errorf("clear the alarm at %q: %w", place, err)
+	}
+	if n == 1 {
+		tx.Log(core.Event{Type: "site.alarm", Text: why})
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package kindstest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/meter"
+	"muster/internal/kinds/node"
+	"muster/internal/usage"
+)
+
+// Metered fails the test unless the meter's rows of each node and of each /home lie side by side, without a gap or an
+// overlap, from the first instant of its life to the last, or go on.
+func Metered(t testing.TB, db *core.Store) {
+	t.Helper()
+	err := db.View(context.Background(), func(tx *core.Tx) error {
+		rows, err := meter.Rows(context.Background(), tx, meter.Of{}) // those of a subject stand together, in order
+		if err != nil {
+			return err
+		}
+		for len(rows) > 0 {
+			n := 1
+			for ; n < len(rows) && rows[n].Subject == rows[0].Subject; n++ {
+				if !rows[n].From.Equal(rows[n-1].To) {
+					t.Errorf("the meter of %s jumps from %s to %s", rows[0].Subject, rows[n-1].To, rows[n].From)
+				}
+			}
+			began, ended, err := lifeOf(tx, rows[0])
+			if err != nil {
+				return err
+			}
+			if !rows[0].From.Equal(began) || !rows[n-1].To.Equal(ended) {
+				t.Errorf("%s lived from %s to %s and was metered from %s to %s", rows[0].Subject, began, ended, rows[0].From, rows[n-1].To)
+			}
+			rows = rows[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// lifeOf is when what a row is about came and went; its end is zero while it is there.
+func lifeOf(tx *core.Tx, r usage.Row) (began, ended time.Time, err error) {
+	var life core.Life
+	if r.Kind == usage.Home {
+		var c cluster.Cluster
+		c, err = cluster.Get(context.Background(), tx, r.Subject)
+		began, life = c.CreatedAt, c.Life
+	} else {
+		var n node.Node
+		n, err = node.Get(context.Background(), tx, r.Subject)
+		began, life = n.CreatedAt, n.Life
+	}
+	if life.Phase == core.Deleted || life.Phase == node.Gone {
+		ended = life.PhaseAt
+	}
+	return began, ended, err
+}

@@ -1,0 +1,165 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+)
+
+// Boot is what a machine boots now, and how far it is. A machine that has none is to be off.
+type Boot struct {
+	MachineID string
+	Subject   string        // ID of the node, or of the machine itself for an inspection
+	Number    int64         // of the subject's boots
+	Image     string        // digest
+	File      protocol.Boot // without its token
+	Disk      bool          // the root is on the machine's disk
+	Erase     bool          // an inspection that erases first
+	PoweredAt time.Time     // when it was switched on; zero: not yet
+	Scripts   int           // times that its boot script was handed out
+	JoinedKey string        // of an inspection's agent
+	Ending    bool          // its agent is told to end
+	Step      protocol.BootStep
+	Detail    string
+	HeardAt   time.Time // last sign of life, or when one was asked for
+	StepAt    time.Time // when it came to this step, or began
+	Findings  *protocol.Findings
+}
+
+// AskedAgain is the detail of a boot whose machine asked what to boot after its agent had come.
+const AskedAgain = "asked again what to boot"
+
+// Inspection says that the boot is one of the machine itself.
+func (b Boot) Inspection() bool { return b.Subject == b.MachineID }
+
+const bootColumns = `machine_id, subject, number, image, file, disk, erase, powered_at, scripts, joined_key, ending, step, detail, heard_at, step_at, findings`
+
+func scanBoot(r core.Scanner) (Boot, error) {
+	var b Boot
+	var file, findings string
+	var powered, heard, reached int64
+	err := r.Scan(&b.MachineID, &b.Subject, &b.Number, &b.Image, &file, &b.Disk, &b.Erase, &powered, &b.Scripts, &b.JoinedKey, &b.Ending, &b.Step, &b.Detail, &heard, &reached, &findings)
+	if err != nil {
+		return b, err
+	}
+	b.HeardAt, b.StepAt = core.Instant(heard), core.Instant(reached)
+	if powered > 0 {
+		b.PoweredAt = core.Instant(powered)
+	}
+	if findings != "" {
+		b.Findings = new(protocol.Findings)
+		if err := json.Unmarshal([]byte(findings), b.Findings); err != nil {
+			return b, fmt.Errorf("findings of machine %s: %w", b.MachineID, err)
+		}
+	}
+	return b, json.Unmarshal([]byte(file), &b.File)
+}
+
+// BootOn finds what a machine boots; core.ErrNotFound if nothing.
+func BootOn(ctx context.Context, tx *core.Tx, machine string) (Boot, error) {
+	return core.One(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot WHERE machine_id = $1`, machine)
+}
+
+// BootOf finds the boot of a subject; core.ErrNotFound if there is none.
+func BootOf(ctx context.Context, tx *core.Tx, subject string) (Boot, error) {
+	return core.One(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot WHERE subject = $1`, subject)
+}
+
+// Boots lists all.
+func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
+	boots, err := core.List(ctx, tx, scanBoot, `SELECT `+bootColumns+` FROM boot ORDER BY machine_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list boots: %w", err)
+	}
+	return boots, nil
+}
+
+// BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
+// nothing, if it is not the boot that the subject is at: whoever asks has been overtaken.
+func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
+	file, err := json.Marshal(b.File)
+	if err != nil {
+		return false, err
+	}
+	var current int64
+	err = tx.Row(ctx, `SELECT COALESCE((SELECT boot FROM node WHERE id = $1 AND machine_id = $2), (SELECT boot FROM machine WHERE id = $1), -1)`, b.Subject, b.MachineID).Scan(&current)
+	if err != nil || current != b.Number {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE machine_id = $1 OR subject = $2`, b.MachineID, b.Subject); err != nil {
+		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
+	if err != nil {
+		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
+	}
+	return true, nil
+}
+
+// MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the
+// subject is at another boot.
+func MarkBoot(ctx context.Context, tx *core.Tx, subject string, number int64, step protocol.BootStep, detail string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE boot SET step = $3, detail = $4, step_at = CASE WHEN step = $3 THEN step_at ELSE now_ms() END, heard_at = CASE WHEN step = $3 AND detail = $4 THEN heard_at ELSE now_ms() END,
+			scripts = scripts + CASE WHEN $3 = 'script' THEN 1 ELSE 0 END
+		WHERE subject = $1 AND number = $2`, subject, number, string(step), detail)
+	if err != nil {
+		return false, fmt.Errorf("note how far %s is: %w", subject, err)
+	}
+	return n == 1, nil
+}
+
+// PowerBoot notes that the boot's machine was switched on; the machine itself may have been faster to say more.
+func PowerBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
+	_, err := tx.Exec(ctx, `UPDATE boot SET powered_at = now_ms(), step_at = CASE WHEN step = '' THEN now_ms() ELSE step_at END, step = CASE WHEN step = '' THEN 'power' ELSE step END,
+		detail = CASE WHEN step = '' THEN 'is switched on' ELSE detail END WHERE subject = $1 AND number = $2`, subject, number)
+	if err != nil {
+		return fmt.Errorf("note that the machine of %s is on: %w", subject, err)
+	}
+	return nil
+}
+
+// UseInspectionToken is node.UseToken for the boot of an inspection.
+func UseInspectionToken(ctx context.Context, tx *core.Tx, machine string, number int64, key string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE boot SET joined_key = $3, heard_at = now_ms(), step_at = CASE WHEN step = 'agent' THEN step_at ELSE now_ms() END, step = 'agent', detail = ''
+		WHERE machine_id = $1 AND subject = $1 AND number = $2 AND ending = 0 AND joined_key IN ('', $3)`, machine, number, key)
+	if err != nil {
+		return false, fmt.Errorf("join the inspection of %s: %w", machine, err)
+	}
+	return n == 1, nil
+}
+
+// SaveFindings notes what an inspection says, and that it lives. It reports false if the machine is at another boot, or if
+// that was joined with another key.
+func SaveFindings(ctx context.Context, tx *core.Tx, machine string, number int64, key string, f protocol.Findings) (bool, error) {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Exec(ctx, `UPDATE boot SET findings = $3, heard_at = now_ms() WHERE subject = $1 AND number = $2 AND ending = 0 AND joined_key = $4 AND joined_key <> ''`,
+		machine, number, string(text), key)
+	if err != nil {
+		return false, fmt.Errorf("save the findings of %s: %w", machine, err)
+	}
+	return n == 1, nil
+}
+
+// EndBoot tells the agent of a boot, or of any older one, to end.
+func EndBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE boot SET ending = 1 WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
+		return fmt.Errorf("end the boot of %s: %w", subject, err)
+	}
+	return nil
+}
+
+// DropBoot forgets a boot, or any older one, of a machine that was seen to be off.
+func DropBoot(ctx context.Context, tx *core.Tx, subject string, number int64) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE subject = $1 AND number <= $2`, subject, number); err != nil {
+		return fmt.Errorf("drop the boot of %s: %w", subject, err)
+	}
+	return nil
+}

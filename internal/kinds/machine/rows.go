@@ -1,0 +1,333 @@
+// Package machine keeps the inventory's machines, guests among them, and what they boot.
+//
+// What enters: facts and intent from the API, phases from the engine, what machines say while they boot. What leaves: rows.
+package machine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/inventory"
+	"muster/internal/placement"
+	"muster/internal/printable"
+)
+
+// Machine is one row of the inventory with its life.
+type Machine struct {
+	inventory.Machine
+	core.Life
+	Desired     core.Desired
+	ToInspect   bool   // an inspection was asked for and not yet answered
+	Inspections int64  // asked for so far
+	Holder      string // ID of the node that has it; "" if none
+	HolderName  string // "cluster/node", for people
+	HolderBoot  int64  // boots that the holder has begun
+	Suspect     string // why the last node on it failed, or an operator set it apart; "" once an inspection has passed
+	Boot        int64  // number of its last boot for an inspection
+	BootAt      time.Time
+	Tries       int  // boots of the inspection that goes on
+	Failures    int  // inspections failed in a row
+	Dirty       bool // its disks may hold a tenant's data
+	Release     *Release
+	HostName    string                // of a guest
+	Allocation  *placement.Allocation // what a guest has of its host; nil of others, and once it has left
+	Moves       *Move                 // of a guest that is on its way to another host
+	Undisturbed time.Time             // since when a guest is not on its way to another host; now, if it is
+	Drains      bool                  // of a hypervisor: its guests are to go elsewhere, so that it can leave service
+}
+
+// Release is the receipt of the last time that a machine was given back.
+type Release struct {
+	From  string            `json:"from,omitempty" doc:"cluster/node that had it"`
+	At    time.Time         `json:"at" doc:"when it was proved"`
+	Power string            `json:"power" doc:"how the memory was cleared"`
+	Disks []protocol.Erased `json:"disks" doc:"one a disk"`
+	Clean bool              `json:"clean" doc:"every disk was erased and read back"`
+	Boot  int64             `json:"boot,omitempty" doc:"number of the machine's boot that proved it"`
+	Key   string            `json:"key,omitempty" doc:"SHA-256 of the public key that the machine got with that boot, and that delivered this"`
+}
+
+// Free says that the machine can be given away whole now.
+func (m Machine) Free() bool { return m.Well() && m.Holder == "" && !m.Hosts && !m.IsGuest() }
+
+// Well says that nothing speaks against giving the machine, or of a hypervisor a part of it. One that is a machine of its own
+// is in use, or about to be, while it has guests.
+func (m Machine) Well() bool {
+	fit := m.Phase == Available || m.HostsOnDemand() && (m.Phase == Reserved || m.Phase == InUse)
+	return fit && m.Desired == ForService && m.Suspect == ""
+}
+
+// CanHost says that the machine becomes a hypervisor if guests are placed on it.
+func (m Machine) CanHost() bool { return m.Free() && m.BootsFromNetwork() }
+
+// HostsOnDemand says that the machine is a hypervisor now, and a whole machine at other times.
+func (m Machine) HostsOnDemand() bool { return m.Hosts && m.BootsFromNetwork() }
+
+const Columns = `m.id, m.name, m.substrate, m.facts, m.desired, m.inspect, m.inspected, m.suspect,
+	m.network, m.macs, m.ports, m.power, m.boot, m.boot_at, m.tries, m.failures, m.dirty, m.release,
+	m.hosts, COALESCE(m.host_id, ''), COALESCE(h.name, ''), m.holding, COALESCE(m.to_host_id, ''), COALESCE(t.name, ''), m.to_holding, m.moves_at, ` + Undisturbed + `, m.drains,
+	m.phase, m.reason, m.phase_at, m.attempts, m.fence, COALESCE(n.id, ''), COALESCE(c.name || '/' || n.name, ''), COALESCE(n.boot, 0)`
+
+// Undisturbed is since when a guest's host does not slow it down for the sake of a move.
+const Undisturbed = `CASE WHEN m.to_host_id IS NULL THEN m.moves_at ELSE now_ms() END`
+
+const Tables = ` FROM machine m LEFT JOIN node n ON n.machine_id = m.id LEFT JOIN cluster c ON c.id = n.cluster_id
+	LEFT JOIN machine h ON h.id = m.host_id LEFT JOIN machine t ON t.id = m.to_host_id `
+
+func Scan(r core.Scanner) (Machine, error) {
+	var m Machine
+	var facts, macs, ports, power, release, allocation, next string
+	var moves Move
+	var at, inspected, booted, left, undisturbed int64
+	fields := []any{&m.ID, &m.Name, &m.Substrate, &facts, &m.Desired, &m.Inspections, &inspected, &m.Suspect,
+		&m.Network, &macs, &ports, &power, &m.Boot, &booted, &m.Tries, &m.Failures, &m.Dirty, &release,
+		&m.Hosts, &m.Host, &m.HostName, &allocation, &moves.Host, &moves.HostName, &next, &left, &undisturbed, &m.Drains}
+	if err := r.Scan(append(append(fields, m.Fields(&at)...), &m.Holder, &m.HolderName, &m.HolderBoot)...); err != nil {
+		return m, err
+	}
+	m.PhaseAt, m.BootAt = core.Instant(at), core.Instant(booted)
+	m.Undisturbed = core.Instant(undisturbed)
+	m.ToInspect = m.Inspections > inspected
+	release, allocation = cmp.Or(release, "null"), cmp.Or(allocation, "null")
+	err := errors.Join(json.Unmarshal([]byte(facts), &m.Facts), json.Unmarshal([]byte(macs), &m.MACs), json.Unmarshal([]byte(ports), &m.Ports),
+		json.Unmarshal([]byte(power), &m.Power), json.Unmarshal([]byte(release), &m.Release),
+		json.Unmarshal([]byte(allocation), &m.Allocation))
+	if moves.Host != "" {
+		moves.Since = core.Instant(left)
+		m.Moves = &moves
+		err = errors.Join(err, json.Unmarshal([]byte(next), &moves.Allocation))
+	}
+	if err != nil {
+		return m, fmt.Errorf("row of machine %s: %w", m.Name, err)
+	}
+	return m, nil
+}
+
+// Add enrols a machine. core.ErrExists if the name or a MAC is taken.
+func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
+	facts, err1 := json.Marshal(m.Facts)
+	macs, err2 := json.Marshal(slices.Concat([]string{}, m.MACs))
+	ports, err3 := json.Marshal(slices.Concat([]string{}, m.Ports))
+	power, err4 := json.Marshal(m.Power)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO machine (id, name, substrate, facts, network, macs, ports, power, hosts, whole, desired, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($9 AS BIGINT), CASE WHEN CAST($9 AS BIGINT) = 0 THEN $1 END, $10, $11, now_ms(), now_ms())`,
+		m.ID, m.Name, m.Substrate, string(facts), m.Network, string(macs), string(ports), string(power), core.Flag(m.Hosts), string(ForService), string(Enrolled))
+	if core.Taken(err) {
+		return fmt.Errorf("machine %s: %w", m.Name, core.ErrExists)
+	}
+	for i, mac := range m.MACs {
+		if err == nil {
+			_, err = tx.Exec(ctx, `INSERT INTO nic (mac, machine_id, position) VALUES ($1, $2, $3)`, mac, m.ID, i)
+		}
+		if core.Taken(err) {
+			return fmt.Errorf("machine %s: MAC %s is another machine's: %w", m.Name, mac, core.ErrExists)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("add machine %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// With finds the machine that has a MAC.
+func With(ctx context.Context, tx *core.Tx, mac string) (Machine, error) {
+	return core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.id = (SELECT machine_id FROM nic WHERE mac = $1)`, mac)
+}
+
+// OwnerOf is the ID of the machine that has a MAC on a network; "" if there is none.
+func OwnerOf(ctx context.Context, tx *core.Tx, network, mac string) (string, error) {
+	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
+	id, err := core.One(ctx, tx, scan, `SELECT m.id FROM nic JOIN machine m ON m.id = nic.machine_id WHERE nic.mac = $1 AND m.network = $2`, mac, network)
+	if errors.Is(err, core.ErrNotFound) {
+		err = nil
+	}
+	return id, err
+}
+
+// StartInspection numbers the next boot of a machine for an inspection; again says that one of the same inspection failed.
+func StartInspection(ctx context.Context, tx *core.Tx, id string, again bool) error {
+	_, err := tx.Exec(ctx, `UPDATE machine SET boot = boot + 1, boot_at = now_ms(), tries = CASE WHEN $2 = 1 THEN tries + 1 ELSE 1 END WHERE id = $1`, id, core.Flag(again))
+	if err != nil {
+		return fmt.Errorf("start an inspection of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// FailInspection counts an inspection that failed. To fail is an answer, too, to every inspection asked for up to number.
+func FailInspection(ctx context.Context, tx *core.Tx, id string, number int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET failures = failures + 1, inspected = $2 WHERE id = $1`, id, number); err != nil {
+		return fmt.Errorf("count a failure of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// MarkDirty notes, before a tenant's node boots on a machine, that its disks may hold the tenant's data from now on.
+func MarkDirty(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET dirty = 1 WHERE id = $1 AND network <> ''`, id); err != nil {
+		return fmt.Errorf("note that machine %s is in use: %w", id, err)
+	}
+	return nil
+}
+
+// LastHolder is the node that had a machine last: "cluster/node", "" if none had.
+func LastHolder(ctx context.Context, tx *core.Tx, machine string) (string, error) {
+	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
+	name, err := core.One(ctx, tx, scan, `SELECT c.name || '/' || n.name FROM node n JOIN cluster c ON c.id = n.cluster_id
+		WHERE n.machine = $1 AND n.phase = 'gone' ORDER BY n.phase_at DESC, n.id LIMIT 1`, machine)
+	if errors.Is(err, core.ErrNotFound) {
+		err = nil
+	}
+	return name, err
+}
+
+// SaveRelease keeps the receipt of a machine that was given back; it is clean only if the receipt says so.
+func SaveRelease(ctx context.Context, tx *core.Tx, id string, r Release) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE machine SET release = $1, dirty = $2 WHERE id = $3`, string(text), core.Flag(!r.Clean), id); err != nil {
+		return fmt.Errorf("save the release of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// List lists all that are not removed, by name.
+func List(ctx context.Context, tx *core.Tx) ([]Machine, error) {
+	machines, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE m.phase <> 'removed' ORDER BY m.name`)
+	if err != nil {
+		return nil, fmt.Errorf("list machines: %w", err)
+	}
+	return machines, nil
+}
+
+// Get finds a machine by name or ID.
+func Get(ctx context.Context, tx *core.Tx, ref string) (Machine, error) {
+	m, err := core.One(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.name = $1 OR m.id = $1) AND m.phase <> 'removed'`, ref)
+	if err != nil {
+		return m, fmt.Errorf("machine %s: %w", ref, err)
+	}
+	return m, nil
+}
+
+// Under lists the machines that a cluster's nodes have now, and the hosts of those that are guests, by ID.
+func Under(ctx context.Context, tx *core.Tx, cluster string) (map[string]Machine, error) {
+	machines, err := core.List(ctx, tx, Scan, underQuery, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list machines under cluster %s: %w", cluster, err)
+	}
+	byID := map[string]Machine{}
+	for _, m := range machines {
+		byID[m.ID] = m
+	}
+	return byID, nil
+}
+
+const underQuery = `SELECT ` + Columns + Tables + `WHERE m.id IN (
+	SELECT machine_id FROM node WHERE cluster_id = $1 AND phase <> 'gone'
+	UNION SELECT host_id FROM node WHERE cluster_id = $1 AND phase <> 'gone' AND host_id <> '')`
+
+// Want changes what is wanted of a machine and wakes it. Guests that it has may stay.
+func Want(ctx context.Context, tx *core.Tx, id string, d core.Desired) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET desired = $1, drains = 0, `+core.Woken+` WHERE id = $2`, string(d), id); err != nil {
+		return fmt.Errorf("want machine %s %s: %w", id, d, err)
+	}
+	return nil
+}
+
+// AskInspection asks for a new inspection of a machine and wakes it.
+func AskInspection(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET inspect = inspect + 1, `+core.Woken+` WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("ask for an inspection of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// Suspect notes why a machine is to be set apart as soon as nobody has it, and wakes it.
+func Suspect(ctx context.Context, tx *core.Tx, id, reason string) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET suspect = $1, `+core.Woken+` WHERE id = $2`, printable.Cut(reason, core.MostText), id); err != nil {
+		return fmt.Errorf("suspect machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// Quarantine asks that a machine is set apart now: a node that has it, or has a guest on it, is failed for that.
+func Quarantine(ctx context.Context, tx *core.Tx, m Machine, reason string) error {
+	guests, err := GuestsOn(ctx, tx, m.ID)
+	if err != nil {
+		return err
+	}
+	for _, held := range append(guests, m) {
+		if held.Holder != "" {
+			tx.Wake(Holders, held.Holder)
+		}
+	}
+	return Suspect(ctx, tx, m.ID, reason)
+}
+
+// SaveFacts writes what a passed inspection found; it answers every inspection asked for up to number and clears the
+// machine of suspicion.
+func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inventory.Facts) error {
+	facts, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`, string(facts), number, id); err != nil {
+		return fmt.Errorf("save facts of machine %s: %w", id, err)
+	}
+	return nil
+}
+
+// Forget frees the name, the MACs and the addresses of a machine that has left the inventory; its events keep the name.
+func Forget(ctx context.Context, tx *core.Tx, id string) error {
+	for _, statement := range []string{
+		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
+		`DELETE FROM nic WHERE machine_id = $1`,
+		`DELETE FROM boot WHERE machine_id = $1`,
+		`DELETE FROM pass WHERE machine_id = $1`,
+		`DELETE FROM held WHERE guest_id = $1`,
+		`DELETE FROM hosting WHERE host_id = $1`,
+		`UPDATE machine SET name = name || '@' || id WHERE id = $1`,
+	} {
+		if _, err := tx.Exec(ctx, statement, id); err != nil {
+			return fmt.Errorf("forget machine %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// GuestsOn lists the guests of a host that are not removed, those included that move there, by name.
+func GuestsOn(ctx context.Context, tx *core.Tx, host string) ([]Machine, error) {
+	guests, err := core.List(ctx, tx, Scan, `SELECT `+Columns+Tables+`WHERE (m.host_id = $1 OR m.to_host_id = $1) AND m.phase <> 'removed' ORDER BY m.name`, host)
+	if err != nil {
+		return nil, fmt.Errorf("list guests: %w", err)
+	}
+	return guests, nil
+}
+
+// Move is where a guest is on its way to.
+type Move struct {
+	Host       string // ID
+	HostName   string
+	Allocation placement.Allocation
+	Since      time.Time
+}
+
+// Wake is more than the hint of Wake: it stands or falls with the transaction. It may, because no transaction of
+// a machine ever locks a node.
+func Wake(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET `+core.Woken+` WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("wake machine %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+// Package meter keeps who used what from when to when, and on which terms: rows that lie side by side, from the first instant of a
+// node's or a /home's life to its last.
+//
+// What enters: new rows, and the phases that they follow. What leaves: usage, and what was spent.
+package meter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/usage"
+)
+
+const columns = `u.subject, u.kind, u.project, u.cluster_id, u.cluster, u.node, u.queue, u.class, u.machine, u.state, u.quantity,
+	u.rate, u.currency, u.charges, u.cores, u.gpus, u.began, COALESCE(u.ended, 0)`
+
+func scan(r core.Scanner) (usage.Row, error) {
+	var u usage.Row
+	var charges string
+	var began, ended int64
+	err := r.Scan(&u.Subject, &u.Kind, &u.Project, &u.ClusterID, &u.Cluster, &u.Node, &u.Queue, &u.Class, &u.Machine, &u.State, &u.Quantity,
+		&u.Rate.Micros, &u.Rate.Currency, &charges, &u.Cores, &u.GPUs, &began, &ended)
+	if err != nil {
+		return u, err
+	}
+	u.From, u.To = core.Instant(began), core.Instant(ended)
+	if err := json.Unmarshal([]byte(charges), &u.Charged); err != nil {
+		return u, fmt.Errorf("usage of %s: %w", u.Subject, err)
+	}
+	return u, nil
+}
+
+// insert adds an open row; follows says that it begins where another ends.
+func insert(ctx context.Context, tx *core.Tx, u usage.Row, follows bool) error {
+	charges, err := json.Marshal(append([]usage.State{}, u.Charged...))
+	if err != nil {
+		return err
+	}
+	began := u.From.UnixMilli()
+	var before any
+	if follows {
+		before = began
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO usage (subject, kind, project, cluster_id, cluster, node, queue, class, machine, state, quantity,
+			rate, currency, charges, charged, cores, gpus, follows, began)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+		u.Subject, string(u.Kind), u.Project, u.ClusterID, u.Cluster, u.Node, u.Queue, u.Class, u.Machine, string(u.State), u.Quantity,
+		u.Rate.Micros, u.Rate.Currency, string(charges), core.Flag(u.Costs()), u.Cores, u.GPUs, before, began)
+	return err
+}
+
+// cut ends the open row at an instant, at which the next begins; without a next (state "") the chain ends. A clock that
+// was set back makes no time negative: then the row ends when it began, and as a row of no length it is not kept.
+func cut(ctx context.Context, tx *core.Tx, open, next usage.Row, at time.Time) error {
+	if !at.After(open.From) {
+		at = open.From
+	}
+	next.From, next.To = at, time.Time{}
+	var err error
+	if at.Equal(open.From) {
+		var follows int64
+		err = tx.Row(ctx, `DELETE FROM usage WHERE subject = $1 AND ended IS NULL RETURNING COALESCE(follows, 0)`, open.Subject).Scan(&follows)
+		if err == nil && next.State != "" {
+			err = insert(ctx, tx, next, follows > 0)
+		}
+	} else {
+		_, err = tx.Exec(ctx, `UPDATE usage SET ended = $2 WHERE subject = $1 AND ended IS NULL`, open.Subject, at.UnixMilli())
+		if err == nil && next.State != "" {
+			err = insert(ctx, tx, next, true)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("meter %s: %w", open.Subject, err)
+	}
+	return nil
+}
+
+// Begin opens the first row of a node that was just added, or of a new cluster's /home.
+func Begin(ctx context.Context, tx *core.Tx, u usage.Row, table string) error {
+	var began int64
+	err := tx.Row(ctx, `SELECT created_at FROM `+table+` WHERE id = $1`, u.Subject).Scan(&began)
+	if err == nil && u.Kind == usage.Node {
+		err = tx.Row(ctx, `SELECT project, name FROM cluster WHERE id = $1`, u.ClusterID).Scan(&u.Project, &u.Cluster)
+	}
+	u.From = core.Instant(began)
+	if err == nil {
+		err = insert(ctx, tx, u, false)
+	}
+	if err != nil {
+		return fmt.Errorf("meter %s: %w", u.Subject, err)
+	}
+	return nil
+}
+
+// Follow brings the rows of a node, or of a cluster's /home, in line with its phase: kind is its table e, phase the expression of
+// its phase there, and state what that is to the meter, which is in another state now; "" ends the chain. It belongs into every
+// transaction that writes a phase, after it, and takes the instant from the row: so the meter turns when the phase does.
+func Follow(ctx context.Context, tx *core.Tx, kind core.Kind, phase string, state func(p core.Phase, now usage.State) usage.State, id string) error {
+	type now struct {
+		usage.Row
+		phase core.Phase
+		at    time.Time
+	}
+	scan := func(r core.Scanner) (n now, err error) {
+		var at int64
+		n.Row, err = scan(also{r, []any{&n.phase, &at}})
+		n.at = core.Instant(at)
+		return n, err
+	}
+	open, err := core.One(ctx, tx, scan, `SELECT `+columns+`, `+phase+`, e.phase_at FROM usage u JOIN `+string(kind)+` e ON e.id = u.subject
+		WHERE u.subject = $1 AND u.ended IS NULL`, id)
+	if errors.Is(err, core.ErrNotFound) {
+		return nil // gone
+	}
+	if err != nil {
+		return fmt.Errorf("meter %s %s: %w", kind, id, err)
+	}
+	next := open.Row
+	if next.State = state(open.phase, open.State); next.State == open.State {
+		return nil
+	}
+	return cut(ctx, tx, open.Row, next, open.at)
+}
+
+// also scans further columns after those that a function knows of.
+type also struct {
+	core.Scanner
+	more []any
+}
+
+func (a also) Scan(fields ...any) error { return a.Scanner.Scan(append(fields, a.more...)...) }
+
+// Reprice gives a node, or a cluster's /home, other terms or another quantity from now on; what was, stays.
+func Reprice(ctx context.Context, tx *core.Tx, subject string, terms usage.Terms, quantity int64) error {
+	for _, table := range []string{"node", "cluster"} { // the meter's lock is that of the row which it follows
+		if _, err := tx.Exec(ctx, `UPDATE `+table+` SET fence = fence WHERE id = $1`, subject); err != nil {
+			return fmt.Errorf("reprice %s: %w", subject, err)
+		}
+	}
+	open, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM usage u WHERE u.subject = $1 AND u.ended IS NULL`, subject)
+	if errors.Is(err, core.ErrNotFound) {
+		return nil // gone meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("reprice %s: %w", subject, err)
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	next := open
+	next.Terms, next.Quantity = terms, quantity
+	return cut(ctx, tx, open, next, now)
+}
+
+// Of says which usage is meant. Empty fields mean any.
+type Of struct {
+	Cluster  string    // ID
+	Projects []string  // nil: any
+	From, To time.Time // what overlaps the time between; zero: without limit
+	Open     bool      // only what goes on
+}
+
+// where is the condition on usage u.
+func (o Of) where() core.Where {
+	var which core.Where
+	if o.Cluster != "" {
+		which.And(`u.cluster_id = $?`, o.Cluster)
+	}
+	if o.Projects != nil {
+		which.Among("u.project", o.Projects)
+	}
+	if !o.From.IsZero() {
+		which.And(`(u.ended IS NULL OR u.ended > $?)`, o.From.UnixMilli())
+	}
+	if !o.To.IsZero() {
+		which.And(`u.began < $?`, o.To.UnixMilli())
+	}
+	if o.Open {
+		which.And(`u.ended IS NULL`)
+	}
+	return which
+}
+
+// Rows lists rows, each subject's in order.
+func Rows(ctx context.Context, tx *core.Tx, of Of) ([]usage.Row, error) {
+	which := of.where()
+	rows, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM usage u`+which.Text+` ORDER BY u.cluster_id, u.subject, u.began`, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list usage: %w", err)
+	}
+	return rows, nil
+}
+
+// Spending adds up what was charged from of.From until now.
+func Spending(ctx context.Context, tx *core.Tx, of Of) (usage.Spending, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := int64(0)
+	if !of.From.IsZero() {
+		from = of.From.UnixMilli()
+	}
+	scan := func(r core.Scanner) (g usage.Group, err error) {
+		return g, r.Scan(&g.Kind, &g.Rate.Micros, &g.Rate.Currency, &g.Units, &g.Running)
+	}
+	which := of.where()
+	which.And(`u.charged = 1`)
+	n := len(which.Args)
+	query := fmt.Sprintf(`SELECT u.kind, u.rate, u.currency,
+			CAST(SUM(u.quantity * (COALESCE(u.ended, CAST($%[1]d AS BIGINT)) - CASE WHEN u.began < CAST($%[2]d AS BIGINT) THEN CAST($%[2]d AS BIGINT) ELSE u.began END)) AS BIGINT),
+			CAST(SUM(CASE WHEN u.ended IS NULL THEN u.quantity ELSE 0 END) AS BIGINT)
+		FROM usage u%[3]s AND u.began <= $%[1]d GROUP BY u.kind, u.rate, u.currency`, n+1, n+2, which.Text)
+	groups, err := core.List(ctx, tx, scan, query, append(which.Args, now.UnixMilli(), from)...)
+	if err != nil {
+		return nil, fmt.Errorf("add up usage: %w", err)
+	}
+	return groups, nil
+}
+
+// Held is what a queue of a cluster holds of a project's quota, on its way in or out included.
+type Held struct {
+	Cluster string // ID
+	Queue   string // "" for the head
+	Nodes   int
+	Staying int // nodes that are to stay
+	Cores   int
+	GPUs    int
+}
+
+// HeldBy lists what a project's clusters hold; nodes that sleep hold nothing.
+func HeldBy(ctx context.Context, tx *core.Tx, project string) ([]Held, error) {
+	scan := func(r core.Scanner) (h Held, err error) {
+		return h, r.Scan(&h.Cluster, &h.Queue, &h.Nodes, &h.Staying, &h.Cores, &h.GPUs)
+	}
+	held, err := core.List(ctx, tx, scan, `SELECT u.cluster_id, u.queue, COUNT(*), CAST(SUM(CASE WHEN n.desired = 'present' THEN 1 ELSE 0 END) AS BIGINT),
+			CAST(SUM(u.cores) AS BIGINT), CAST(SUM(u.gpus) AS BIGINT)
+		FROM usage u JOIN node n ON n.id = u.subject WHERE u.project = $1 AND u.ended IS NULL AND u.state <> 'stored'
+		GROUP BY u.cluster_id, u.queue ORDER BY u.cluster_id, u.queue`, project)
+	if err != nil {
+		return nil, fmt.Errorf("list what project %s holds: %w", project, err)
+	}
+	return held, nil
+}
+
+// LockProject makes other requests of the project wait until the transaction ends, so that two cannot both take what one
+// has left of its quota. A View takes no lock.
+func LockProject(ctx context.Context, tx *core.Tx, project string) error {
+	if tx.ReadOnly() {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE project SET name = name WHERE name = $1`, project); err != nil {
+		return fmt.Errorf("lock project %s: %w", project, err)
+	}
+	return nil
+}
+
+// Tell notes that so many percent of a limit were told to users. It reports whether that is news: a raise is, once, and a
+// fall, after which the next raise is news again, is not.
+func Tell(ctx context.Context, tx *core.Tx, subject, what string, percent int) (bool, error) {
+	if percent == 0 {
+		_, err := tx.Exec(ctx, `DELETE FROM told WHERE subject = $1 AND what = $2`, subject, what)
+		if err != nil {
+			err = fmt.Errorf("forget what was told of %s: %w", subject, err)
+		}
+		return false, err
+	}
+	scan := func(r core.Scanner) (p int, err error) { return p, r.Scan(&p) }
+	before, err := core.One(ctx, tx, scan, `SELECT percent FROM told WHERE subject = $1 AND what = $2`, subject, what)
+	if err != nil && !errors.Is(err, core.ErrNotFound) {
+		return false, fmt.Errorf("look what was told of %s: %w", subject, err)
+	}
+	if before == percent {
+		return false, nil
+	}
+	n, err := tx.Exec(ctx, `INSERT INTO told (subject, what, percent) VALUES ($1, $2, $3)
+		ON CONFLICT (subject, what) DO UPDATE SET percent = excluded.percent WHERE told.percent <> excluded.percent`, subject, what, percent)
+	if err != nil {
+		return false, fmt.Errorf("note what was told of %s: %w", subject, err)
+	}
+	return n == 1 && percent > before, nil
+}

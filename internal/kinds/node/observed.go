@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/host"
+)
+
+// SaveReport writes what a node's agent said of itself. Reports of an older boot than the last are dropped.
+func SaveReport(ctx context.Context, tx *core.Tx, node string, r protocol.Report) error {
+	checks, err := json.Marshal(r.Checks)
+	if err != nil {
+		return err
+	}
+	facts, err := json.Marshal(r.Facts)
+	if err != nil {
+		return err
+	}
+	test := ""
+	if r.Test != nil {
+		encoded, err := json.Marshal(r.Test)
+		if err != nil {
+			return err
+		}
+		test = string(encoded)
+	}
+	// A test's result is reported until the agent is told that it was heard; it is kept for as long as the boot lasts.
+	well := Observed{Boot: r.Boot, Checks: r.Checks}.Healthy(r.Boot)
+	_, err = tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, facts, test, well_at, well_since)
+		VALUES ($1, $2, now_ms(), $3, $4, $5, $6, now_ms() * CAST($7 AS BIGINT), now_ms() * CAST($7 AS BIGINT))
+		ON CONFLICT (node_id) DO UPDATE SET boot = excluded.boot, seen_at = excluded.seen_at, revision = excluded.revision,
+			checks = excluded.checks, facts = excluded.facts,
+			test = CASE WHEN excluded.test = '' AND observed.boot = excluded.boot THEN observed.test ELSE excluded.test END,
+			well_at = CASE WHEN excluded.well_at > 0 OR observed.boot < excluded.boot THEN excluded.well_at ELSE observed.well_at END,
+			well_since = CASE WHEN excluded.well_since > 0 AND observed.well_since > 0 AND observed.boot = excluded.boot
+				AND excluded.seen_at - observed.seen_at <= $8 THEN observed.well_since ELSE excluded.well_since END
+		WHERE observed.boot <= excluded.boot`, node, r.Boot, r.Revision, string(checks), string(facts), test, core.Flag(well), (2 * host.Deaf).Milliseconds())
+	if err != nil {
+		return fmt.Errorf("save report of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// SaveScheduler writes what the head's scheduler says of a node; nil when it does not know it. The node is idle from now on,
+// or from before if it had no job in between.
+func SaveScheduler(ctx context.Context, tx *core.Tx, node string, s *protocol.NodeState) error {
+	text, idle, lastBusy := "", s.Idle(), ""
+	if s != nil {
+		encoded, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		text, lastBusy = string(encoded), s.LastBusy
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO observed (node_id, boot, seen_at, revision, checks, slurm, last_busy, idle_at)
+		VALUES ($1, 0, 0, 0, '[]', $2, $3, now_ms() * CAST($4 AS BIGINT))
+		ON CONFLICT (node_id) DO UPDATE SET slurm = excluded.slurm, last_busy = excluded.last_busy,
+			idle_at = CASE WHEN excluded.idle_at > 0 AND observed.idle_at > 0 AND observed.last_busy = excluded.last_busy
+				THEN observed.idle_at ELSE excluded.idle_at END`, node, text, lastBusy, core.Flag(idle))
+	if err != nil {
+		return fmt.Errorf("save what the scheduler says of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// nodeStateOf reads what SaveScheduler wrote; nil of "". An older version wrote another row: it had the scheduler's own words
+// alone, and beside them a mark for a drain. What can be known without knowing these words is taken, until the head tells anew.
+func nodeStateOf(text string) (*protocol.NodeState, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var row struct {
+		protocol.NodeState
+		Drain bool `json:"drain"`
+	}
+	if err := json.Unmarshal([]byte(text), &row); err != nil {
+		return nil, err
+	}
+	s := row.NodeState
+	switch s.State {
+	case protocol.NodeFree, protocol.NodeBusy, protocol.NodeDraining, protocol.NodeDrained, protocol.NodeDown, protocol.NodeLost, protocol.NodeUnknown:
+		return &s, nil
+	}
+	s.Raw, s.State = string(s.State), protocol.NodeUnknown
+	if s.Jobs > 0 {
+		s.State = protocol.StateOf(row.Drain, true)
+	}
+	return &s, nil
+}
+
+// SaveWaiting writes which jobs a head sees waiting.
+func SaveWaiting(ctx context.Context, tx *core.Tx, head string, w protocol.Waiting) error {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE observed SET waiting = $1 WHERE node_id = $2`, string(text), head); err != nil {
+		return fmt.Errorf("save the jobs that node %s sees waiting: %w", head, err)
+	}
+	return nil
+}

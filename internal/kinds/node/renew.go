@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+)
+
+// Root is what a node boots.
+type Root struct {
+	Name  string `json:"name"`           // of the image
+	Image string `json:"image"`          // its digest
+	Disk  bool   `json:"disk,omitempty"` // on the machine's disk, where it is a whole machine
+}
+
+// Has says that the node's boot is of this root. Only a whole machine has a disk to boot from.
+func (n Node) Has(r Root) bool { return n.Image == r.Image && (n.Disk == r.Disk || !n.Whole) }
+
+// Renew asks that a node boots anew on its own machine, drained for at most drainFor (0: without limit), and wakes it.
+func Renew(ctx context.Context, tx *core.Tx, id string, drainFor time.Duration) error {
+	_, err := tx.Exec(ctx, `UPDATE node SET renew = 1, `+core.Woken+`,
+			drain_until = CASE WHEN CAST($1 AS BIGINT) > 0 THEN now_ms() + CAST($1 AS BIGINT) ELSE 0 END
+		WHERE id = $2 AND desired = 'present' AND renew = 0`, drainFor.Milliseconds(), id)
+	if err != nil {
+		return fmt.Errorf("renew node %s: %w", id, err)
+	}
+	return nil
+}
+
+// Spare takes Renew back while the node's old boot still runs, and wakes it. A head that has begun to stop its
+// daemons boots anew in any case.
+func Spare(ctx context.Context, tx *core.Tx, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE node SET renew = 0, drain_until = 0, `+core.Woken+`
+		WHERE id = $1 AND desired = 'present' AND renew = 1 AND (phase = 'ready' OR phase = 'draining' AND role = 'compute')`, id)
+	if err != nil {
+		return fmt.Errorf("spare node %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+)
+
+// Pass is one test of a node before it was handed over, with what became of it.
+type Pass struct {
+	At        time.Time
+	MachineID string
+	Machine   string // name
+	Class     string
+	Alike     string // of its class, those with the same text are compared
+	ClusterID string
+	Cluster   string
+	NodeID    string
+	Node      string
+	Boot      int64
+	Image     string
+	Result    protocol.TestResult
+	Verdict   Verdict
+	Text      string
+}
+
+// Verdict is what became of a test.
+type Verdict string
+
+// The verdicts.
+const (
+	Passed Verdict = "passed" // the node was handed over
+	Again  Verdict = "again"  // slow: it was measured once more
+	Slow   Verdict = "slow"   // the node failed
+)
+
+// passesKept is how many tests of a machine are remembered.
+const passesKept = 100
+
+// AskTest asks a node for a test of its boot, which a later one has a higher number of; held keeps jobs from it until it
+// has passed. Its agent hears of it at once.
+func AskTest(ctx context.Context, tx *core.Tx, node string, number int64, held bool) error {
+	if _, err := tx.Exec(ctx, `UPDATE node SET test = $2, held = $3, news = news + 1 WHERE id = $1`, node, number, core.Flag(held)); err != nil {
+		return fmt.Errorf("ask node %s for a test: %w", node, err)
+	}
+	return nil
+}
+
+// EndTest notes that no test is asked of a node any more. Only an agent that waits for this hears of it at once.
+func EndTest(ctx context.Context, tx *core.Tx, node string) error {
+	if _, err := tx.Exec(ctx, `UPDATE node SET test = 0, news = news + held, held = 0 WHERE id = $1`, node); err != nil {
+		return fmt.Errorf("end the test of node %s: %w", node, err)
+	}
+	return nil
+}
+
+// SavePass remembers a test, now, and forgets the machine's oldest.
+func SavePass(ctx context.Context, tx *core.Tx, p Pass) error {
+	results, err := json.Marshal(p.Result.Measures)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO pass (at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image, took, results, verdict, text)
+		VALUES (now_ms(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		p.MachineID, p.Machine, p.Class, p.Alike, p.ClusterID, p.Cluster, p.NodeID, p.Node, p.Boot, p.Result.Number, p.Image,
+		p.Result.Took.Microseconds(), string(results), string(p.Verdict), p.Text)
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM pass WHERE machine_id = $1 AND at < COALESCE(
+			(SELECT at FROM pass WHERE machine_id = $1 ORDER BY at DESC LIMIT 1 OFFSET $2), 0)`, p.MachineID, passesKept-1)
+	}
+	if err != nil {
+		return fmt.Errorf("save a test of machine %s: %w", p.Machine, err)
+	}
+	return nil
+}
+
+const passColumns = `SELECT at, machine_id, machine, class, alike, cluster_id, cluster, node_id, node, boot, number, image, took, results, verdict, text FROM pass `
+
+func scanPass(r core.Scanner) (Pass, error) {
+	var p Pass
+	var at, took int64
+	var results string
+	err := r.Scan(&at, &p.MachineID, &p.Machine, &p.Class, &p.Alike, &p.ClusterID, &p.Cluster, &p.NodeID, &p.Node, &p.Boot, &p.Result.Number, &p.Image,
+		&took, &results, &p.Verdict, &p.Text)
+	if err != nil {
+		return p, err
+	}
+	p.At, p.Result.Took = core.Instant(at), time.Duration(took)*time.Microsecond
+	if err := json.Unmarshal([]byte(results), &p.Result.Measures); err != nil {
+		return p, fmt.Errorf("test %d of node %s: %w", p.Result.Number, p.NodeID, err)
+	}
+	return p, nil
+}
+
+// History lists the newest tests that passed on machines of a class that are alike, at most so many.
+func History(ctx context.Context, tx *core.Tx, class, alike string, most int) ([]Pass, error) {
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE class = $1 AND alike = $2 AND verdict = 'passed' ORDER BY at DESC, node_id LIMIT $3`, class, alike, most)
+	if err != nil {
+		return nil, fmt.Errorf("list tests of class %s: %w", class, err)
+	}
+	return passes, nil
+}
+
+// TestsOf lists the tests that a boot of a node has made, the first one first.
+func TestsOf(ctx context.Context, tx *core.Tx, node string, boot int64) ([]Pass, error) {
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE node_id = $1 AND boot = $2 ORDER BY number`, node, boot)
+	if err != nil {
+		return nil, fmt.Errorf("list tests of node %s: %w", node, err)
+	}
+	return passes, nil
+}
+
+// SlowInARow counts how often nodes on a machine were slow since one on it passed.
+func SlowInARow(ctx context.Context, tx *core.Tx, machine string) (count int, err error) {
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM pass WHERE machine_id = $1 AND verdict = 'slow'
+		AND at > (SELECT COALESCE(MAX(at), 0) FROM pass WHERE machine_id = $1 AND verdict = 'passed')`, machine).Scan(&count)
+	if err != nil {
+		return 0, fmt.Errorf("count slow tests on machine %s: %w", machine, err)
+	}
+	return count, nil
+}
+
+// PassesOf lists the tests on a machine, the newest first.
+func PassesOf(ctx context.Context, tx *core.Tx, machine string) ([]Pass, error) {
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE machine_id = $1 ORDER BY at DESC, node_id, number DESC`, machine)
+	if err != nil {
+		return nil, fmt.Errorf("list tests on machine %s: %w", machine, err)
+	}
+	return passes, nil
+}
+
+// LastPasses lists, for every machine that was ever tested, its newest test, by the machine's name.
+func LastPasses(ctx context.Context, tx *core.Tx) ([]Pass, error) {
+	passes, err := core.List(ctx, tx, scanPass, passColumns+`WHERE NOT EXISTS (SELECT 1 FROM pass later WHERE later.machine_id = pass.machine_id
+		AND (later.at, later.node_id, later.number) > (pass.at, pass.node_id, pass.number)) ORDER BY machine`)
+	if err != nil {
+		return nil, fmt.Errorf("list the last tests: %w", err)
+	}
+	return passes, nil
+}
+
+// OwnNews tells, for heads and for nodes that are tested, how often their agents alone were told something.
+func OwnNews(ctx context.Context, tx *core.Tx) (map[string]int64, error) {
+	type row struct {
+		id   string
+		news int64
+	}
+	scan := func(r core.Scanner) (n row, err error) { return n, r.Scan(&n.id, &n.news) }
+	rows, err := core.List(ctx, tx, scan, `SELECT id, news FROM node WHERE phase = 'testing' OR role = 'head' AND phase <> 'gone'`)
+	if err != nil {
+		return nil, fmt.Errorf("list news of nodes: %w", err)
+	}
+	news := map[string]int64{}
+	for _, n := range rows {
+		news[n.id] = n.news
+	}
+	return news, nil
+}

@@ -1,0 +1,46 @@
+package person
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+)
+
+// Answer is the recorded answer to a request that carried an idempotency key.
+type Answer struct {
+	Request string // hash of what was asked
+	Project string // that it was about; "" in answers that were recorded before this was kept
+	Status  int
+	Body    string
+}
+
+// SaveAnswer records an answer under an identity's key; core.ErrExists if the key was used.
+func SaveAnswer(ctx context.Context, tx *core.Tx, identity, key string, a Answer) error {
+	_, err := tx.Exec(ctx, `INSERT INTO idempotency (identity, key, request, status, answer, project, created_at) VALUES ($1, $2, $3, $4, $5, $6, now_ms())`,
+		identity, key, a.Request, a.Status, a.Body, a.Project)
+	if core.Taken(err) {
+		return fmt.Errorf("idempotency key: %w", core.ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("record an answer: %w", err)
+	}
+	return nil
+}
+
+// FindAnswer returns the recorded answer, or core.ErrNotFound.
+func FindAnswer(ctx context.Context, tx *core.Tx, identity, key string) (Answer, error) {
+	scan := func(r core.Scanner) (a Answer, err error) {
+		return a, r.Scan(&a.Request, &a.Status, &a.Body, &a.Project)
+	}
+	return core.One(ctx, tx, scan, `SELECT request, status, answer, project FROM idempotency WHERE identity = $1 AND key = $2`, identity, key)
+}
+
+// ForgetAnswers drops the answers older than age.
+func ForgetAnswers(ctx context.Context, tx *core.Tx, age time.Duration) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at < now_ms() - $1`, age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget answers: %w", err)
+	}
+	return nil
+}

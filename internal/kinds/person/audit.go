@@ -1,0 +1,112 @@
+package person
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kit/pattern"
+)
+
+// Door is where somebody came in.
+type Door string
+
+// The doors.
+const (
+	APIDoor Door = "api"
+	SSHDoor Door = "ssh"
+	WebDoor Door = "web"
+)
+
+// Entry of the audit log: who did what, or tried to. Nothing that passed through a door is in it.
+type Entry struct {
+	ID      string
+	At      time.Time
+	Person  string
+	Token   string // ID of the token or login; "" for an SSH key
+	Door    Door
+	Action  string // an operation of the API, or what was done at the door
+	Project string
+	Object  string // what it was done to, as it was named
+	Outcome string // an HTTP status, or how it ended
+	Remote  string // address it came from
+	Request string // X-Request-Id
+}
+
+// objectForm is what the names of the site's things look like: names, IDs, PROJECT/NAME, NAME@DIGEST, fingerprints.
+var objectForm = pattern.New(`^[A-Za-z0-9(][A-Za-z0-9._:/+=,@() -]{0,159}$`)
+
+// object is what a request was about, as it was named, where that looks like a name. What does not was made up by whoever
+// asked, and is quoted and cut.
+func object(named string) string {
+	if named == "" || objectForm.MatchString(named) {
+		return named
+	}
+	const most = 80
+	if quoted := strconv.QuoteToASCII(named[:min(len(named), most)]); len(named) > most || len(quoted) > most {
+		return quoted[:min(len(quoted)-1, most)] + "…"
+	}
+	return strconv.QuoteToASCII(named)
+}
+
+// Audit writes an entry; its time is given. What it was done to is quoted unless it looks like a name.
+func Audit(ctx context.Context, tx *core.Tx, e Entry) error {
+	e.Object = object(e.Object)
+	_, err := tx.Exec(ctx, `INSERT INTO audit (id, at, person, token, door, action, project, object, outcome, remote, request)
+		VALUES ($1, now_ms(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		e.ID, e.Person, e.Token, string(e.Door), e.Action, e.Project, e.Object, e.Outcome, e.Remote, e.Request)
+	if err != nil {
+		return fmt.Errorf("write to the audit log: %w", err)
+	}
+	return nil
+}
+
+// EntriesOf says which entries are meant. Empty fields mean any.
+type EntriesOf struct {
+	Person   string
+	Projects []string  // nil: any, and those of none
+	Own      string    // with Projects: also what this person did elsewhere
+	Before   time.Time // older ones only
+	BeforeID string    // with Before: those of that instant with a lower ID too
+	Since    time.Time
+	Limit    int
+}
+
+// Entries lists the audit log, newest first.
+func Entries(ctx context.Context, tx *core.Tx, of EntriesOf) ([]Entry, error) {
+	scan := func(r core.Scanner) (e Entry, err error) {
+		var at int64
+		err = r.Scan(&e.ID, &at, &e.Person, &e.Token, &e.Door, &e.Action, &e.Project, &e.Object, &e.Outcome, &e.Remote, &e.Request)
+		e.At = core.Instant(at)
+		return e, err
+	}
+	var which core.Where
+	if of.Person != "" {
+		which.And(`person = $?`, of.Person)
+	}
+	if of.Projects != nil {
+		which.Among("project", of.Projects, "person", of.Own)
+	}
+	if !of.Before.IsZero() {
+		which.And(`(at < $? OR at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
+	}
+	if !of.Since.IsZero() {
+		which.And(`at >= $?`, of.Since.UnixMilli())
+	}
+	which.Rest(` ORDER BY at DESC, id DESC LIMIT $?`, of.Limit)
+	entries, err := core.List(ctx, tx, scan, `SELECT id, at, person, token, door, action, project, object, outcome, remote, request FROM audit`+which.Text, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list the audit log: %w", err)
+	}
+	return entries, nil
+}
+
+// ForgetEntries drops the entries older than age.
+func ForgetEntries(ctx context.Context, tx *core.Tx, age time.Duration) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM audit WHERE at < now_ms() - $1`, age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget the audit log: %w", err)
+	}
+	return nil
+}

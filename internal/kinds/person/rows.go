@@ -1,0 +1,257 @@
+// Package person keeps people, with their projects, tokens, keys, log-ins and sessions, and what they did.
+//
+// What enters: requests at the doors. What leaves: rows, and who a caller is.
+package person
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"muster/internal/access"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+)
+
+// FirstUID is the number of the first person's account; what is lower belongs to images.
+const FirstUID = 10000
+
+// Person is somebody who may come.
+type Person struct {
+	Name      string // the account on every node
+	UID       int    // its number on every node; the site's, never given twice
+	FullName  string
+	Operator  bool
+	Disabled  bool   // is let in nowhere
+	Subject   string // issuer and subject of the OIDC identity, separated by a space; "": cannot log in
+	CreatedAt time.Time
+}
+
+const columns = `name, uid, full_name, operator, disabled, subject, created_at`
+
+func scan(r core.Scanner) (p Person, err error) {
+	var at int64
+	var subject sql.NullString
+	err = r.Scan(&p.Name, &p.UID, &p.FullName, &p.Operator, &p.Disabled, &subject, &at)
+	p.Subject, p.CreatedAt = subject.String, core.Instant(at)
+	return p, err
+}
+
+// Add makes a person with the next free number; core.ErrExists if the name or the OIDC identity is taken.
+func Add(ctx context.Context, tx *core.Tx, p Person) error {
+	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, full_name, operator, subject, created_at)
+		VALUES ($1, (SELECT COALESCE(MAX(uid) + 1, CAST($2 AS BIGINT)) FROM person), $3, $4, $5, now_ms())`,
+		p.Name, FirstUID, p.FullName, bit(p.Operator), optional(p.Subject))
+	if core.Taken(err) {
+		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add person: %w", err)
+	}
+	return nil
+}
+
+// Change writes what can change of a person: full name, operator, disabled, subject.
+func Change(ctx context.Context, tx *core.Tx, p Person) error {
+	n, err := tx.Exec(ctx, `UPDATE person SET full_name = $2, operator = $3, disabled = $4, subject = $5 WHERE name = $1`,
+		p.Name, p.FullName, bit(p.Operator), bit(p.Disabled), optional(p.Subject))
+	switch {
+	case core.Taken(err):
+		return fmt.Errorf("person %s: %w", p.Name, core.ErrExists)
+	case err == nil && n == 0:
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("change person %s: %w", p.Name, err)
+	}
+	return AccessChanged(ctx, tx)
+}
+
+// Get finds a person by name, disabled or not.
+func Get(ctx context.Context, tx *core.Tx, name string) (Person, error) {
+	p, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM person WHERE name = $1`, name)
+	if err != nil {
+		return p, fmt.Errorf("person %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// OfSubject finds who an OIDC identity belongs to.
+func OfSubject(ctx context.Context, tx *core.Tx, subject string) (Person, error) {
+	return core.One(ctx, tx, scan, `SELECT `+columns+` FROM person WHERE subject = $1`, subject)
+}
+
+// List lists everybody by name.
+func List(ctx context.Context, tx *core.Tx) ([]Person, error) {
+	people, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM person ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list people: %w", err)
+	}
+	return people, nil
+}
+
+// Project is a tenant.
+type Project struct {
+	Name      string
+	Recorded  bool // what terminals show in its clusters is kept
+	CreatedAt time.Time
+}
+
+func scanProject(r core.Scanner) (p Project, err error) {
+	var at int64
+	err = r.Scan(&p.Name, &p.Recorded, &at)
+	p.CreatedAt = core.Instant(at)
+	return p, err
+}
+
+// AddProject makes a project; core.ErrExists if there is one of that name.
+func AddProject(ctx context.Context, tx *core.Tx, p Project) error {
+	_, err := tx.Exec(ctx, `INSERT INTO project (name, recorded, created_at) VALUES ($1, $2, now_ms())`, p.Name, bit(p.Recorded))
+	if core.Taken(err) {
+		return fmt.Errorf("project %s: %w", p.Name, core.ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add project: %w", err)
+	}
+	return nil
+}
+
+// ChangeProject writes what can change of a project.
+func ChangeProject(ctx context.Context, tx *core.Tx, p Project) error {
+	n, err := tx.Exec(ctx, `UPDATE project SET recorded = $2 WHERE name = $1`, p.Name, bit(p.Recorded))
+	if err == nil && n == 0 {
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("change project %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// GetProject finds a project.
+func GetProject(ctx context.Context, tx *core.Tx, name string) (Project, error) {
+	p, err := core.One(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project WHERE name = $1`, name)
+	if err != nil {
+		return p, fmt.Errorf("project %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Projects lists all by name.
+func Projects(ctx context.Context, tx *core.Tx) ([]Project, error) {
+	projects, err := core.List(ctx, tx, scanProject, `SELECT name, recorded, created_at FROM project ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	return projects, nil
+}
+
+// Membership is one person in one project.
+type Membership struct {
+	Project  string
+	Person   string
+	UID      int
+	Role     access.Role
+	Disabled bool // the person
+	Since    time.Time
+}
+
+// SetMember gives a person a role in a project, whether they had one or not.
+func SetMember(ctx context.Context, tx *core.Tx, m Membership) error {
+	_, err := tx.Exec(ctx, `INSERT INTO member (project, person, role, created_at) VALUES ($1, $2, $3, now_ms())
+		ON CONFLICT (project, person) DO UPDATE SET role = excluded.role`, m.Project, m.Person, string(m.Role))
+	if err != nil {
+		return fmt.Errorf("make %s %s of project %s: %w", m.Person, m.Role, m.Project, err)
+	}
+	return AccessChanged(ctx, tx)
+}
+
+// RemoveMember ends somebody's role in a project; core.ErrNotFound if they have none.
+func RemoveMember(ctx context.Context, tx *core.Tx, project, person string) error {
+	n, err := tx.Exec(ctx, `DELETE FROM member WHERE project = $1 AND person = $2`, project, person)
+	if err == nil && n == 0 {
+		err = core.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s from project %s: %w", person, project, err)
+	}
+	return AccessChanged(ctx, tx)
+}
+
+// Memberships lists who is in a project, or in which projects a person is; "" for any. By project, then person.
+func Memberships(ctx context.Context, tx *core.Tx, project, person string) ([]Membership, error) {
+	scan := func(r core.Scanner) (m Membership, err error) {
+		var at int64
+		err = r.Scan(&m.Project, &m.Person, &m.UID, &m.Role, &m.Disabled, &at)
+		m.Since = core.Instant(at)
+		return m, err
+	}
+	members, err := core.List(ctx, tx, scan, `SELECT m.project, m.person, p.uid, m.role, p.disabled, m.created_at
+		FROM member m JOIN person p ON p.name = m.person
+		WHERE ($1 = '' OR m.project = $1) AND ($2 = '' OR m.person = $2) ORDER BY m.project, m.person`, project, person)
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return members, nil
+}
+
+// AccessChanged tells every door, and every node, that somebody may do more or less than before.
+func AccessChanged(ctx context.Context, tx *core.Tx) error {
+	if _, err := tx.Exec(ctx, `UPDATE access_head SET revision = revision + 1 WHERE one = 1`); err != nil {
+		return fmt.Errorf("tell that access has changed: %w", err)
+	}
+	return cluster.InformAll(ctx, tx)
+}
+
+// AccessRevision grows whenever it changes who may do what.
+func AccessRevision(ctx context.Context, tx *core.Tx) (int64, error) {
+	var revision int64
+	if err := tx.Row(ctx, `SELECT revision FROM access_head`).Scan(&revision); err != nil {
+		return 0, fmt.Errorf("read the access revision: %w", err)
+	}
+	return revision, nil
+}
+
+// EntryRevision is AccessRevision for what lasts in one cluster: it grows also whenever the cluster's file changes, which
+// says who of its project is let in. "" is no cluster.
+func EntryRevision(ctx context.Context, tx *core.Tx, cluster string) (int64, error) {
+	var revision int64
+	err := tx.Row(ctx, `SELECT a.revision + COALESCE((SELECT generation FROM cluster WHERE id = $1), 0) FROM access_head a`, cluster).Scan(&revision)
+	if err != nil {
+		return 0, fmt.Errorf("read the access revision of cluster %s: %w", cluster, err)
+	}
+	return revision, nil
+}
+
+// bit is how a boolean is stored.
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// optional is NULL for the empty text.
+func optional(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
+
+// Establish sees to it that there is an administrator, who holds the token of which hash is the hash, and the projects
+// given. Of the first project, when it is made, the administrator is the owner. Repeating it changes nothing.
+func Establish(ctx context.Context, tx *core.Tx, admin, hash, id string, projects ...string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO person (name, uid, operator, created_at) VALUES ($1, $2, 1, now_ms()) ON CONFLICT (name) DO NOTHING`, admin, FirstUID)
+	if err != nil {
+		return fmt.Errorf("establish %s: %w", admin, err)
+	}
+	for i, name := range projects {
+		made, err := tx.Exec(ctx, `INSERT INTO project (name, created_at) VALUES ($1, now_ms()) ON CONFLICT (name) DO NOTHING`, name)
+		if err != nil {
+			return fmt.Errorf("establish project %s: %w", name, err)
+		}
+		if i == 0 && made > 0 {
+			if err := SetMember(ctx, tx, Membership{Project: name, Person: admin, Role: access.Owner}); err != nil {
+				return err
+			}
+		}
+	}
+	return AddToken(ctx, tx, hash, Token{ID: id, Person: admin, Name: "this controller's own", Kind: LocalToken, Scope: access.Whole}, 0)
+}

@@ -1,0 +1,158 @@
+package person
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+)
+
+// Session is one connection through an SSH gateway to one place.
+type Session struct {
+	ID         string
+	Person     string
+	Credential string // fingerprint of a key, or ID of a login
+	Gateway    string // the controller that carries it
+	Kind       string // of the place: cluster or centre
+	PlaceID    string
+	Place      string
+	Project    string
+	What       string // shell, exec, sftp, forward, jump; several with commas
+	Remote     string
+	BeganAt    time.Time
+	EndedAt    time.Time // zero: is open
+	Received   int64     // bytes from the person
+	Sent       int64
+	Outcome    string // how it ended
+	Recorded   bool
+}
+
+// BeginSession writes that somebody is let in; its time is given.
+func BeginSession(ctx context.Context, tx *core.Tx, s Session) error {
+	_, err := tx.Exec(ctx, `INSERT INTO session (id, person, credential, gateway, kind, place_id, place, project, what, remote, recorded, began_at, seen_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now_ms(), now_ms())`,
+		s.ID, s.Person, s.Credential, s.Gateway, s.Kind, s.PlaceID, s.Place, s.Project, s.What, s.Remote, bit(s.Recorded))
+	if err != nil {
+		return fmt.Errorf("begin session %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// EndSession writes what it was and how it ended. One that has ended stays as it is.
+func EndSession(ctx context.Context, tx *core.Tx, s Session) error {
+	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, outcome = $5, seen_at = now_ms(), ended_at = now_ms()
+		WHERE id = $1 AND ended_at IS NULL`, s.ID, s.What, s.Received, s.Sent, s.Outcome)
+	if err != nil {
+		return fmt.Errorf("end session %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// SaySession writes how far an open session has come.
+func SaySession(ctx context.Context, tx *core.Tx, s Session) error {
+	_, err := tx.Exec(ctx, `UPDATE session SET what = $2, received = $3, sent = $4, seen_at = now_ms() WHERE id = $1 AND ended_at IS NULL`,
+		s.ID, s.What, s.Received, s.Sent)
+	if err != nil {
+		return fmt.Errorf("write session %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// WantSessionEnded asks its gateway to end a session; by is for the words that the person is told.
+func WantSessionEnded(ctx context.Context, tx *core.Tx, id, by string) error {
+	if _, err := tx.Exec(ctx, `UPDATE session SET end_by = $2 WHERE id = $1 AND ended_at IS NULL`, id, by); err != nil {
+		return fmt.Errorf("ask for the end of session %s: %w", id, err)
+	}
+	return nil
+}
+
+// SessionsToEnd lists the open sessions of a gateway that somebody wants ended, and who.
+func SessionsToEnd(ctx context.Context, tx *core.Tx, gateway string) (map[string]string, error) {
+	type pair struct{ id, by string }
+	scan := func(r core.Scanner) (p pair, err error) { return p, r.Scan(&p.id, &p.by) }
+	pairs, err := core.List(ctx, tx, scan, `SELECT id, end_by FROM session WHERE gateway = $1 AND ended_at IS NULL AND end_by <> ''`, gateway)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions to end: %w", err)
+	}
+	all := map[string]string{}
+	for _, p := range pairs {
+		all[p.id] = p.by
+	}
+	return all, nil
+}
+
+// LoseSessions ends the sessions of which no gateway has said anything for that long: theirs has ended.
+func LoseSessions(ctx context.Context, tx *core.Tx, silence time.Duration) error {
+	_, err := tx.Exec(ctx, `UPDATE session SET ended_at = seen_at, outcome = 'its gateway was lost' WHERE ended_at IS NULL AND seen_at < now_ms() - $1`, silence.Milliseconds())
+	if err != nil {
+		return fmt.Errorf("end the sessions of lost gateways: %w", err)
+	}
+	return nil
+}
+
+// ForgetSessions drops those that ended longer ago than age.
+func ForgetSessions(ctx context.Context, tx *core.Tx, age time.Duration) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM session WHERE ended_at < now_ms() - $1`, age.Milliseconds()); err != nil {
+		return fmt.Errorf("forget sessions: %w", err)
+	}
+	return nil
+}
+
+const sessionColumns = `id, person, credential, gateway, kind, place_id, place, project, what, remote, began_at, ended_at, received, sent, outcome, recorded`
+
+func scanSession(r core.Scanner) (s Session, err error) {
+	var began int64
+	var ended sql.NullInt64
+	err = r.Scan(&s.ID, &s.Person, &s.Credential, &s.Gateway, &s.Kind, &s.PlaceID, &s.Place, &s.Project, &s.What, &s.Remote, &began, &ended,
+		&s.Received, &s.Sent, &s.Outcome, &s.Recorded)
+	s.BeganAt = core.Instant(began)
+	if ended.Valid {
+		s.EndedAt = core.Instant(ended.Int64)
+	}
+	return s, err
+}
+
+// GetSession finds a session.
+func GetSession(ctx context.Context, tx *core.Tx, id string) (Session, error) {
+	s, err := core.One(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session WHERE id = $1`, id)
+	if err != nil {
+		return s, fmt.Errorf("session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// SessionsOf says which sessions are meant. Empty fields mean any.
+type SessionsOf struct {
+	Projects []string // nil: any
+	Person   string   // with Projects: also this person's elsewhere
+	Within   string   // only this project's; "": any
+	Ended    bool     // those that have ended, too
+	Before   time.Time
+	BeforeID string // with Before: those of that instant with a lower ID too
+	Limit    int
+}
+
+// Sessions lists sessions, newest first.
+func Sessions(ctx context.Context, tx *core.Tx, of SessionsOf) ([]Session, error) {
+	var which core.Where
+	if of.Projects != nil {
+		which.Among("project", of.Projects, "person", of.Person)
+	}
+	if of.Within != "" {
+		which.And(`project = $?`, of.Within)
+	}
+	if !of.Ended {
+		which.And(`ended_at IS NULL`)
+	}
+	if !of.Before.IsZero() {
+		which.And(`(began_at < $? OR began_at = $? AND id < $?)`, of.Before.UnixMilli(), of.Before.UnixMilli(), of.BeforeID)
+	}
+	which.Rest(` ORDER BY began_at DESC, id DESC LIMIT $?`, of.Limit)
+	sessions, err := core.List(ctx, tx, scanSession, `SELECT `+sessionColumns+` FROM session`+which.Text, which.Args...)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return sessions, nil
+}

@@ -1,0 +1,156 @@
+// Package snapshot keeps the copies that were made of clusters.
+//
+// What enters: wishes from the API, progress from the engine. What leaves: rows.
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/printable"
+	"muster/internal/spec"
+)
+
+// Snapshot is a copy of what a cluster held. The row is kept when it is deleted.
+type Snapshot struct {
+	core.Life
+	ID        string
+	Project   string
+	Name      string
+	ClusterID string
+	Cluster   string       // its name
+	Spec      spec.Cluster // resolved, as the cluster's was
+	Desired   core.Desired
+	Bytes     int64 // once saved
+	Copied    int64 // while it is being saved
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+const columns = `id, project, name, cluster_id, cluster, spec, desired, bytes, copied, created_at, created_by, ` + core.LifeColumns
+
+func scan(r core.Scanner) (Snapshot, error) {
+	var s Snapshot
+	var document string
+	var at, created int64
+	fields := []any{&s.ID, &s.Project, &s.Name, &s.ClusterID, &s.Cluster, &document, &s.Desired, &s.Bytes, &s.Copied, &created, &s.CreatedBy}
+	if err := r.Scan(append(fields, s.Fields(&at)...)...); err != nil {
+		return s, err
+	}
+	s.PhaseAt, s.CreatedAt = core.Instant(at), core.Instant(created)
+	if err := json.Unmarshal([]byte(document), &s.Spec); err != nil {
+		return s, fmt.Errorf("spec of snapshot %s: %w", s.ID, err)
+	}
+	return s, nil
+}
+
+// Add stores a snapshot to be made. core.ErrExists if the project has one of that name.
+func Add(ctx context.Context, tx *core.Tx, s Snapshot) error {
+	document, err := json.Marshal(s.Spec)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO snapshot (id, project, name, cluster_id, cluster, spec, desired, created_at, created_by, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), $8, $9, now_ms(), now_ms())`,
+		s.ID, s.Project, s.Name, s.ClusterID, s.Cluster, string(document), string(core.Present), s.CreatedBy, string(Saving))
+	if core.Taken(err) {
+		return fmt.Errorf("snapshot %s in project %s: %w", s.Name, s.Project, core.ErrExists)
+	}
+	if err != nil {
+		return fmt.Errorf("add snapshot %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// List lists those of a project ("" for all) that are not deleted, by name.
+func List(ctx context.Context, tx *core.Tx, project string) ([]Snapshot, error) {
+	all, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM snapshot
+		WHERE phase <> 'deleted' AND ($1 = '' OR project = $1) ORDER BY name, project`, project)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	return all, nil
+}
+
+// Get finds a snapshot by ID, deleted or not.
+func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
+	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE id = $1`, id)
+	if err != nil {
+		return s, fmt.Errorf("snapshot %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// Named finds a snapshot by its name.
+func Named(ctx context.Context, tx *core.Tx, project, name string) (Snapshot, error) {
+	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE project = $1 AND name = $2 AND phase <> 'deleted'`, project, name)
+	if err != nil {
+		return s, fmt.Errorf("snapshot %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// WantDeleted asks for a snapshot's end and wakes it.
+func WantDeleted(ctx context.Context, tx *core.Tx, id string) error {
+	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = $1, `+core.Woken+` WHERE id = $2`, string(core.ToDelete), id); err != nil {
+		return fmt.Errorf("delete snapshot %s: %w", id, err)
+	}
+	return nil
+}
+
+// SetSize records how large a snapshot has become.
+func SetSize(ctx context.Context, tx *core.Tx, id string, bytes int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE snapshot SET bytes = $1, copied = $1 WHERE id = $2`, bytes, id); err != nil {
+		return fmt.Errorf("size of snapshot %s: %w", id, err)
+	}
+	return nil
+}
+
+// SetProgress records how far its copy is.
+func SetProgress(ctx context.Context, tx *core.Tx, id string, copied int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE snapshot SET copied = $1 WHERE id = $2`, copied, id); err != nil {
+		return fmt.Errorf("progress of snapshot %s: %w", id, err)
+	}
+	return nil
+}
+
+// BornFrom says which snapshot a new cluster gets its /home from. It holds the snapshot's row until the transaction ends,
+// as WantDeleted does: of the two, one sees the other.
+func BornFrom(ctx context.Context, tx *core.Tx, cluster, snapshot string) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET snapshot = $1 WHERE id = $2`, snapshot, cluster); err != nil {
+		return fmt.Errorf("snapshot of cluster %s: %w", cluster, err)
+	}
+	return Lock(ctx, tx, snapshot)
+}
+
+// Lock makes every other writer of the snapshot's row wait until the transaction ends.
+func Lock(ctx context.Context, tx *core.Tx, id string) error {
+	if tx.ReadOnly() {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE snapshot SET desired = desired WHERE id = $1`, id); err != nil {
+		return fmt.Errorf("lock snapshot %s: %w", id, err)
+	}
+	return nil
+}
+
+// Restoring names the clusters that wait for a snapshot's content.
+func Restoring(ctx context.Context, tx *core.Tx, snapshot string) ([]string, error) {
+	scan := func(r core.Scanner) (name string, err error) { return name, r.Scan(&name) }
+	names, err := core.List(ctx, tx, scan, `SELECT name FROM cluster WHERE snapshot = $1 AND phase = 'pending' ORDER BY name`, snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("list clusters made from snapshot %s: %w", snapshot, err)
+	}
+	return names, nil
+}
+
+// SayRestoring records how far a new cluster's files are.
+func SayRestoring(ctx context.Context, tx *core.Tx, cluster, text string) error {
+	if _, err := tx.Exec(ctx, `UPDATE cluster SET reason = $1 WHERE id = $2 AND phase = 'pending'`, printable.Cut(text, core.MostText), cluster); err != nil {
+		return fmt.Errorf("progress of cluster %s: %w", cluster, err)
+	}
+	return nil
+}

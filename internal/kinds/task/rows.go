@@ -1,0 +1,282 @@
+// Package task keeps programs that users have run on clusters from outside, with what their heads said of them and their output.
+//
+// What enters: wishes from the API, reports and output of heads. What leaves: rows.
+package task
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+)
+
+// Task is a program that a user has run on a cluster from outside. Its row ends with the cluster's.
+type Task struct {
+	core.Life
+	ID        string
+	Cluster   string // its ID
+	Account   string // who asked for it, and whom it runs as
+	Work      Work
+	Cancel    bool  // somebody wants it to end
+	Boot      int64 // of the head that was told of it first; 0: none yet
+	Said      Said
+	Outcome   protocol.TaskOutcome // once it has ended
+	Kept      int64                // bytes of output that came
+	CreatedAt time.Time
+}
+
+// Work is what a task runs.
+type Work struct {
+	Command []string      `json:"command,omitempty"` // started once a rank; or
+	Script  string        `json:"script,omitempty"`  // started once, on the first node
+	Queue   string        `json:"queue,omitempty"`
+	Nodes   int           `json:"nodes,omitempty"`
+	On      []string      `json:"on,omitempty"`
+	Ranks   int           `json:"ranks,omitempty"`
+	Whole   bool          `json:"whole,omitempty"`
+	Limit   time.Duration `json:"limit"`
+}
+
+// Said is what a head said of a task last.
+type Said struct {
+	Stage   protocol.TaskStage    `json:"stage,omitempty"`
+	Outcome protocol.TaskOutcome  `json:"outcome,omitempty"`
+	Exit    *int                  `json:"exit,omitempty"`
+	Text    string                `json:"text,omitempty"`
+	Job     string                `json:"job,omitempty"`
+	Nodes   []string              `json:"nodes,omitempty"`
+	Began   time.Time             `json:"began,omitzero"`
+	Ended   time.Time             `json:"ended,omitzero"`
+	Bytes   int64                 `json:"bytes,omitempty"`
+	Samples []protocol.TaskSample `json:"samples,omitempty"`
+}
+
+// mostTasksKept and mostOutputKept bound what a cluster keeps of tasks that have ended: rows, and bytes of their output.
+const (
+	mostTasksKept  = 1000
+	mostOutputKept = 64 << 20
+)
+
+const columns = `id, cluster_id, account, work, cancel, boot, said, outcome, kept, created_at, ` + core.LifeColumns
+
+func scan(r core.Scanner) (Task, error) {
+	var t Task
+	var work, said string
+	var at, created int64
+	fields := []any{&t.ID, &t.Cluster, &t.Account, &work, &t.Cancel, &t.Boot, &said, &t.Outcome, &t.Kept, &created}
+	if err := r.Scan(append(fields, t.Fields(&at)...)...); err != nil {
+		return t, err
+	}
+	t.PhaseAt, t.CreatedAt = core.Instant(at), core.Instant(created)
+	err := json.Unmarshal([]byte(work), &t.Work)
+	if err == nil && said != "" {
+		err = json.Unmarshal([]byte(said), &t.Said)
+	}
+	if err != nil {
+		return t, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	return t, nil
+}
+
+// Add stores a task that is to run, and forgets the oldest that have ended where the cluster keeps more than it may.
+func Add(ctx context.Context, tx *core.Tx, t Task) error {
+	work, err := json.Marshal(t.Work)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO task (id, cluster_id, account, work, created_at, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, now_ms(), $5, now_ms(), now_ms())`, t.ID, t.Cluster, t.Account, string(work), string(core.Pending))
+	if err != nil {
+		return fmt.Errorf("add task: %w", err)
+	}
+	return trim(ctx, tx, t.Cluster)
+}
+
+func trim(ctx context.Context, tx *core.Tx, cluster string) error {
+	tasks, err := List(ctx, tx, cluster)
+	if err != nil {
+		return err
+	}
+	count, bytes := 0, int64(0)
+	for _, t := range tasks {
+		if t.Phase != Ended {
+			continue
+		}
+		count++
+		if bytes += t.Kept; bytes > mostOutputKept || count > mostTasksKept {
+			if _, err := tx.Exec(ctx, `DELETE FROM task_output WHERE task_id = $1`, t.ID); err != nil {
+				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
+			}
+			if _, err := tx.Exec(ctx, `UPDATE task SET kept = 0 WHERE id = $1`, t.ID); err != nil {
+				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
+			}
+			bytes -= t.Kept
+		}
+		if count > mostTasksKept {
+			if _, err := tx.Exec(ctx, `DELETE FROM task WHERE id = $1`, t.ID); err != nil {
+				return fmt.Errorf("forget task %s: %w", t.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Remove forgets all tasks of a cluster.
+func Remove(ctx context.Context, tx *core.Tx, cluster string) error {
+	for _, of := range []string{
+		`DELETE FROM task_output WHERE task_id IN (SELECT id FROM task WHERE cluster_id = $1)`,
+		`DELETE FROM task WHERE cluster_id = $1`,
+	} {
+		if _, err := tx.Exec(ctx, of, cluster); err != nil {
+			return fmt.Errorf("forget the tasks of cluster %s: %w", cluster, err)
+		}
+	}
+	return nil
+}
+
+// Get finds a task by its ID.
+func Get(ctx context.Context, tx *core.Tx, id string) (Task, error) {
+	t, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM task WHERE id = $1`, id)
+	if err != nil {
+		return t, fmt.Errorf("task %s: %w", id, err)
+	}
+	return t, nil
+}
+
+// List lists those of a cluster, the newest first.
+func List(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
+	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
+		WHERE cluster_id = $1 ORDER BY created_at DESC, id DESC`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks of cluster %s: %w", cluster, err)
+	}
+	return tasks, nil
+}
+
+// OnHead lists those of a cluster that its head was told of and whose end is not known, the oldest first.
+func OnHead(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
+	tasks, err := core.List(ctx, tx, scan, `SELECT `+columns+` FROM task
+		WHERE cluster_id = $1 AND phase IN ('queued', 'running') ORDER BY created_at, id`, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks of cluster %s: %w", cluster, err)
+	}
+	return tasks, nil
+}
+
+// Unfinished counts those of a cluster that have not ended.
+func Unfinished(ctx context.Context, tx *core.Tx, cluster string) (n int, err error) {
+	if err := tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND phase <> 'ended'`, cluster).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count tasks of cluster %s: %w", cluster, err)
+	}
+	return n, nil
+}
+
+// Before counts those of the task's cluster that were asked for earlier and have not ended.
+func Before(ctx context.Context, tx *core.Tx, t Task) (n int, err error) {
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND phase <> 'ended' AND (created_at, id) < ($2, $3)`,
+		t.Cluster, t.CreatedAt.UnixMilli(), t.ID).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count tasks before %s: %w", t.ID, err)
+	}
+	return n, nil
+}
+
+// Tell notes that a head of this boot is told of the task.
+func Tell(ctx context.Context, tx *core.Tx, t Task, boot int64) error {
+	if _, err := tx.Exec(ctx, `UPDATE task SET boot = $2 WHERE id = $1`, t.ID, boot); err != nil {
+		return fmt.Errorf("tell of task %s: %w", t.ID, err)
+	}
+	return cluster.TellHead(ctx, tx, t.Cluster)
+}
+
+// End notes how a task has ended, with the phase that the same transaction settles, and what was said of it.
+func End(ctx context.Context, tx *core.Tx, t Task, said Said) error {
+	text, err := json.Marshal(said)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE task SET outcome = $2, said = $3, phase = $4, phase_at = now_ms() WHERE id = $1`,
+			t.ID, string(said.Outcome), string(text), string(Ended))
+	}
+	if err != nil {
+		return fmt.Errorf("end task %s: %w", t.ID, err)
+	}
+	return cluster.TellHead(ctx, tx, t.Cluster)
+}
+
+// Cancel asks for a task's end and wakes it.
+func Cancel(ctx context.Context, tx *core.Tx, t Task) error {
+	if _, err := tx.Exec(ctx, `UPDATE task SET cancel = 1, `+core.Woken+` WHERE id = $1`, t.ID); err != nil {
+		return fmt.Errorf("cancel task %s: %w", t.ID, err)
+	}
+	return cluster.TellHead(ctx, tx, t.Cluster)
+}
+
+// Save writes what a head says of a task of its cluster, and wakes it, if that is news. A task that has ended stays as it is.
+func Save(ctx context.Context, tx *core.Tx, cluster, id string, said Said) error {
+	text, err := json.Marshal(said)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE task SET said = $3, `+core.Woken+`
+		WHERE id = $2 AND cluster_id = $1 AND phase IN ('queued', 'running') AND said <> $3`, cluster, id, string(text))
+	if err != nil {
+		return fmt.Errorf("save task %s: %w", id, err)
+	}
+	return nil
+}
+
+// KeepOutput adds a piece to what is kept of a task's output, if it is the next one and the task has not ended, up to
+// protocol.MostTaskOutput. It returns how many bytes are kept now.
+func KeepOutput(ctx context.Context, tx *core.Tx, cluster, id string, start int64, piece []byte) (kept int64, err error) {
+	// The row is held until the transaction ends: of two calls with the same piece, one sees the other.
+	if _, err := tx.Exec(ctx, `UPDATE task SET kept = kept WHERE id = $1`, id); err != nil {
+		return 0, fmt.Errorf("output of task %s: %w", id, err)
+	}
+	t, err := Get(ctx, tx, id)
+	switch {
+	case err != nil:
+		return 0, err
+	case t.Cluster != cluster:
+		return 0, fmt.Errorf("task %s: %w", id, core.ErrNotFound)
+	}
+	piece = piece[:min(int64(len(piece)), max(0, protocol.MostTaskOutput-t.Kept))]
+	if start != t.Kept || len(piece) == 0 || !slices.Contains([]core.Phase{Queued, Running}, t.Phase) {
+		return t.Kept, nil
+	}
+	text := base64.StdEncoding.EncodeToString(piece)
+	_, err = tx.Exec(ctx, `INSERT INTO task_output (task_id, start, bytes) VALUES ($1, $2, $3)`, id, start, text)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE task SET kept = kept + $2 WHERE id = $1`, id, int64(len(piece)))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("output of task %s: %w", id, err)
+	}
+	return t.Kept + int64(len(piece)), nil
+}
+
+// Output is what is kept of a task's output from a byte on: the rest of the piece that has it. Nothing: there is no more yet.
+func Output(ctx context.Context, tx *core.Tx, id string, from int64) ([]byte, error) {
+	type piece struct {
+		start int64
+		text  string
+	}
+	scan := func(r core.Scanner) (p piece, err error) { return p, r.Scan(&p.start, &p.text) }
+	pieces, err := core.List(ctx, tx, scan, `SELECT start, bytes FROM task_output
+		WHERE task_id = $1 AND start <= $2 ORDER BY start DESC LIMIT 1`, id, from)
+	if err != nil {
+		return nil, fmt.Errorf("output of task %s: %w", id, err)
+	}
+	if len(pieces) == 0 {
+		return nil, nil
+	}
+	bytes, err := base64.StdEncoding.DecodeString(pieces[0].text)
+	if err != nil {
+		return nil, fmt.Errorf("output of task %s: %w", id, err)
+	}
+	return bytes[min(from-pieces[0].start, int64(len(bytes))):], nil
+}
