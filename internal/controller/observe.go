@@ -16,7 +16,6 @@ import (
 	"muster/internal/api"
 	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/lifecycle"
 	"muster/internal/monitor"
 	"muster/internal/telemetry"
 )
@@ -62,7 +61,7 @@ func (k *controller) probes(users *api.API) http.Handler {
 }
 
 // about is what this controller says of itself.
-func (k *controller) about(engine *lifecycle.Engine, y *networks) api.About {
+func (k *controller) about(engine *core.Engine, y *networks) api.About {
 	return api.About{
 		Name: k.owner, Since: time.Now().UTC(), Alarms: func() []apiv1.Alarm { return append(y.alarms(), k.diskAlarms()...) },
 		Checks: func(ctx context.Context) []protocol.Check {
@@ -91,7 +90,7 @@ func (k *controller) databaseCheck(ctx context.Context) protocol.Check {
 // engineHangs is how long ago an engine that works may have looked for work last; it looks twice a second at least.
 const engineHangs = 5 * time.Second
 
-func engineCheck(e *lifecycle.Engine) protocol.Check {
+func engineCheck(e *core.Engine) protocol.Check {
 	now, most := e.Running()
 	ago := time.Since(e.Looked())
 	if ago > engineHangs {
@@ -112,7 +111,7 @@ func (k *controller) agentsCheck(ctx context.Context) protocol.Check {
 }
 
 // registerMetrics adds what is looked up at the moment of a scrape.
-func (k *controller) registerMetrics(engine *lifecycle.Engine, y *networks, about api.About) {
+func (k *controller) registerMetrics(engine *core.Engine, y *networks, about api.About) {
 	gauge := func(name, help string, value func() float64) {
 		k.telemetry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}

@@ -41,7 +41,7 @@ func (w Deps) judged(n nodeView) bool {
 }
 
 // nodeTest sees what the node has measured, and then that the scheduler can use it: a tenant's job may run from here on.
-func (w Deps) nodeTest(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeTest(ctx context.Context, n nodeView) core.Outcome {
 	if n.leaving() {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
@@ -50,18 +50,18 @@ func (w Deps) nodeTest(ctx context.Context, n nodeView) Outcome {
 	}
 	result := n.Seen.Tested(n.Boot, n.Test)
 	if result == nil {
-		return waitFor(nodeLooks, "measures itself")
+		return core.WaitFor(nodeLooks, "measures itself")
 	}
 	return w.acceptNode(ctx, n, *result)
 }
 
 // nodeTaken has the node ready when its scheduler can use it.
-func (w Deps) nodeTaken(n nodeView) Outcome {
+func (w Deps) nodeTaken(n nodeView) core.Outcome {
 	switch {
 	case !n.Seen.Healthy(n.Boot):
-		return waitFor(nodeLooks, "waits for %s", n.unwell())
+		return core.WaitFor(nodeLooks, "waits for %s", n.unwell())
 	case n.Role == protocol.Compute && n.scheduler.Caps.Jobs && !n.Seen.Scheduler.Usable():
-		return waitFor(nodeLooks, "waits for %s to take it in", n.scheduler.Title)
+		return core.WaitFor(nodeLooks, "waits for %s to take it in", n.scheduler.Title)
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
 	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
@@ -72,19 +72,19 @@ func (w Deps) nodeTaken(n nodeView) Outcome {
 	}
 	ready := n.next(core.Ready, "%s", text)
 	if n.scheduler.Caps.Listed {
-		ready = ready.with(func(ctx context.Context, tx *core.Tx) error { return cluster.TellHead(ctx, tx, n.Cluster) })
+		ready = ready.With(func(ctx context.Context, tx *core.Tx) error { return cluster.TellHead(ctx, tx, n.Cluster) })
 	}
 	return ready
 }
 
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.
-func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) Outcome {
+func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) core.Outcome {
 	pass := w.pass(n, result)
 	pass.Verdict, pass.Text = node.Passed, "recorded, not judged"
 	if w.judged(n) {
 		standings, err := w.compare(ctx, n, result)
 		if err != nil {
-			return retry(err)
+			return core.Retry(err)
 		}
 		pass.Text = "like its class"
 		if slow := acceptance.Slow(standings); slow != "" {
@@ -99,13 +99,13 @@ func (w Deps) acceptNode(ctx context.Context, n nodeView, result protocol.TestRe
 	save := func(ctx context.Context, tx *core.Tx) error { return node.SavePass(ctx, tx, pass) }
 	switch pass.Verdict {
 	case node.Slow:
-		return n.fail("%s", pass.Text).because(CauseAcceptance).with(save)
+		return n.fail("%s", pass.Text).Because(CauseAcceptance).With(save)
 	case node.Again:
-		return waitFor(nodeLooks, "measures itself again: %s", pass.Text).with(save).with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(nodeLooks, "measures itself again: %s", pass.Text).With(save).With(func(ctx context.Context, tx *core.Tx) error {
 			return node.AskTest(ctx, tx, n.ID, result.Number+1, n.Held)
 		})
 	}
-	return w.nodeTaken(n).with(save).with(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
+	return w.nodeTaken(n).With(save).With(func(ctx context.Context, tx *core.Tx) error { return node.EndTest(ctx, tx, n.ID) })
 }
 
 // compare puts all tests of this boot beside those of its like.

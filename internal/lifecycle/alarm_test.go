@@ -30,18 +30,18 @@ func TestANodeThatWasReadBeforeAnAlarmEndedHasItsTimeAgain(t *testing.T) {
 		n := nodeView{listened: now.Add(-time.Hour), now: now}
 		n.machine.Substrate = "local"
 		n.Phase, n.PhaseAt = core.Ready, now.Add(-time.Hour)
-		judge := w.alive(func(context.Context, nodeView) Outcome { t.Error("it is taken for well"); return Outcome{} })
+		judge := w.alive(func(context.Context, nodeView) core.Outcome { t.Error("it is taken for well"); return core.Outcome{} })
 		if err := db.Update(t.Context(), func(tx *core.Tx) error { return host.ClearAlarm(t.Context(), tx, "", "over") }); err != nil {
 			t.Fatal(err)
 		}
-		if o := judge(t.Context(), n); o.phase != "" || o.err != nil {
-			t.Errorf("%s: %s, %v", o.phase, o.text, o.err)
+		if o := judge(t.Context(), n); o.Phase != "" || o.Err != nil {
+			t.Errorf("%s: %s, %v", o.Phase, o.Text, o.Err)
 		}
 		n.listened = time.Time{} // as it would be, had nothing ended meanwhile
 		err = db.View(t.Context(), func(tx *core.Tx) (err error) { n.listened, err = host.ListenedSince(t.Context(), tx, ""); return err })
 		n.now = n.listened.Add(time.Minute)
-		if o := judge(t.Context(), n); o.phase != core.Failed || err != nil {
-			t.Errorf("%s: %s, %v, %v", o.phase, o.text, o.err, err)
+		if o := judge(t.Context(), n); o.Phase != core.Failed || err != nil {
+			t.Errorf("%s: %s, %v, %v", o.Phase, o.Text, o.Err, err)
 		}
 	})
 }

@@ -61,18 +61,18 @@ func portDiffers(p fabrics.NodePort) string {
 }
 
 // leftFabrics takes the keys from the ports of a node that was seen to have ended, and says whether they are gone.
-func (n nodeView) leftFabrics() (Outcome, bool) {
+func (n nodeView) leftFabrics() (core.Outcome, bool) {
 	for _, p := range n.ports {
 		if p.Wanted {
-			return waitFor(time.Millisecond, "leaves fabric %s", p.Fabric).with(func(ctx context.Context, tx *core.Tx) error { return fabrics.Leave(ctx, tx, n.ID) }), false
+			return core.WaitFor(time.Millisecond, "leaves fabric %s", p.Fabric).With(func(ctx context.Context, tx *core.Tx) error { return fabrics.Leave(ctx, tx, n.ID) }), false
 		}
 	}
 	for _, p := range n.ports {
 		if !p.Told() || !p.Silent() { // one that was seen without the key is not among them any more
-			return waitFor(nodeLooks, "%s", portHolds(p)), false
+			return core.WaitFor(nodeLooks, "%s", portHolds(p)), false
 		}
 	}
-	return Outcome{}, true
+	return core.Outcome{}, true
 }
 
 func portHolds(p fabrics.NodePort) string {
@@ -80,13 +80,13 @@ func portHolds(p fabrics.NodePort) string {
 }
 
 // cleanPorts says whether the ports of a machine that runs its inspection were seen without the keys of its last node.
-func (m machineView) cleanPorts() (Outcome, bool) {
+func (m machineView) cleanPorts() (core.Outcome, bool) {
 	if len(m.ports) == 0 {
-		return Outcome{}, true
+		return core.Outcome{}, true
 	}
 	p := m.ports[0]
 	if m.now.Sub(m.PhaseAt) < cleanWithin {
-		return waitFor(inspectionLooks, "%s", portHolds(p)), false
+		return core.WaitFor(inspectionLooks, "%s", portHolds(p)), false
 	}
 	what := "is not seen without it"
 	if p.Silent() {

@@ -34,45 +34,45 @@ const clusterLooks = 5 * time.Second
 // that whoever was told "done" can have them again.
 const returnLooks = 50 * time.Millisecond
 
-func (w Deps) clusters() stateTable[clusterView] {
-	return stateTable[clusterView]{
-		db:   w.DB,
-		of:   cluster.Kind,
-		load: loadCluster,
-		phases: w.underLeases(map[core.Phase]phase[clusterView]{
-			core.Pending:         {handle: w.clusterAdmitted},
-			cluster.Provisioning: {handle: w.clusterReconcile},
-			core.Ready:           {handle: w.clusterReconcile},
-			core.Degraded:        {handle: w.clusterReconcile},
-			cluster.Pausing:      {handle: w.clusterPausing},
-			cluster.Paused:       {handle: w.clusterPaused},
-			cluster.Resuming:     {handle: w.clusterReconcile},
-			core.Deleting:        {handle: w.clusterDelete},
+func (w Deps) clusters() core.StateTable[clusterView] {
+	return core.StateTable[clusterView]{
+		DB:   w.DB,
+		Of:   cluster.Kind,
+		Load: loadCluster,
+		Phases: w.underLeases(map[core.Phase]core.Handler[clusterView]{
+			core.Pending:         {Do: w.clusterAdmitted},
+			cluster.Provisioning: {Do: w.clusterReconcile},
+			core.Ready:           {Do: w.clusterReconcile},
+			core.Degraded:        {Do: w.clusterReconcile},
+			cluster.Pausing:      {Do: w.clusterPausing},
+			cluster.Paused:       {Do: w.clusterPaused},
+			cluster.Resuming:     {Do: w.clusterReconcile},
+			core.Deleting:        {Do: w.clusterDelete},
 		}),
 	}
 }
 
-func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, subject, error) {
+func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core.Subject, error) {
 	var c clusterView
 	var err error
 	if c.Cluster, err = cluster.Get(ctx, tx, id); err != nil {
-		return c, subject{}, err
+		return c, core.Subject{}, err
 	}
 	if c.nodes, err = node.Of(ctx, tx, id); err != nil {
-		return c, subject{}, err
+		return c, core.Subject{}, err
 	}
 	if c.returning, err = node.Returning(ctx, tx, id); err != nil {
-		return c, subject{}, err
+		return c, core.Subject{}, err
 	}
 	if c.alarms, err = host.AlarmsOf(ctx, tx, id); err != nil {
-		return c, subject{}, err
+		return c, core.Subject{}, err
 	}
 	c.now, err = tx.Now(ctx)
-	return c, subject{life: c.Life, event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, op: operation(c.Cluster)}, err
+	return c, core.Subject{Life: c.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, Op: operation(c.Cluster)}, err
 }
 
 // clusterAdmitted: admission has reserved every machine, or the time from when on there will be some.
-func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) core.Outcome {
 	if c.Desired == core.ToDelete {
 		return c.toDelete()
 	}
@@ -83,9 +83,9 @@ func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 	case c.Begins().After(c.now):
 		return w.awaitStart(ctx, c)
 	case len(c.nodes) == 0:
-		return advance(cluster.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
+		return core.Advance(cluster.Provisioning, "takes its machines, to be there at %s", spec.When(c.StartsAt))
 	}
-	return advance(cluster.Provisioning, "starts %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *core.Tx) error {
+	return core.Advance(cluster.Provisioning, "starts %s", nodes(len(c.nodes))).With(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range c.nodes {
 			tx.Wake(node.Kind, n.ID) // they may have waited for their cluster's files
 		}
@@ -94,7 +94,7 @@ func (w Deps) clusterAdmitted(ctx context.Context, c clusterView) Outcome {
 }
 
 // clusterReconcile compares the nodes with the intent. Missing nodes are asked for; the phase says how far it is.
-func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterReconcile(ctx context.Context, c clusterView) core.Outcome {
 	switch c.Desired {
 	case core.ToDelete:
 		return c.toDelete()
@@ -103,7 +103,7 @@ func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	}
 	if c.Reached < c.Generation {
 		if err := w.Shared.GrowHome(ctx, c.ID, homeOf(c.Spec)); err != nil {
-			return retry(err)
+			return core.Retry(err)
 		}
 	}
 	found, outcome, changed := w.resize(ctx, c)
@@ -115,36 +115,36 @@ func (w Deps) clusterReconcile(ctx context.Context, c clusterView) Outcome {
 	case c.behind():
 		outcome = w.rollOut(c, s.text())
 	case s.settled && len(c.returning) > 0 && c.Reached < c.Generation:
-		return waitFor(returnLooks, "%s", back(c.returning))
+		return core.WaitFor(returnLooks, "%s", back(c.returning))
 	case s.settled && c.Reached < c.Generation && !w.listed(c):
-		return waitFor(returnLooks, "its host file follows")
+		return core.WaitFor(returnLooks, "its host file follows")
 	case s.settled && len(c.alarms) > 0:
 		outcome = c.at(core.Degraded, c.alarms[0].Text, clusterLooks)
 	case s.settled:
 		outcome = c.at(core.Ready, s.text(), 6*clusterLooks)
 		if c.Reached < c.Generation {
-			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error {
+			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error {
 				return cluster.ReachGeneration(ctx, tx, c.ID, c.Generation)
 			})
-			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return cluster.SaveGood(ctx, tx, c.ID, c.Root()) })
+			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return cluster.SaveGood(ctx, tx, c.ID, c.Root()) })
 		}
 	case c.Phase == cluster.Resuming:
 		outcome = c.at(cluster.Resuming, s.text(), clusterLooks)
 	case c.Reached < c.Generation && !c.overdue():
 		outcome = c.at(cluster.Provisioning, s.text(), clusterLooks)
 	default:
-		outcome = c.at(core.Degraded, s.text(), clusterLooks).because(CauseNodes)
+		outcome = c.at(core.Degraded, s.text(), clusterLooks).Because(CauseNodes)
 	}
-	outcome.after = found.look(outcome.after)
+	outcome.After = found.look(outcome.After)
 	if s.present < 1+s.want || c.Short != "" {
-		outcome.after = min(outcome.after, clusterLooks)
+		outcome.After = min(outcome.After, clusterLooks)
 		return w.refill(c, outcome)
 	}
 	return outcome
 }
 
-func (c clusterView) toDelete() Outcome {
-	return advance(core.Deleting, "releases %s", nodes(len(c.nodes))).with(func(_ context.Context, tx *core.Tx) error {
+func (c clusterView) toDelete() core.Outcome {
+	return core.Advance(core.Deleting, "releases %s", nodes(len(c.nodes))).With(func(_ context.Context, tx *core.Tx) error {
 		for _, n := range c.nodes { // those that drain need not wait for their jobs any more
 			tx.Wake(node.Kind, n.ID)
 		}
@@ -153,8 +153,8 @@ func (c clusterView) toDelete() Outcome {
 }
 
 // refill asks admission for machines for the nodes that are missing.
-func (w Deps) refill(c clusterView, o Outcome) Outcome {
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
+func (w Deps) refill(c clusterView, o core.Outcome) core.Outcome {
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		fresh, err := cluster.Get(ctx, tx, c.ID) // as intended now; the claim's lock keeps it so
 		if err != nil || fresh.Desired != core.Present {
 			return err
@@ -186,9 +186,9 @@ func (w Deps) refill(c clusterView, o Outcome) Outcome {
 }
 
 // at is being in a phase for a reason, whether or not it was there before.
-func (c clusterView) at(p core.Phase, reason string, look time.Duration) Outcome {
-	o := advance(p, "%s", reason)
-	o.after = look
+func (c clusterView) at(p core.Phase, reason string, look time.Duration) core.Outcome {
+	o := core.Advance(p, "%s", reason)
+	o.After = look
 	return o
 }
 
@@ -226,33 +226,33 @@ func few(names []string) string {
 }
 
 // clusterDelete sends every node away, then removes what they shared, and writes the receipt when nothing is left.
-func (w Deps) clusterDelete(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterDelete(ctx context.Context, c clusterView) core.Outcome {
 	if len(c.nodes) > 0 {
-		outcome := waitFor(clusterLooks, "%s to go", nodes(len(c.nodes)))
+		outcome := core.WaitFor(clusterLooks, "%s to go", nodes(len(c.nodes)))
 		for _, n := range c.nodes {
 			if n.Desired == core.Present {
-				outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, 0) })
+				outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, 0) })
 			}
 		}
 		return outcome
 	}
 	if len(c.returning) > 0 {
-		return waitFor(returnLooks, "%s", back(c.returning))
+		return core.WaitFor(returnLooks, "%s", back(c.returning))
 	}
 	if err := w.Shared.RemoveShared(ctx, c.ID); err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	left, err := w.Shared.ListShared(ctx)
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	if slices.Contains(left, c.ID) {
-		return retry(fmt.Errorf("the network of cluster %s is still there", c.Name))
+		return core.Retry(fmt.Errorf("the network of cluster %s is still there", c.Name))
 	}
 	seconds := c.now.Sub(c.CreatedAt).Seconds()
-	outcome := advance(core.Deleted, "nothing is left; it lived %.0f s", seconds)
-	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+	outcome := core.Advance(core.Deleted, "nothing is left; it lived %.0f s", seconds)
+	outcome.Asleep = true
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
 		if err := task.Remove(ctx, tx, c.ID); err != nil {
 			return err
 		}

@@ -1,3 +1,10 @@
+// Package lifecycle makes intent true: its handlers move clusters, nodes and machines from phase to phase, one table of
+// phase → handler for each kind (cluster.go, node.go, machine.go).
+//
+// What enters: intent and observations, as rows. What leaves: calls of the substrate, new phases, and an event for
+// every change. A handler is idempotent, does one step and returns; it may be run again at any time, after any crash, by
+// any replica. Two controllers never work on one row: each claims it, under a lease, with a fence that every commit
+// checks.
 package lifecycle
 
 import (
@@ -69,6 +76,16 @@ type Deps struct {
 	Power      power.Registry       // what the ways to switch machines can do
 	Fabrics    Fabrics              // nil: none is looked after here
 	Pace       FabricPace           // of fabrics; zero values are the usual ones
+}
+
+// New makes the engine of one controller; owner names the controller among its replicas.
+func New(owner string, w Deps, log *slog.Logger) *core.Engine {
+	w = w.watched()
+	tables := []core.Table{w.clusters(), w.nodes(), w.machines(), w.snapshots(), w.tasks()}
+	if w.Fabrics != nil {
+		tables = append(tables, w.fabrics())
+	}
+	return core.NewEngine(w.DB, owner, tables, w.Telemetry, log)
 }
 
 // Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,

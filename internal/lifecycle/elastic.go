@@ -94,20 +94,20 @@ func queueOf(c cluster.Cluster, q spec.Queue, nodes []node.Node, now time.Time, 
 
 // resize decides how many nodes each elastic queue is to have. changed says that the outcome writes other numbers than
 // before; the cluster then looks again at once.
-func (w Deps) resize(ctx context.Context, c clusterView) (found growth, o Outcome, changed bool) {
+func (w Deps) resize(ctx context.Context, c clusterView) (found growth, o core.Outcome, changed bool) {
 	if !slices.ContainsFunc(c.Spec.Queues, spec.Queue.Elastic) {
 		return found, o, false
 	}
 	cpus, err := w.cpusOf(ctx, c)
 	if err != nil {
-		return found, retry(err), true
+		return found, core.Retry(err), true
 	}
 	found = growthOf(c.Cluster, c.nodes, c.now, cpus)
 	targets := found.targets(c.Targets)
 	if targets == nil {
 		return found, o, false
 	}
-	return found, waitFor(time.Millisecond, "%s", c.Reason).with(func(ctx context.Context, tx *core.Tx) error {
+	return found, core.WaitFor(time.Millisecond, "%s", c.Reason).With(func(ctx context.Context, tx *core.Tx) error {
 		fresh, err := cluster.Get(ctx, tx, c.ID)
 		if err != nil {
 			return err

@@ -54,43 +54,43 @@ type home struct {
 	machine string
 }
 
-func (w Deps) fabrics() stateTable[fabricView] {
-	return stateTable[fabricView]{
-		db:   w.DB,
-		of:   fabrics.Kind,
-		load: loadFabric,
-		phases: map[core.Phase]phase[fabricView]{
-			core.Pending:  {handle: w.fabricKeep},
-			core.Ready:    {handle: w.fabricKeep},
-			core.Degraded: {handle: w.fabricKeep},
+func (w Deps) fabrics() core.StateTable[fabricView] {
+	return core.StateTable[fabricView]{
+		DB:   w.DB,
+		Of:   fabrics.Kind,
+		Load: loadFabric,
+		Phases: map[core.Phase]core.Handler[fabricView]{
+			core.Pending:  {Do: w.fabricKeep},
+			core.Ready:    {Do: w.fabricKeep},
+			core.Degraded: {Do: w.fabricKeep},
 		},
 	}
 }
 
-func loadFabric(ctx context.Context, tx *core.Tx, id string) (fabricView, subject, error) {
+func loadFabric(ctx context.Context, tx *core.Tx, id string) (fabricView, core.Subject, error) {
 	v := fabricView{ports: map[fabric.GUID]fabrics.Port{}}
 	var err error
 	if v.Fabric, err = fabrics.Get(ctx, tx, id); err != nil {
-		return v, subject{}, err
+		return v, core.Subject{}, err
 	}
 	if v.partitions, err = fabrics.Partitions(ctx, tx, id); err != nil {
-		return v, subject{}, err
+		return v, core.Subject{}, err
 	}
 	ports, err := fabrics.Ports(ctx, tx, id)
 	if err != nil {
-		return v, subject{}, err
+		return v, core.Subject{}, err
 	}
 	for _, p := range ports {
 		v.ports[p.GUID] = p
 	}
 	if v.before, err = fabrics.PortsSeen(ctx, tx, id); err != nil {
-		return v, subject{}, err
+		return v, core.Subject{}, err
 	}
 	if v.homes, err = homes(ctx, tx, ports); err != nil {
-		return v, subject{}, err
+		return v, core.Subject{}, err
 	}
 	v.now, err = tx.Now(ctx)
-	return v, subject{life: v.Life, event: core.Event{}}, err
+	return v, core.Subject{Life: v.Life, Event: core.Event{}}, err
 }
 
 // homes finds the machines of ports by the GUIDs of the adapters that inspections have found in them.
@@ -121,12 +121,12 @@ func homes(ctx context.Context, tx *core.Tx, ports []fabrics.Port) ([]home, erro
 
 // fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
 // looks again; who holds what is not his is set apart.
-func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
+func (w Deps) fabricKeep(ctx context.Context, v fabricView) core.Outcome {
 	if v.Desired == core.ToDelete {
-		o := advance(core.Deleted, "fabric %s is no longer managed", v.Name).with(func(ctx context.Context, tx *core.Tx) error {
+		o := core.Advance(core.Deleted, "fabric %s is no longer managed", v.Name).With(func(ctx context.Context, tx *core.Tx) error {
 			return host.ClearAlarm(ctx, tx, fabricPlace(v.Name), "over: fabric "+v.Name+" is no longer managed")
 		})
-		o.asleep = true
+		o.Asleep = true
 		return o
 	}
 	driver, err := w.Fabrics.Driver(v.Fabric)
@@ -136,7 +136,7 @@ func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	intent, told := v.Intent(v.partitions), false
 	if v.Applied < v.Revision || v.odd() || v.now.Sub(v.AppliedAt) >= w.pace().Apply {
 		if err := driver.Apply(ctx, intent); err != nil && !errors.Is(err, fabric.ErrResisted) {
-			return v.trouble("its manager was not told", err).with(v.giveHomes).with(v.glance(ctx, driver))
+			return v.trouble("its manager was not told", err).With(v.giveHomes).With(v.glance(ctx, driver))
 		}
 		told = true
 	}
@@ -148,9 +148,9 @@ func (w Deps) fabricKeep(ctx context.Context, v fabricView) Outcome {
 	}
 	tables, err := driver.Observe(ctx)
 	if err != nil {
-		return v.trouble("its ports cannot be read", err).with(applied).with(v.giveHomes)
+		return v.trouble("its ports cannot be read", err).With(applied).With(v.giveHomes)
 	}
-	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).with(applied).with(v.giveHomes)
+	return w.judgeFabric(v, reading{intent, tables, v.compare(intent, tables)}).With(applied).With(v.giveHomes)
 }
 
 // glance reads the ports of a fabric whose manager was not told, so that what they hold is shown. Which of that is wrong is not known while
@@ -200,14 +200,14 @@ func (v fabricView) giveHomes(ctx context.Context, tx *core.Tx) error {
 }
 
 // trouble is for a fabric of which nothing is known now. Its ports hold what they held.
-func (v fabricView) trouble(what string, err error) Outcome {
-	o := retry(err)
-	o.phase, o.text = core.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)
+func (v fabricView) trouble(what string, err error) core.Outcome {
+	o := core.Retry(err)
+	o.Phase, o.Text = core.Degraded, fmt.Sprintf("fabric %s: %s: %v", v.Name, what, err)
 	if v.Attempts < troubleTries {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
-		return host.RaiseAlarmAnew(ctx, tx, fabricPlace(v.Name), o.text)
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
+		return host.RaiseAlarmAnew(ctx, tx, fabricPlace(v.Name), o.Text)
 	})
 }
 
@@ -247,7 +247,7 @@ func (v fabricView) compare(intent fabric.Intent, tables fabric.Tables) map[fabr
 }
 
 // judgeFabric writes what was read, and draws the conclusions.
-func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
+func (w Deps) judgeFabric(v fabricView, r reading) core.Outcome {
 	var changed []fabrics.PortSeen
 	var odd, lacking []fabrics.PortSeen
 	held := map[fabric.Key]bool{}
@@ -275,12 +275,12 @@ func (w Deps) judgeFabric(v fabricView, r reading) Outcome {
 	if len(odd)+len(lacking) > 0 {
 		to, words = core.Degraded, fmt.Sprintf("fabric %s: %s", v.Name, portsWords(odd, lacking))
 	}
-	o := waitFor(look, "%s", words)
+	o := core.WaitFor(look, "%s", words)
 	if to != v.Phase {
-		o.phase = to
+		o.Phase = to
 	}
 	gone := v.ended(r)
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		if err := fabrics.SaveSeen(ctx, tx, v.ID, v.Revision, changed); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ import (
 // loom is a weave whose handlers run one at a time, in any order, and can be lost before they have written what they did.
 type loom struct {
 	*weave
-	engine *lifecycle.Engine
+	engine *core.Engine
 	living []string                       // clusters
 	held   map[fabric.GUID][]fabric.Entry // what silent ports held when they fell silent
 	rogue  map[fabric.GUID]bool

@@ -50,8 +50,8 @@ func (n nodeView) blameHost(ctx context.Context, tx *core.Tx) error {
 
 // guestGone removes the machine of a guest whose node has left it: its substrate has shown that its memory and its disks
 // are gone, and in the same transaction its host got back what it held.
-func guestGone(m machineView) Outcome {
-	return m.leaveInventory("its part of %s is free again", m.HostName).with(func(_ context.Context, tx *core.Tx) error {
+func guestGone(m machineView) core.Outcome {
+	return m.leaveInventory("its part of %s is free again", m.HostName).With(func(_ context.Context, tx *core.Tx) error {
 		tx.Wake(machine.Kind, m.Host) // which may wait for its last guest to go
 		return nil
 	})
@@ -59,7 +59,7 @@ func guestGone(m machineView) Outcome {
 
 // settleAllocation adds to an outcome that the guest has what it was seen to have of its host, which has the last word. If the
 // database has given some of that to another meanwhile, it is the guest that is here which ends: the other was promised it.
-func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.Observation, o Outcome) Outcome {
+func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.Observation, o core.Outcome) core.Outcome {
 	if n.machine.Allocation == nil || seen.Allocation == nil || seen.Boot != n.Boot || reflect.DeepEqual(seen.Allocation, n.machine.Allocation) {
 		return o
 	}
@@ -72,11 +72,11 @@ func (w Deps) settleAllocation(ctx context.Context, n nodeView, seen substrate.O
 	})
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case holder != "":
-		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).because(CauseMachine)
+		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).Because(CauseMachine)
 	}
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees all of it, or nothing
 			return err
 		}

@@ -73,8 +73,8 @@ func (w Deps) loadHost(ctx context.Context, tx *core.Tx, m machine.Machine) (hos
 }
 
 // becomeHost begins the boot of a machine on which guests were placed. From here on its disks may hold what is a tenant's.
-func (m machineView) becomeHost() Outcome {
-	return advance(machine.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).with(func(ctx context.Context, tx *core.Tx) error {
+func (m machineView) becomeHost() core.Outcome {
+	return core.Advance(machine.Reserved, "becomes a hypervisor, for %s", words.Count(m.guests, "guest")).With(func(ctx context.Context, tx *core.Tx) error {
 		if err := machine.MarkDirty(ctx, tx, m.ID); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (m machineView) becomeHost() Outcome {
 }
 
 // hostStarts takes the machine to where its agent has reported. That is the end of it, or the deadline is.
-func (w Deps) hostStarts(ctx context.Context, m machineView) Outcome {
+func (w Deps) hostStarts(ctx context.Context, m machineView) core.Outcome {
 	provider := w.Providers[m.Substrate]
 	switch {
 	case m.Suspect != "":
@@ -91,39 +91,39 @@ func (w Deps) hostStarts(ctx context.Context, m machineView) Outcome {
 	case m.guests == 0:
 		return m.endIdle("its guests have gone before it began")
 	case m.host.seen != nil && m.host.seen.Boot == m.Boot && m.host.seen.Report != nil:
-		return advance(machine.InUse, "is a hypervisor").with(m.wakeGuests)
+		return core.Advance(machine.InUse, "is a hypervisor").With(m.wakeGuests)
 	case m.now.After(w.inspectionDeadline(m)):
 		return m.hostAgain(fmt.Sprintf("did not become a hypervisor within %s", provider.Limits.Inspection))
 	}
 	doing, stuck, err := provider.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case stuck != "":
 		return m.hostAgain(stuck)
 	}
-	return waitFor(inspectionLooks, "becomes a hypervisor: %s", doing)
+	return core.WaitFor(inspectionLooks, "becomes a hypervisor: %s", doing)
 }
 
 // hostAgain boots the machine once more before it is given up, and with it the guests that are to come.
-func (m machineView) hostAgain(why string) Outcome {
+func (m machineView) hostAgain(why string) core.Outcome {
 	if m.Tries >= inspectionTries {
 		return m.suspectHost(why)
 	}
-	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "once more, since it %s", why).With(func(ctx context.Context, tx *core.Tx) error {
 		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: m.Phase, Text: why + "; is tried once more"})
 		return machine.StartInspection(ctx, tx, m.ID, true)
 	})
 }
 
 // hostWorks is hostStays, with what the host says that it has lost: of that admission gives nothing any more.
-func (w Deps) hostWorks(_ context.Context, m machineView) Outcome {
+func (w Deps) hostWorks(_ context.Context, m machineView) core.Outcome {
 	o := w.hostStays(m)
 	lost, changed := m.lostSince()
 	if !changed {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		for _, text := range lost {
 			tx.Log(core.Event{Type: "machine.warning", Machine: m.Name, Text: text})
 		}
@@ -147,7 +147,7 @@ func (m machineView) lostSince() (words []string, changed bool) {
 }
 
 // hostStays keeps the machine while it holds guests, and a while after.
-func (w Deps) hostStays(m machineView) Outcome {
+func (w Deps) hostStays(m machineView) core.Outcome {
 	limits := w.Providers[m.Substrate].Limits
 	if m.host.seen == nil || m.host.seen.Boot != m.Boot {
 		return m.suspectHost("is no hypervisor any more")
@@ -163,19 +163,19 @@ func (w Deps) hostStays(m machineView) Outcome {
 		return m.endHost("%s", m.Suspect)
 	case left <= 0 && m.host.failureDomain.many(): // see alive
 		all := m.host.failureDomain
-		return waitFor(massLooks, "its agent is silent, and it is not given up: %s", all).with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(massLooks, "its agent is silent, and it is not given up: %s", all).With(func(ctx context.Context, tx *core.Tx) error {
 			return host.RaiseAlarm(ctx, tx, m.Network, fmt.Sprintf("%s; none is given up for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
 		})
 	case left <= 0 && m.host.alarmed:
-		return waitFor(alarmLooks, "its agent is silent, and it is not given up before the alarm is over")
+		return core.WaitFor(alarmLooks, "its agent is silent, and it is not given up before the alarm is over")
 	case left <= 0:
-		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).because(CauseLost)
+		return m.suspectHost(fmt.Sprintf("its agent was silent for %.0f s", m.now.Sub(m.host.seen.At).Seconds())).Because(CauseLost)
 	case trouble != "" && !m.host.heard:
 		return m.suspectHost("can hold no guests: " + trouble)
 	case m.guests > 0 && m.Desired != machine.ForService:
 		return m.awaitGuests()
 	case m.guests > 0:
-		return waitFor(min(hostLooks, left+time.Millisecond), "holds %s", words.Count(m.guests, "guest"))
+		return core.WaitFor(min(hostLooks, left+time.Millisecond), "holds %s", words.Count(m.guests, "guest"))
 	case m.Desired != machine.ForService || m.ToInspect:
 		return m.endIdle("its guests have gone, and it is to be inspected")
 	}
@@ -183,7 +183,7 @@ func (w Deps) hostStays(m machineView) Outcome {
 	if idle >= limits.Idle {
 		return m.endIdle("was without guests for %s", limits.Idle)
 	}
-	return waitFor(min(hostLooks, left, limits.Idle-idle)+time.Millisecond, "is an idle hypervisor, until %s", m.now.Add(limits.Idle-idle).Format("15:04:05 UTC"))
+	return core.WaitFor(min(hostLooks, left, limits.Idle-idle)+time.Millisecond, "is an idle hypervisor, until %s", m.now.Add(limits.Idle-idle).Format("15:04:05 UTC"))
 }
 
 // trouble is why the host says that it can hold no guest.
@@ -195,13 +195,13 @@ func (m machineView) trouble() string {
 }
 
 // endHost goes on to the machine's end as a hypervisor.
-func (m machineView) endHost(format string, args ...any) Outcome {
-	return advance(core.Releasing, format, args...)
+func (m machineView) endHost(format string, args ...any) core.Outcome {
+	return core.Advance(core.Releasing, format, args...)
 }
 
 // endIdle is endHost for a host without guests, unless somebody places one on it in this moment.
-func (m machineView) endIdle(format string, args ...any) Outcome {
-	return m.endHost(format, args...).with(func(ctx context.Context, tx *core.Tx) error {
+func (m machineView) endIdle(format string, args ...any) core.Outcome {
+	return m.endHost(format, args...).With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.LockAdmission(ctx, tx); err != nil {
 			return err
 		}
@@ -215,22 +215,22 @@ func (m machineView) endIdle(format string, args ...any) Outcome {
 
 // suspectHost is endHost for a host that failed: its guests' nodes fail at once, and go elsewhere. Their end is proved when the
 // machine was seen off.
-func (m machineView) suspectHost(why string) Outcome {
-	return m.endHost("%s; is switched off", why).because(CauseInspection).with(func(ctx context.Context, tx *core.Tx) error {
+func (m machineView) suspectHost(why string) core.Outcome {
+	return m.endHost("%s; is switched off", why).Because(CauseInspection).With(func(ctx context.Context, tx *core.Tx) error {
 		return machine.Quarantine(ctx, tx, m.Machine, "as a hypervisor: "+why)
 	})
 }
 
 // hostEnds switches the machine off. What its guests were is gone from then on, and is told so.
-func (w Deps) hostEnds(ctx context.Context, m machineView) Outcome {
+func (w Deps) hostEnds(ctx context.Context, m machineView) core.Outcome {
 	if err := w.Providers[m.Substrate].Keeper.End(ctx, m.Machine.Machine); err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	o := m.inspect("was switched off and seen off; is inspected before it is used again")
 	if m.Suspect != "" {
-		o = advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+		o = core.Advance(machine.Quarantined, "%s", m.Suspect).Because(CauseSuspect)
 	}
-	return o.with(m.wakeGuests).with(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, m.ID) })
+	return o.With(m.wakeGuests).With(func(ctx context.Context, tx *core.Tx) error { return host.IsOff(ctx, tx, m.ID) })
 }
 
 // wakeGuests has the nodes of its guests look again: what they wait for has come, or has gone.
@@ -245,8 +245,8 @@ func (m machineView) wakeGuests(ctx context.Context, tx *core.Tx) error {
 }
 
 // endHypervisor makes the machine whole again.
-func (m machineView) endHypervisor() Outcome {
-	return waitFor(time.Millisecond, "is a whole machine again").with(func(ctx context.Context, tx *core.Tx) error {
+func (m machineView) endHypervisor() core.Outcome {
+	return core.WaitFor(time.Millisecond, "is a whole machine again").With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests on it does so before, or sees it whole
 			return err
 		}

@@ -49,8 +49,8 @@ func TestAMachineThatErasedNothingIsNotClean(t *testing.T) {
 		if c.apart != "" {
 			want = machine.Quarantined
 		}
-		if o.phase != want || !strings.Contains(o.text, c.apart) || c.apart != "" && strings.Contains(c.apart, "which") && !strings.Contains(o.text, "muster machines remove r1") {
-			t.Errorf("%s: %s: %s", c.name, o.phase, o.text)
+		if o.Phase != want || !strings.Contains(o.Text, c.apart) || c.apart != "" && strings.Contains(c.apart, "which") && !strings.Contains(o.Text, "muster machines remove r1") {
+			t.Errorf("%s: %s: %s", c.name, o.Phase, o.Text)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 const reservationLooks = 30 * time.Second
 
 // underLeases is underLease for every phase in which a cluster has a lease to end.
-func (w Deps) underLeases(phases map[core.Phase]phase[clusterView]) map[core.Phase]phase[clusterView] {
+func (w Deps) underLeases(phases map[core.Phase]core.Handler[clusterView]) map[core.Phase]core.Handler[clusterView] {
 	for name, p := range phases {
 		if name != core.Deleting {
-			p.handle = w.underLease(p.handle)
+			p.Do = w.underLease(p.Do)
 			phases[name] = p
 		}
 	}
@@ -26,25 +26,25 @@ func (w Deps) underLeases(phases map[core.Phase]phase[clusterView]) map[core.Pha
 
 // underLease adds to a phase what the cluster's lease asks for: warnings before its end, and the end. The end is intent, as
 // if its owner had asked for it in this moment.
-func (w Deps) underLease(handle func(context.Context, clusterView) Outcome) func(context.Context, clusterView) Outcome {
-	return func(ctx context.Context, c clusterView) Outcome {
+func (w Deps) underLease(handle func(context.Context, clusterView) core.Outcome) func(context.Context, clusterView) core.Outcome {
+	return func(ctx context.Context, c clusterView) core.Outcome {
 		o := handle(ctx, c)
 		if c.EndsAt.IsZero() || c.Desired == core.ToDelete || c.Desired == c.OnEnd() {
 			return o
 		}
 		left := c.EndsAt.Sub(c.now)
 		if left <= 0 {
-			return o.with(func(ctx context.Context, tx *core.Tx) error { return endLease(ctx, tx, c.ID) })
+			return o.With(func(ctx context.Context, tx *core.Tx) error { return endLease(ctx, tx, c.ID) })
 		}
 		warn, next := c.warnings(w.Admission.Catalogue.Leases.Warn, left)
 		if warn > 0 {
-			o = o.with(func(ctx context.Context, tx *core.Tx) error {
+			o = o.With(func(ctx context.Context, tx *core.Tx) error {
 				tx.Log(c.leaseEvent("its lease ends within " + duration.Text(warn) + ", at " + spec.When(c.EndsAt) + ": then it " + endWords(c.OnEnd()) +
 					" (`muster extend " + c.Name + " --for 1d` moves its end)"))
 				return cluster.NoteWarning(ctx, tx, c.ID, warn)
 			})
 		}
-		return o.within(next)
+		return o.Within(next)
 	}
 }
 
@@ -95,25 +95,17 @@ func endWords(end core.Desired) string {
 	return "pauses"
 }
 
-// within makes an outcome's next look come no later than this.
-func (o Outcome) within(d time.Duration) Outcome {
-	if d++; o.asleep || o.after > d {
-		o.asleep, o.after = false, d
-	}
-	return o
-}
-
 // awaitStart is for a lease that begins later. Until then the cluster is a row; the calendar keeps its machines free.
-func (w Deps) awaitStart(ctx context.Context, c clusterView) Outcome {
+func (w Deps) awaitStart(ctx context.Context, c clusterView) core.Outcome {
 	short := ""
 	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
 		short, err = w.Admission.Foresee(ctx, tx, c.Cluster)
 		return err
 	})
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
-	return waitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(min(reservationLooks, c.Begins().Sub(c.now)+time.Millisecond), "starts %s", spec.When(c.StartsAt)).With(func(ctx context.Context, tx *core.Tx) error {
 		return cluster.SetShortage(ctx, tx, c.Cluster, short)
 	})
 }

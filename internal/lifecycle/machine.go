@@ -43,100 +43,100 @@ const inspectionTries = 2
 // gone already.
 const removalTries = 3
 
-func (w Deps) machines() stateTable[machineView] {
-	return stateTable[machineView]{
-		db:   w.DB,
-		of:   machine.Kind,
-		load: w.loadMachine,
-		phases: map[core.Phase]phase[machineView]{
-			machine.Enrolled:    {handle: machineEnrolled},
-			machine.Inspecting:  {handle: w.machineInspect, deadline: w.inspectionDeadline, late: w.machineSilent},
-			machine.Available:   {handle: w.machineAvailable},
-			machine.Reserved:    {handle: w.machineReserved},
-			machine.InUse:       {handle: w.machineInUse},
-			core.Releasing:      {handle: w.machineReleasing},
-			machine.Maintenance: {handle: machineMaintained},
-			machine.Quarantined: {handle: w.machineQuarantined},
+func (w Deps) machines() core.StateTable[machineView] {
+	return core.StateTable[machineView]{
+		DB:   w.DB,
+		Of:   machine.Kind,
+		Load: w.loadMachine,
+		Phases: map[core.Phase]core.Handler[machineView]{
+			machine.Enrolled:    {Do: machineEnrolled},
+			machine.Inspecting:  {Do: w.machineInspect, Deadline: w.inspectionDeadline, Late: w.machineSilent},
+			machine.Available:   {Do: w.machineAvailable},
+			machine.Reserved:    {Do: w.machineReserved},
+			machine.InUse:       {Do: w.machineInUse},
+			core.Releasing:      {Do: w.machineReleasing},
+			machine.Maintenance: {Do: machineMaintained},
+			machine.Quarantined: {Do: w.machineQuarantined},
 		},
 	}
 }
 
-func (w Deps) loadMachine(ctx context.Context, tx *core.Tx, id string) (machineView, subject, error) {
+func (w Deps) loadMachine(ctx context.Context, tx *core.Tx, id string) (machineView, core.Subject, error) {
 	var m machineView
 	var err error
 	if m.Machine, err = machine.Get(ctx, tx, id); err != nil {
-		return m, subject{}, err
+		return m, core.Subject{}, err
 	}
 	if m.BootsFromNetwork() {
 		boot, err := machine.BootOf(ctx, tx, id)
 		if err == nil && boot.Number == m.Boot {
 			m.boot = &boot
 		} else if err != nil && !errors.Is(err, core.ErrNotFound) {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 		if m.holder, err = machine.LastHolder(ctx, tx, m.Name); err != nil {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 	}
 	if m.Hosts {
 		guests, err := machine.GuestsOn(ctx, tx, id)
 		if err != nil {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 		m.guests = len(guests)
 	}
 	if m.HostsOnDemand() {
 		if m.host, err = w.loadHost(ctx, tx, m.Machine); err != nil {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 	}
 	if m.Phase == machine.Inspecting {
 		if m.ports, err = fabrics.Unclean(ctx, tx, id); err != nil {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 	}
 	if m.Phase == machine.Quarantined {
 		if m.slow, err = node.SlowInARow(ctx, tx, id); err != nil {
-			return m, subject{}, err
+			return m, core.Subject{}, err
 		}
 	}
 	m.now, err = tx.Now(ctx)
-	return m, subject{life: m.Life, event: core.Event{Machine: m.Name}}, err
+	return m, core.Subject{Life: m.Life, Event: core.Event{Machine: m.Name}}, err
 }
 
 // inspect goes on to an inspection.
-func (m machineView) inspect(why string) Outcome {
-	return advance(machine.Inspecting, "%s", why).with(func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, m.ID, false) })
+func (m machineView) inspect(why string) core.Outcome {
+	return core.Advance(machine.Inspecting, "%s", why).With(func(ctx context.Context, tx *core.Tx) error { return machine.StartInspection(ctx, tx, m.ID, false) })
 }
 
 // quarantine sets the machine apart after an inspection that failed.
-func (m machineView) quarantine(format string, args ...any) Outcome {
-	return advance(machine.Quarantined, format, args...).because(CauseInspection).with(func(ctx context.Context, tx *core.Tx) error {
+func (m machineView) quarantine(format string, args ...any) core.Outcome {
+	return core.Advance(machine.Quarantined, format, args...).Because(CauseInspection).With(func(ctx context.Context, tx *core.Tx) error {
 		return machine.FailInspection(ctx, tx, m.ID, m.Inspections)
 	})
 }
 
-func machineEnrolled(_ context.Context, m machineView) Outcome {
+func machineEnrolled(_ context.Context, m machineView) core.Outcome {
 	return m.inspect("enrolled; is inspected before it is used")
 }
 
 // machineInspect lets only a machine that answered, is healthy, and holds nobody's data into the pool.
-func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineInspect(ctx context.Context, m machineView) core.Outcome {
 	inspector := w.Providers[m.Substrate].Inspector
 	if m.Desired == machine.ForRemoval && !m.Dirty && m.guests == 0 {
 		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
-			return retry(err)
+			return core.Retry(err)
 		}
 		return removal(m)
 	}
 	seen, err := inspector.Inspect(ctx, substrate.Inspection{Machine: m.Machine.Machine, Number: m.Boot, Erase: m.Dirty})
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case seen.Stuck != "":
 		return m.inspectAgain(seen.Stuck)
 	case !seen.Done:
-		return waitFor(inspectionLooks, "%s", seen.Doing)
+		return core.WaitFor(inspectionLooks, "%s", seen.Doing)
 	}
 	if o, clean := m.cleanPorts(); !clean {
 		return o
@@ -145,7 +145,7 @@ func (w Deps) machineInspect(ctx context.Context, m machineView) Outcome {
 }
 
 // judge draws the conclusions of an inspection that is over.
-func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) Outcome {
+func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) core.Outcome {
 	var bad []string
 	for _, disk := range seen.Erased {
 		if !disk.OK {
@@ -168,16 +168,16 @@ func (m machineView) judge(seen substrate.Inspected, can power.Capabilities) Out
 	if seen.Unread != "" {
 		seen.Facts.BMC = m.Facts.BMC // which is compared with next time
 	}
-	var o Outcome
+	var o core.Outcome
 	switch {
 	case len(bad) > 0:
 		o = m.quarantine("inspection: %s", strings.Join(bad, "; "))
 	case m.Desired == machine.ForMaintenance:
-		o = advance(machine.Maintenance, "taken out of service")
+		o = core.Advance(machine.Maintenance, "taken out of service")
 	default:
-		o = advance(machine.Available, "%s", found(seen.Facts))
+		o = core.Advance(machine.Available, "%s", found(seen.Facts))
 	}
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		for _, change := range seen.Facts.Since(m.Facts) {
 			tx.Log(core.Event{Type: "machine.changed", Machine: m.Name, Text: "since its last inspection: " + change})
 		}
@@ -294,7 +294,7 @@ func (w Deps) inspectionDeadline(m machineView) time.Time {
 	return since.Add(w.Providers[m.Substrate].Limits.Inspection)
 }
 
-func (w Deps) machineSilent(m machineView) Outcome {
+func (w Deps) machineSilent(m machineView) core.Outcome {
 	why := fmt.Sprintf("did not answer the inspection within %s", w.Providers[m.Substrate].Limits.Inspection)
 	if m.boot != nil && m.boot.Detail != "" {
 		why += " after this: " + m.boot.Detail
@@ -305,28 +305,28 @@ func (w Deps) machineSilent(m machineView) Outcome {
 }
 
 // inspectAgain boots the machine once more before it is given up.
-func (m machineView) inspectAgain(why string) Outcome {
+func (m machineView) inspectAgain(why string) core.Outcome {
 	if m.Tries >= inspectionTries {
 		return m.quarantine("%s", why)
 	}
-	return waitFor(time.Millisecond, "once more, since it %s", why).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "once more, since it %s", why).With(func(ctx context.Context, tx *core.Tx) error {
 		tx.Log(core.Event{Type: "machine.retried", Machine: m.Name, Phase: machine.Inspecting, Text: why + "; is tried once more"})
 		return machine.StartInspection(ctx, tx, m.ID, true)
 	})
 }
 
-func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineAvailable(ctx context.Context, m machineView) core.Outcome {
 	switch {
 	case m.Holder != "":
-		return advance(machine.Reserved, "for %s", m.HolderName)
+		return core.Advance(machine.Reserved, "for %s", m.HolderName)
 	case m.Desired == machine.ForRemoval:
 		return removal(m)
 	case m.Suspect != "":
-		return advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+		return core.Advance(machine.Quarantined, "%s", m.Suspect).Because(CauseSuspect)
 	case m.Desired == machine.ForMaintenance && m.guests > 0:
 		return m.awaitGuests()
 	case m.Desired == machine.ForMaintenance:
-		return advance(machine.Maintenance, "taken out of service")
+		return core.Advance(machine.Maintenance, "taken out of service")
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
 	case m.HostsOnDemand() && m.guests > 0:
@@ -337,11 +337,11 @@ func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
 	provider := w.Providers[m.Substrate]
 	did, err := provider.Inspector.Rest(ctx, m.Machine.Machine)
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
-	o := waitFor(provider.Limits.Rest, "%s", found(m.Facts))
+	o := core.WaitFor(provider.Limits.Rest, "%s", found(m.Facts))
 	if did != "" {
-		o = o.with(func(_ context.Context, tx *core.Tx) error {
+		o = o.With(func(_ context.Context, tx *core.Tx) error {
 			tx.Log(core.Event{Type: "machine.rested", Machine: m.Name, Text: did})
 			return nil
 		})
@@ -349,43 +349,43 @@ func (w Deps) machineAvailable(ctx context.Context, m machineView) Outcome {
 	return o
 }
 
-func (w Deps) machineReserved(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineReserved(ctx context.Context, m machineView) core.Outcome {
 	switch {
 	case m.HostsOnDemand():
 		return w.hostStarts(ctx, m)
 	case m.Holder == "":
-		return advance(core.Releasing, "given back before its node began")
+		return core.Advance(core.Releasing, "given back before its node began")
 	case m.HolderBoot > 0:
-		return advance(machine.InUse, "by %s", m.HolderName)
+		return core.Advance(machine.InUse, "by %s", m.HolderName)
 	}
-	return waitFor(machineLooks, "%s has not begun", m.HolderName)
+	return core.WaitFor(machineLooks, "%s has not begun", m.HolderName)
 }
 
-func (w Deps) machineInUse(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineInUse(ctx context.Context, m machineView) core.Outcome {
 	if m.HostsOnDemand() {
 		return w.hostWorks(ctx, m)
 	}
 	if m.Holder == "" {
-		return advance(core.Releasing, "its node is gone")
+		return core.Advance(core.Releasing, "its node is gone")
 	}
-	return waitFor(6*machineLooks, "by %s", m.HolderName)
+	return core.WaitFor(6*machineLooks, "by %s", m.HolderName)
 }
 
 // machineReleasing: its node left it only after the substrate had shown that nothing of it remained. What is left to
 // prove is that the machine is healthy.
-func (w Deps) machineReleasing(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineReleasing(ctx context.Context, m machineView) core.Outcome {
 	switch {
 	case m.HostsOnDemand():
 		return w.hostEnds(ctx, m)
 	case m.IsGuest():
 		return guestGone(m)
 	case m.Suspect != "":
-		return advance(machine.Quarantined, "%s", m.Suspect).because(CauseSuspect)
+		return core.Advance(machine.Quarantined, "%s", m.Suspect).Because(CauseSuspect)
 	}
 	return m.inspect("is inspected before it is used again")
 }
 
-func machineMaintained(_ context.Context, m machineView) Outcome {
+func machineMaintained(_ context.Context, m machineView) core.Outcome {
 	switch {
 	case m.Desired == machine.ForRemoval:
 		return removal(m)
@@ -394,12 +394,12 @@ func machineMaintained(_ context.Context, m machineView) Outcome {
 	case m.ToInspect:
 		return m.inspect("inspection asked for")
 	}
-	return rest()
+	return core.Rest()
 }
 
 // machineQuarantined comes back by itself: a fault that passes must not need a person. Each failure in a row doubles the
 // time apart; so does each time that a node on it was slow, which no inspection sees.
-func (w Deps) machineQuarantined(ctx context.Context, m machineView) Outcome {
+func (w Deps) machineQuarantined(ctx context.Context, m machineView) core.Outcome {
 	switch {
 	case m.Desired == machine.ForRemoval:
 		return removal(m)
@@ -416,10 +416,10 @@ func (w Deps) machineQuarantined(ctx context.Context, m machineView) Outcome {
 	if _, err := provider.Inspector.Rest(ctx, m.Machine.Machine); err != nil {
 		left = min(left, machineLooks)
 	}
-	return waitFor(left, "%s", m.Reason)
+	return core.WaitFor(left, "%s", m.Reason)
 }
 
-func removal(m machineView) Outcome {
+func removal(m machineView) core.Outcome {
 	if m.guests > 0 {
 		return m.awaitGuests()
 	}
@@ -431,12 +431,12 @@ func removal(m machineView) Outcome {
 }
 
 // awaitGuests is for a hypervisor that is to leave service: those who are there may stay until their nodes go.
-func (m machineView) awaitGuests() Outcome {
-	return waitFor(machineLooks, "waits until its guests, %d now, have gone", m.guests)
+func (m machineView) awaitGuests() core.Outcome {
+	return core.WaitFor(machineLooks, "waits until its guests, %d now, have gone", m.guests)
 }
 
-func (m machineView) leaveInventory(format string, args ...any) Outcome {
-	o := advance(machine.Removed, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, m.ID) })
-	o.asleep = true
+func (m machineView) leaveInventory(format string, args ...any) core.Outcome {
+	o := core.Advance(machine.Removed, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return machine.Forget(ctx, tx, m.ID) })
+	o.Asleep = true
 	return o
 }

@@ -27,7 +27,7 @@ const moveAgain = time.Minute
 const roomLooks = 30 * time.Second
 
 // leaveHost finds a node that is ready a place on another host than its own, which is to be empty.
-func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
+func (w Deps) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 	mover := w.provider(n).Mover
 	reaches := func(to machine.Machine) bool { // from one kind of host to the other nothing leads
 		return to.HostsOnDemand() == n.host.HostsOnDemand() && (!to.HostsOnDemand() || to.Phase == machine.InUse) && mover.Reaches(to.Name)
@@ -49,17 +49,17 @@ func (w Deps) leaveHost(ctx context.Context, n nodeView) Outcome {
 	})
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case none != "":
-		return waitFor(roomLooks, "%s is to be empty, and it stays: %s", n.host.Name, none)
+		return core.WaitFor(roomLooks, "%s is to be empty, and it stays: %s", n.host.Name, none)
 	case cannot != "":
-		return waitFor(nodeLooks, "is replaced on another host").with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(nodeLooks, "is replaced on another host").With(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is to be empty, and %s", n.host.Name, cannot))
 			tx.Wake(cluster.Kind, n.Cluster)
 			return node.WantAbsent(ctx, tx, n.ID, n.cluster.DrainFor)
 		})
 	}
-	return waitFor(time.Millisecond, "moves to another host").with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "moves to another host").With(func(ctx context.Context, tx *core.Tx) error {
 		// It may be another one by now than a moment ago, or none: then the next look says why.
 		to, why, err := w.Admission.Elsewhere(ctx, tx, n.Node, reaches)
 		if err != nil || why != "" {
@@ -84,11 +84,11 @@ func (w Deps) mover(n nodeView) (substrate.Mover, error) {
 }
 
 // move brings a guest to the host that was chosen, however far it has come already.
-func (w Deps) move(ctx context.Context, n nodeView) Outcome {
+func (w Deps) move(ctx context.Context, n nodeView) core.Outcome {
 	to := *n.machine.Moves
 	mover, err := w.mover(n)
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	described := w.describe(n)
 	described.Allocation = &to.Allocation
@@ -98,18 +98,18 @@ func (w Deps) move(ctx context.Context, n nodeView) Outcome {
 	err = mover.Move(limited, described, n.host.Name, to.HostName)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway): // it goes on without this handler, and a report wakes the next
-		return waitFor(nodeLooks, "moves to %s: %v", to.HostName, err)
+		return core.WaitFor(nodeLooks, "moves to %s: %v", to.HostName, err)
 	case errors.Is(err, substrate.ErrStays):
-		return waitFor(moveAgain, "could not move to %s: %v", to.HostName, err).with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(moveAgain, "could not move to %s: %v", to.HostName, err).With(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.stays", fmt.Sprintf("could not move from %s to %s: %v", n.host.Name, to.HostName, err))
 			return host.CallOffMove(ctx, tx, n.MachineID)
 		})
 	case errors.Is(err, substrate.ErrEnded):
-		return n.fail("it ended on its way from %s to %s: %v", n.host.Name, to.HostName, err).because(CauseStopped)
+		return n.fail("it ended on its way from %s to %s: %v", n.host.Name, to.HostName, err).Because(CauseStopped)
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	}
-	return waitFor(time.Millisecond, "has moved to %s", to.HostName).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "has moved to %s", to.HostName).With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees it at one of its hosts
 			return err
 		}

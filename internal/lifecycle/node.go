@@ -84,88 +84,88 @@ func (n nodeView) leaving() bool {
 	return n.Desired == node.Absent || n.cluster.Desired == core.ToDelete
 }
 
-func (w Deps) nodes() stateTable[nodeView] {
-	return stateTable[nodeView]{
-		db:   w.DB,
-		of:   node.Kind,
-		load: w.loadNode,
-		phases: map[core.Phase]phase[nodeView]{
-			core.Pending:   {handle: w.nodePending},
-			node.Attaching: {handle: w.nodeAttach, deadline: w.attachDeadline, late: w.nodeAttachLate},
-			node.Booting:   {handle: w.nodeBoot, deadline: w.bootDeadline, late: w.nodeBootLate},
-			node.Joining:   {handle: w.alive(w.nodeJoin), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), late: w.nodeJoinLate},
-			node.Testing:   {handle: w.alive(w.nodeTest), deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), late: w.nodeTestLate},
-			core.Ready:     {handle: w.orSleeps(w.alive(w.nodeReady))},
-			node.Draining:  {handle: w.alive(w.nodeDrain)}, // its limit is the user's
-			core.Failed:    {handle: w.nodeFailed},
-			core.Releasing: {handle: w.nodeRelease},
+func (w Deps) nodes() core.StateTable[nodeView] {
+	return core.StateTable[nodeView]{
+		DB:   w.DB,
+		Of:   node.Kind,
+		Load: w.loadNode,
+		Phases: map[core.Phase]core.Handler[nodeView]{
+			core.Pending:   {Do: w.nodePending},
+			node.Attaching: {Do: w.nodeAttach, Deadline: w.attachDeadline, Late: w.nodeAttachLate},
+			node.Booting:   {Do: w.nodeBoot, Deadline: w.bootDeadline, Late: w.nodeBootLate},
+			node.Joining:   {Do: w.alive(w.nodeJoin), Deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Join }), Late: w.nodeJoinLate},
+			node.Testing:   {Do: w.alive(w.nodeTest), Deadline: w.within(func(l substrate.Deadlines) time.Duration { return l.Test }), Late: w.nodeTestLate},
+			core.Ready:     {Do: w.orSleeps(w.alive(w.nodeReady))},
+			node.Draining:  {Do: w.alive(w.nodeDrain)}, // its limit is the user's
+			core.Failed:    {Do: w.nodeFailed},
+			core.Releasing: {Do: w.nodeRelease},
 		},
 	}
 }
 
-func (w Deps) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeView, subject, error) {
+func (w Deps) loadNode(ctx context.Context, tx *core.Tx, id string) (nodeView, core.Subject, error) {
 	var n nodeView
 	var err error
 	if n.Node, err = node.Get(ctx, tx, id); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	if n.cluster, err = cluster.Get(ctx, tx, n.Cluster); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	n.scheduler = w.Admission.Schedulers.Of(n.cluster.Spec.Scheduler())
 	if n.MachineID != "" {
 		if n.machine, err = machine.Get(ctx, tx, n.MachineID); err != nil {
-			return n, subject{}, err
+			return n, core.Subject{}, err
 		}
 	}
 	if n.machine.IsGuest() {
 		if n.host, err = machine.Get(ctx, tx, n.machine.Host); err != nil {
-			return n, subject{}, err
+			return n, core.Subject{}, err
 		}
 	}
 	if n.host.HostsOnDemand() {
 		seen, err := host.SeenOf(ctx, tx, n.host.ID)
 		if err != nil && !errors.Is(err, core.ErrNotFound) {
-			return n, subject{}, err
+			return n, core.Subject{}, err
 		}
 		n.emulated = seen.Report != nil && seen.Report.Emulates
 	}
 	if n.networks, err = network.Of(ctx, tx, n.Cluster); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	if n.beyond, err = host.Beyond(ctx, tx); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	if n.machine.BootsFromNetwork() {
 		boot, err := machine.BootOf(ctx, tx, id)
 		if err == nil && boot.Number == n.Boot {
 			n.onItsWay = &boot
 		} else if err != nil && !errors.Is(err, core.ErrNotFound) {
-			return n, subject{}, err
+			return n, core.Subject{}, err
 		}
 	}
 	if n.ports, err = fabrics.NodePorts(ctx, tx, id); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	if n.host.ID != "" && len(n.ports) > 0 {
 		if n.keys, err = fabrics.GuestKeys(ctx, tx, n.Cluster, n.host.ID); err != nil {
-			return n, subject{}, err
+			return n, core.Subject{}, err
 		}
 	}
 	if n.listened, err = host.ListenedSince(ctx, tx, n.machine.Network); err != nil {
-		return n, subject{}, err
+		return n, core.Subject{}, err
 	}
 	n.listened = later(n.listened, n.machine.Undisturbed)
 	n.now, err = tx.Now(ctx)
 	who := core.Event{Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name, Machine: n.Node.Machine}
-	return n, subject{life: n.Life, event: who, op: operation(n.cluster)}, err
+	return n, core.Subject{Life: n.Life, Event: who, Op: operation(n.cluster)}, err
 }
 
 // next advances and lets the cluster and the machine look if it is for them to know. Of a node's way to be ready its machine
 // waits for the boot alone, and its cluster for the end.
-func (n nodeView) next(to core.Phase, format string, args ...any) Outcome {
+func (n nodeView) next(to core.Phase, format string, args ...any) core.Outcome {
 	comes := n.Phase == core.Pending || to == node.Booting || to == node.Joining || to == node.Testing
-	return advance(to, format, args...).with(func(_ context.Context, tx *core.Tx) error {
+	return core.Advance(to, format, args...).With(func(_ context.Context, tx *core.Tx) error {
 		if !comes {
 			tx.Wake(cluster.Kind, n.Cluster)
 		}
@@ -177,54 +177,54 @@ func (n nodeView) next(to core.Phase, format string, args ...any) Outcome {
 }
 
 // inform is next for changes that the cluster's other nodes must know.
-func (n nodeView) inform(to core.Phase, format string, args ...any) Outcome {
-	return n.next(to, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
+func (n nodeView) inform(to core.Phase, format string, args ...any) core.Outcome {
+	return n.next(to, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
 }
 
-func (n nodeView) fail(format string, args ...any) Outcome {
-	failed := n.inform(core.Failed, format, args...).with(func(ctx context.Context, tx *core.Tx) error { return host.NoteFailure(ctx, tx, n.ID) })
+func (n nodeView) fail(format string, args ...any) core.Outcome {
+	failed := n.inform(core.Failed, format, args...).With(func(ctx context.Context, tx *core.Tx) error { return host.NoteFailure(ctx, tx, n.ID) })
 	return n.stopsRollout(failed)
 }
 
 // late is the exit of a phase that lasted too long.
-func (n nodeView) late(what string, limit time.Duration) Outcome {
+func (n nodeView) late(what string, limit time.Duration) core.Outcome {
 	if n.leaving() {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
 	if n.Reason != "" {
 		what += " (" + n.Reason + ")"
 	}
-	return n.fail("%s within %s", what, limit).because(CauseDeadline)
+	return n.fail("%s within %s", what, limit).Because(CauseDeadline)
 }
 
-func (w Deps) nodePending(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodePending(ctx context.Context, n nodeView) core.Outcome {
 	sleepers, err := w.awaitsSleepers(ctx, n)
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case n.leaving():
 		return n.inform(core.Releasing, "no longer wanted")
 	case n.Asleep():
 		return n.nodeAsleep()
 	case sleepers:
-		return waitFor(nodeLooks, "waits until its cluster's nodes are awake")
+		return core.WaitFor(nodeLooks, "waits until its cluster's nodes are awake")
 	case n.machine.Phase == machine.Quarantined || n.machine.Desired != machine.ForService:
-		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).because(CauseMachine)
+		return n.fail("machine %s is %s", n.machine.Name, n.machine.Phase).Because(CauseMachine)
 	case n.apart() != "":
-		return n.fail("%s", n.apart()).because(CauseMachine)
+		return n.fail("%s", n.apart()).Because(CauseMachine)
 	case n.awaitsFiles():
-		return waitFor(nodeLooks, "waits for its cluster's files")
+		return core.WaitFor(nodeLooks, "waits for its cluster's files")
 	}
 	switch waits, fails := n.awaitsHost(); {
 	case fails != "":
-		return n.fail("%s", fails).because(CauseMachine)
+		return n.fail("%s", fails).Because(CauseMachine)
 	case waits != "":
-		return waitFor(nodeLooks, "%s", waits)
+		return core.WaitFor(nodeLooks, "%s", waits)
 	}
 	return n.next(node.Attaching, "on machine %s", n.machine.Name)
 }
 
-func (w Deps) nodeAttach(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeAttach(ctx context.Context, n nodeView) core.Outcome {
 	if n.leaving() {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
@@ -234,17 +234,17 @@ func (w Deps) nodeAttach(ctx context.Context, n nodeView) Outcome {
 		}
 	}
 	if err := w.Shared.EnsureShared(ctx, n.Cluster, n.network()); err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	if waits := n.awaitsKeys(); waits != "" {
-		return waitFor(nodeLooks, "%s", waits)
+		return core.WaitFor(nodeLooks, "%s", waits)
 	}
 	// The boot's number stands in the row before anything of the boot exists: what has a lower number is a remain.
 	goOn := n.next
 	if n.Renew { // while its old boot went, the others were told that it is not there
 		goOn = n.inform
 	}
-	return goOn(node.Booting, "network ready").with(func(ctx context.Context, tx *core.Tx) error {
+	return goOn(node.Booting, "network ready").With(func(ctx context.Context, tx *core.Tx) error {
 		if err := machine.MarkDirty(ctx, tx, n.MachineID); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (n nodeView) network() substrate.Network {
 	return network
 }
 
-func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeBoot(ctx context.Context, n nodeView) core.Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(core.Releasing, "no longer wanted")
@@ -283,26 +283,26 @@ func (w Deps) nodeBoot(ctx context.Context, n nodeView) Outcome {
 	err := w.provider(n).Substrate.Ensure(ctx, w.describe(n))
 	switch {
 	case errors.Is(err, substrate.ErrStale):
-		return waitFor(nodeLooks, "a later boot is there")
+		return core.WaitFor(nodeLooks, "a later boot is there")
 	case errors.Is(err, substrate.ErrUnderway):
-		return waitFor(nodeLooks, "%s", err)
+		return core.WaitFor(nodeLooks, "%s", err)
 	case errors.Is(err, substrate.ErrRefused):
-		return n.fail("%s: %v", n.host.Name, err).because(CauseMachine)
+		return n.fail("%s: %v", n.host.Name, err).Because(CauseMachine)
 	}
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	if n.onItsWay != nil && n.onItsWay.Detail != "" {
-		return waitFor(nodeLooks, "machine %s %s", n.machine.Name, n.onItsWay.Detail)
+		return core.WaitFor(nodeLooks, "machine %s %s", n.machine.Name, n.onItsWay.Detail)
 	}
 	if !n.machine.IsGuest() {
-		return waitFor(nodeLooks, "waits for its agent")
+		return core.WaitFor(nodeLooks, "waits for its agent")
 	}
 	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
-	return w.settleAllocation(ctx, n, seen, waitFor(nodeLooks, "waits for its agent"))
+	return w.settleAllocation(ctx, n, seen, core.WaitFor(nodeLooks, "waits for its agent"))
 }
 
 // describe is all that the substrate needs for this boot.
@@ -334,11 +334,11 @@ func (w Deps) describe(n nodeView) substrate.Node {
 	return described
 }
 
-func (w Deps) nodeAttachLate(n nodeView) Outcome {
+func (w Deps) nodeAttachLate(n nodeView) core.Outcome {
 	return n.late("its network was not ready", w.provider(n).Limits.Attach)
 }
 
-func (w Deps) nodeBootLate(n nodeView) Outcome {
+func (w Deps) nodeBootLate(n nodeView) core.Outcome {
 	if n.leaving() {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
@@ -353,23 +353,23 @@ func (w Deps) nodeBootLate(n nodeView) Outcome {
 }
 
 // bootAgain tries once more on the same machine, then gives the machine up.
-func (n nodeView) bootAgain(why string) Outcome {
+func (n nodeView) bootAgain(why string) core.Outcome {
 	if n.Boot-n.JoinedBoot >= bootTries {
-		return n.fail("%s", why).because(CauseBoot)
+		return n.fail("%s", why).Because(CauseBoot)
 	}
 	return n.next(node.Attaching, "%s; boots once more", why)
 }
 
 // nodeJoin waits until the node's daemons run, but for those that wait for the node's test.
-func (w Deps) nodeJoin(_ context.Context, n nodeView) Outcome {
+func (w Deps) nodeJoin(_ context.Context, n nodeView) core.Outcome {
 	switch {
 	case n.leaving():
 		return n.inform(core.Releasing, "no longer wanted")
 	case !n.Seen.Healthy(n.Boot, n.laterChecks()...):
-		return waitFor(nodeLooks, "waits for %s", n.unwell())
+		return core.WaitFor(nodeLooks, "waits for %s", n.unwell())
 	}
 	if waits := n.awaitsPorts(); waits != "" {
-		return waitFor(nodeLooks, "%s", waits)
+		return core.WaitFor(nodeLooks, "%s", waits)
 	}
 	return n.next(node.Testing, "its services run")
 }
@@ -390,15 +390,15 @@ func (n nodeView) unwell() string {
 	return strings.Join(bad, "; ")
 }
 
-func (w Deps) nodeJoinLate(n nodeView) Outcome {
+func (w Deps) nodeJoinLate(n nodeView) core.Outcome {
 	return n.late("it did not join", w.provider(n).Limits.Join)
 }
 
-func (w Deps) nodeTestLate(n nodeView) Outcome {
+func (w Deps) nodeTestLate(n nodeView) core.Outcome {
 	return n.late("it did not pass its test", w.provider(n).Limits.Test)
 }
 
-func (w Deps) nodeReady(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 	switch {
 	case n.cluster.Desired == core.ToDelete:
 		return n.next(core.Releasing, "its cluster is deleted")
@@ -419,20 +419,20 @@ func (w Deps) nodeReady(ctx context.Context, n nodeView) Outcome {
 	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case !seen.Running && seen.Boot == n.Boot && w.provider(n).Caps.Power:
 		return n.bootAnew("has lost its power")
 	case !seen.Running || seen.Boot != n.Boot:
-		return n.fail("it stopped by itself: %s", brief(seen.Detail)).because(CauseStopped)
+		return n.fail("it stopped by itself: %s", brief(seen.Detail)).Because(CauseStopped)
 	case n.host.Drains:
 		return w.leaveHost(ctx, n)
 	}
-	return w.settleAllocation(ctx, n, seen, waitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
+	return w.settleAllocation(ctx, n, seen, core.WaitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
 }
 
 // bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
 // than to replace it, and what is on its disk is still there.
-func (n nodeView) bootAnew(what string) Outcome {
+func (n nodeView) bootAnew(what string) core.Outcome {
 	return n.inform(node.Attaching, "machine %s %s; it boots again as the same node", n.machine.Name, what)
 }
 
@@ -448,7 +448,7 @@ func (n nodeView) startedAnew() bool {
 
 // nodeDrain waits until the scheduler has the node drained and without jobs. At the user's limit the jobs are ended, and after a
 // grace the node goes in any case.
-func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeDrain(ctx context.Context, n nodeView) core.Outcome {
 	s := n.Seen.Scheduler
 	over := !n.DrainUntil.IsZero() && n.now.After(n.DrainUntil)
 	switch {
@@ -467,19 +467,19 @@ func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 	case over && n.now.After(n.DrainUntil.Add(w.provider(n).Limits.KillGrace)):
 		return n.drained("its jobs did not end at the drain limit")
 	case over && !strings.HasPrefix(n.Reason, drainOver):
-		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
+		return core.WaitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job")).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, n.Cluster) })
 	case over:
-		return waitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
+		return core.WaitFor(nodeLooks, "%s %s", drainOver, words.Count(s.Jobs, "job"))
 	}
 	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	switch {
 	case !seen.Running && n.Desired == core.Present && n.Whole:
 		return n.bootAnew("has lost its power while it drained")
 	case !seen.Running && n.Desired == core.Present:
-		return n.fail("it stopped while it drained: %s", brief(seen.Detail)).because(CauseStopped)
+		return n.fail("it stopped while it drained: %s", brief(seen.Detail)).Because(CauseStopped)
 	case !seen.Running:
 		return n.inform(core.Releasing, "it stopped while it drained: %s", brief(seen.Detail))
 	}
@@ -489,7 +489,7 @@ func (w Deps) nodeDrain(ctx context.Context, n nodeView) Outcome {
 		text += ", until " + n.DrainUntil.Format("15:04:05") + " UTC"
 		look = min(look, n.DrainUntil.Sub(n.now)+time.Millisecond)
 	}
-	return waitFor(look, "%s", text)
+	return core.WaitFor(look, "%s", text)
 }
 
 // brief cuts what a driver says, which may be a line of a console, to what fits into a table.
@@ -501,18 +501,18 @@ func brief(detail string) string {
 const drainOver = "the drain limit is over: ends"
 
 // nodeFailed makes sure that the node cannot come back, then lets its machine be examined. The cluster fills the gap.
-func (w Deps) nodeFailed(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeFailed(ctx context.Context, n nodeView) core.Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
-		return o.with(n.suspect)
+		return o.With(n.suspect)
 	}
 	if o, left := n.leftFabrics(); !left {
-		return o.with(n.suspect)
+		return o.With(n.suspect)
 	}
 	why := n.Reason
 	if n.machine.Suspect != "" {
 		why = strings.TrimPrefix(n.machine.Suspect, n.words()+": ")
 	}
-	return w.leave(n, "removed after its failure: "+why).with(func(ctx context.Context, tx *core.Tx) error {
+	return w.leave(n, "removed after its failure: "+why).With(func(ctx context.Context, tx *core.Tx) error {
 		if n.machine.IsGuest() {
 			return n.blameHost(ctx, tx)
 		}
@@ -534,7 +534,7 @@ func (n nodeView) words() string { return fmt.Sprintf("node %s/%s", n.cluster.Na
 
 // nodeRelease ends the node, sees that nothing of it is left, and waits until the scheduler has forgotten it, so that the next
 // node of that name starts clean.
-func (w Deps) nodeRelease(ctx context.Context, n nodeView) Outcome {
+func (w Deps) nodeRelease(ctx context.Context, n nodeView) core.Outcome {
 	if o, removed := w.removed(ctx, n, 0); !removed {
 		return o
 	}
@@ -543,13 +543,13 @@ func (w Deps) nodeRelease(ctx context.Context, n nodeView) Outcome {
 	}
 	known := n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.cluster.Desired == core.Present
 	if known && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
-		return waitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
+		return core.WaitFor(nodeLooks/4, "waits for %s to forget it", n.scheduler.Title)
 	}
 	return w.leave(n, "nothing of it is left")
 }
 
 // removed ends the node's boots up to a number, all with 0, and proves it.
-func (w Deps) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, bool) {
+func (w Deps) removed(ctx context.Context, n nodeView, upTo int64) (core.Outcome, bool) {
 	ref := n.ref()
 	if to := n.machine.Moves; to != nil {
 		mover, err := w.mover(n)
@@ -557,30 +557,30 @@ func (w Deps) removed(ctx context.Context, n nodeView, upTo int64) (Outcome, boo
 			err = mover.Forget(ctx, ref, to.HostName)
 		}
 		if errors.Is(err, substrate.ErrUnderway) {
-			return waitFor(nodeLooks, "%s", err), false
+			return core.WaitFor(nodeLooks, "%s", err), false
 		}
 		if err != nil {
-			return retry(err), false
+			return core.Retry(err), false
 		}
 	}
 	ref.Boot = upTo
 	if err := w.provider(n).Substrate.Remove(ctx, ref); errors.Is(err, substrate.ErrUnderway) {
-		return waitFor(nodeLooks, "%s", err), false
+		return core.WaitFor(nodeLooks, "%s", err), false
 	} else if err != nil {
-		return retry(err), false
+		return core.Retry(err), false
 	}
 	seen, err := w.provider(n).Substrate.Observe(ctx, ref)
 	if err != nil {
-		return retry(err), false
+		return core.Retry(err), false
 	}
 	if seen.Present {
-		return retry(fmt.Errorf("something of it is still there: %s", seen.Detail)), false
+		return core.Retry(fmt.Errorf("something of it is still there: %s", seen.Detail)), false
 	}
-	return Outcome{}, true
+	return core.Outcome{}, true
 }
 
-func (w Deps) leave(n nodeView, text string) Outcome {
+func (w Deps) leave(n nodeView, text string) core.Outcome {
 	o := n.inform(node.Gone, "%s", text)
-	o.asleep = true
-	return o.with(func(ctx context.Context, tx *core.Tx) error { return node.LeaveMachine(ctx, tx, n.Node) })
+	o.Asleep = true
+	return o.With(func(ctx context.Context, tx *core.Tx) error { return node.LeaveMachine(ctx, tx, n.Node) })
 }

@@ -19,7 +19,7 @@ import (
 // controller goes on where another one stopped.
 
 // toPause begins a pause, or says why there can be none: then the cluster stays as it is.
-func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
+func (w Deps) toPause(ctx context.Context, c clusterView) core.Outcome {
 	var refused error
 	var awake, yet string // why its nodes cannot sleep, if they are to: never, or not yet
 	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
@@ -31,21 +31,21 @@ func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
 	})
 	switch {
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	case refused != nil:
-		return waitFor(6*clusterLooks, "cannot pause: %s", refused)
+		return core.WaitFor(6*clusterLooks, "cannot pause: %s", refused)
 	case yet != "" && c.Phase != cluster.Paused:
-		return waitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
+		return core.WaitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
 	}
 	text := "gives " + words.Count(len(c.nodes), "node") + " back"
 	if c.KeepsMemory && awake == "" {
 		text += ", which sleep"
 	}
-	outcome := advance(cluster.Pausing, "%s", text).with(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, c.ID) })
+	outcome := core.Advance(cluster.Pausing, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, c.ID) })
 	if awake == "" {
 		return outcome
 	}
-	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
 		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
 		if _, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce); err != nil {
 			return err
@@ -55,12 +55,12 @@ func (w Deps) toPause(ctx context.Context, c clusterView) Outcome {
 }
 
 // clusterPausing takes the pause a step further.
-func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterPausing(ctx context.Context, c clusterView) core.Outcome {
 	switch c.Desired {
 	case core.ToDelete:
 		return c.toDelete()
 	case core.Present:
-		return advance(cluster.Resuming, "it is wanted again")
+		return core.Advance(cluster.Resuming, "it is wanted again")
 	}
 	var head *node.Node
 	var staying, going []node.Node // compute nodes
@@ -80,28 +80,28 @@ func (w Deps) clusterPausing(ctx context.Context, c clusterView) Outcome {
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
 		return c.suspend(head, staying)
 	case len(staying) > 0 && serves && !c.checkpointed(*head):
-		return waitFor(clusterLooks, "lets jobs save their work")
+		return core.WaitFor(clusterLooks, "lets jobs save their work")
 	case len(staying) > 0:
 		return c.release(staying, head, serves)
 	case len(going) > 0:
 		return c.draining(going, serves)
 	case head != nil && head.Desired == core.Present:
-		return waitFor(clusterLooks, "gives the head back").with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
+		return core.WaitFor(clusterLooks, "gives the head back").With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
 	case head != nil:
-		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
+		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	case len(c.returning) > 0:
-		return waitFor(returnLooks, "%s", back(c.returning))
+		return core.WaitFor(returnLooks, "%s", back(c.returning))
 	}
 	held, err := w.Snapshots.Size(ctx, c.ID)
 	if err != nil {
-		return retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
+		return core.Retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
 	}
-	outcome := advance(cluster.Paused, "all machines are back; holds %s of /home and state", size(held))
+	outcome := core.Advance(cluster.Paused, "all machines are back; holds %s of /home and state", size(held))
 	if sleepers := c.asleep(); sleepers > 0 {
-		outcome.text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
+		outcome.Text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
 	}
-	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+	outcome.Asleep = true
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.SetShortage(ctx, tx, c.Cluster, ""); err != nil { // it lacks nothing any more
 			return err
 		}
@@ -122,14 +122,14 @@ func (c clusterView) checkpointed(head node.Node) bool {
 }
 
 // release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
-func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) Outcome {
+func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) core.Outcome {
 	drainFor := max(c.PauseWait, cluster.AtOnce)
 	if c.PauseWait == cluster.UntilJobsEnd && serves {
 		drainFor = 0
 	}
-	outcome := waitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
+	outcome := core.WaitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
 	if serves {
-		outcome = outcome.with(func(_ context.Context, tx *core.Tx) error {
+		outcome = outcome.With(func(_ context.Context, tx *core.Tx) error {
 			for _, check := range head.Seen.Checks {
 				if check.Name == string(protocol.PauseCheckpoint) {
 					tx.Log(core.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
@@ -139,22 +139,22 @@ func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) 
 		})
 	}
 	for _, n := range staying {
-		outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
+		outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
 	}
 	return outcome
 }
 
-func (c clusterView) draining(going []node.Node, serves bool) Outcome {
+func (c clusterView) draining(going []node.Node, serves bool) core.Outcome {
 	names, endless := []string{}, false
 	for _, n := range going {
 		names = append(names, n.Name)
 		endless = endless || (n.Phase == core.Ready || n.Phase == node.Draining) && n.DrainUntil.IsZero()
 	}
-	outcome := waitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), few(names))
+	outcome := core.WaitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), few(names))
 	if serves || !endless {
 		return outcome
 	}
-	return outcome.with(func(ctx context.Context, tx *core.Tx) error {
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
 		_, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce)
 		return err
 	})
@@ -162,20 +162,20 @@ func (c clusterView) draining(going []node.Node, serves bool) Outcome {
 
 // clusterPaused stays so until somebody wants something else. Who asks for a pause right after a resume finds nodes that have
 // begun meanwhile.
-func (w Deps) clusterPaused(ctx context.Context, c clusterView) Outcome {
+func (w Deps) clusterPaused(ctx context.Context, c clusterView) core.Outcome {
 	switch {
 	case c.Desired == core.ToDelete:
 		return c.toDelete()
 	case c.Desired == core.Present:
-		return advance(cluster.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
+		return core.Advance(cluster.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
 	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
 		return w.toPause(ctx, c)
 	}
-	return rest()
+	return core.Rest()
 }
 
 // headHalts waits until the scheduler has stopped: for a pause, or before the head boots anew.
-func (w Deps) headHalts(n nodeView) Outcome {
+func (w Deps) headHalts(n nodeView) core.Outcome {
 	limit := w.provider(n).Limits.Halt
 	for _, check := range n.Seen.Checks {
 		if n.Seen.Boot == n.Boot && (check.Name == string(protocol.PauseHalt) || check.Name == string(protocol.PauseSleep)) {
@@ -185,7 +185,7 @@ func (w Deps) headHalts(n nodeView) Outcome {
 	if n.now.Sub(n.PhaseAt) > limit {
 		return n.drained(fmt.Sprintf(n.scheduler.Words.HeadLate, limit))
 	}
-	return waitFor(nodeLooks, "%s", n.scheduler.Words.HeadStops)
+	return core.WaitFor(nodeLooks, "%s", n.scheduler.Words.HeadStops)
 }
 
 // size is a number of bytes as people read it.

@@ -20,7 +20,7 @@ import (
 // simply makes other nodes be behind.
 
 // rollOut says how far a rollout is, and takes it further. The cluster is not wholly ready.
-func (w Deps) rollOut(c clusterView, stands string) Outcome {
+func (w Deps) rollOut(c clusterView, stands string) core.Outcome {
 	p, _ := admission.ProgressOf(c.Cluster, c.nodes)
 	phase, text := cluster.Provisioning, fmt.Sprintf("rollout to %s: %d of %s", p.To, p.Done, words.Count(p.Total, "node"))
 	if len(p.Draining) > 0 {
@@ -29,7 +29,7 @@ func (w Deps) rollOut(c clusterView, stands string) Outcome {
 	if c.Halted() {
 		phase, text = core.Degraded, stopped(c.Cluster)
 	}
-	return c.at(phase, text+"; "+stands, clusterLooks).with(func(ctx context.Context, tx *core.Tx) error { return w.stepRollout(ctx, tx, c.ID) })
+	return c.at(phase, text+"; "+stands, clusterLooks).With(func(ctx context.Context, tx *core.Tx) error { return w.stepRollout(ctx, tx, c.ID) })
 }
 
 // stopped is why a rollout went no further, and what its owner can do.
@@ -73,7 +73,7 @@ func (c clusterView) behind() bool {
 
 // renew takes a ready node to its next boot. A compute node's jobs end first. Those of the cluster run on while the head
 // is away: the scheduler's state and /home are not on it.
-func (n nodeView) renew() Outcome {
+func (n nodeView) renew() core.Outcome {
 	if n.Role == protocol.Compute {
 		return n.inform(node.Draining, "%s", n.scheduler.Words.Renews)
 	}
@@ -81,7 +81,7 @@ func (n nodeView) renew() Outcome {
 }
 
 // drained is the end of a drain: the node goes, or boots anew.
-func (n nodeView) drained(why string) Outcome {
+func (n nodeView) drained(why string) core.Outcome {
 	if n.Desired == core.Present {
 		return n.inform(node.Attaching, "%s; boots anew on its machine", why)
 	}
@@ -90,27 +90,27 @@ func (n nodeView) drained(why string) Outcome {
 
 // endOldBoot takes away all of the boot that a renewed node had, as at a node's end, but keeps node and machine: the same
 // tenant goes on. That a boot was there is not forgotten, lest a controller that was left behind bring it back. The scheduler has to forget the node too, so that it comes back clean.
-func (w Deps) endOldBoot(ctx context.Context, n nodeView) (Outcome, bool) {
+func (w Deps) endOldBoot(ctx context.Context, n nodeView) (core.Outcome, bool) {
 	if o, removed := w.removed(ctx, n, n.Boot); !removed {
 		return o, false
 	}
 	if n.Role == protocol.Compute && n.Seen.Scheduler != nil && n.now.Sub(n.PhaseAt) < w.provider(n).Limits.Forget {
-		return waitFor(nodeLooks/4, "waits for %s to forget its old boot", n.scheduler.Title), false
+		return core.WaitFor(nodeLooks/4, "waits for %s to forget its old boot", n.scheduler.Title), false
 	}
-	return Outcome{}, true
+	return core.Outcome{}, true
 }
 
 // stopsRollout adds to a node's failure that the rollout goes no further, where the node failed to come up with what is
 // being rolled out: others would follow it. What fails later in a node's life is the machine's fault more often than the
 // image's.
-func (n nodeView) stopsRollout(o Outcome) Outcome {
+func (n nodeView) stopsRollout(o core.Outcome) core.Outcome {
 	c := n.cluster
 	coming := n.Phase == node.Booting || n.Phase == node.Joining || n.Phase == node.Testing
 	if !coming || n.Has(c.Rollout.Good) || !n.Has(c.Root()) {
 		return o
 	}
-	return o.with(func(ctx context.Context, tx *core.Tx) error {
-		first, err := cluster.StopRollout(ctx, tx, c.ID, c.Rollout.Aim, fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.text)))
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
+		first, err := cluster.StopRollout(ctx, tx, c.ID, c.Rollout.Aim, fmt.Sprintf("%s did not come up with image %s: %s", n.Name, c.Spec.Image, strings.TrimSpace(o.Text)))
 		if err != nil || !first {
 			return err
 		}

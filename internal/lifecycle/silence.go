@@ -29,23 +29,23 @@ const alarmLooks = time.Second
 // or what runs on it has not been well, for longer than the limit. What many nodes seem to have at once is taken for a fault
 // of what is between them and the controllers: then none is failed, and an alarm is raised. What the substrate itself shows is
 // certain and needs no guard; the handlers see to that.
-func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
-	return func(ctx context.Context, n nodeView) Outcome {
+func (w Deps) alive(handle func(context.Context, nodeView) core.Outcome) func(context.Context, nodeView) core.Outcome {
+	return func(ctx context.Context, n nodeView) core.Outcome {
 		if n.cluster.Desired == core.ToDelete {
 			return handle(ctx, n)
 		}
 		if apart := n.apart(); apart != "" {
-			return n.fail("%s", apart).because(CauseMachine)
+			return n.fail("%s", apart).Because(CauseMachine)
 		}
 		limit := w.provider(n).Limits.Silence
 		why, left, err := w.lost(ctx, n, limit)
 		switch {
 		case err != nil:
-			return retry(err)
+			return core.Retry(err)
 		case why == "":
 			o := handle(ctx, n)
-			if o.after > left && left > 0 {
-				o.after = left + time.Millisecond // so that the limit is kept
+			if o.After > left && left > 0 {
+				o.After = left + time.Millisecond // so that the limit is kept
 			}
 			return o
 		}
@@ -64,15 +64,15 @@ func (w Deps) alive(handle func(context.Context, nodeView) Outcome) func(context
 		})
 		switch {
 		case err != nil:
-			return retry(err)
+			return core.Retry(err)
 		case listened.After(n.listened): // an alarm has just ended, and with it what was counted
-			return waitFor(alarmLooks, "%s, and has its time again", why)
+			return core.WaitFor(alarmLooks, "%s, and has its time again", why)
 		case !all.many() && alarmed: // they come back one after the other; the last has as long as any once the alarm is over
-			return waitFor(alarmLooks, "%s, and is not given up before the alarm is over", why)
+			return core.WaitFor(alarmLooks, "%s, and is not given up before the alarm is over", why)
 		case !all.many():
-			return n.fail("%s", why).because(CauseLost)
+			return n.fail("%s", why).Because(CauseLost)
 		}
-		return waitFor(massLooks, "%s, and is not given up: %s", why, all).with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(massLooks, "%s, and is not given up: %s", why, all).With(func(ctx context.Context, tx *core.Tx) error {
 			tx.Wake(cluster.Kind, n.Cluster)
 			return host.RaiseAlarm(ctx, tx, n.machine.Network, fmt.Sprintf("%s; none is replaced for it; if it is true, `muster machines quarantine NAME…` gives them up", all))
 		})

@@ -56,21 +56,21 @@ func (w Deps) cannotSleep(ctx context.Context, tx *core.Tx, c clusterView) (neve
 
 // suspend takes a pause that keeps memory a step further, as long as there is a head, or one of the nodes is awake that are to
 // sleep.
-func (c clusterView) suspend(head *node.Node, awake []node.Node) Outcome {
+func (c clusterView) suspend(head *node.Node, awake []node.Node) core.Outcome {
 	switch {
 	case head != nil && head.Desired == core.Present:
-		return waitFor(clusterLooks, "stops the scheduler").with(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
+		return core.WaitFor(clusterLooks, "stops the scheduler").With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
 	case head != nil:
-		return waitFor(clusterLooks, "gives the head back, once it has saved its state")
+		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
 	}
 	var names []string
 	for _, n := range awake {
 		names = append(names, n.Name)
 	}
-	outcome := waitFor(clusterLooks, "%s to fall asleep: %s", words.Count(len(awake), "node"), few(names))
+	outcome := core.WaitFor(clusterLooks, "%s to fall asleep: %s", words.Count(len(awake), "node"), few(names))
 	for _, n := range awake {
 		if !n.Sleeps {
-			outcome = outcome.with(func(ctx context.Context, tx *core.Tx) error { return node.PutToSleep(ctx, tx, n.ID) })
+			outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.PutToSleep(ctx, tx, n.ID) })
 		}
 	}
 	return outcome
@@ -89,8 +89,8 @@ func (c clusterView) asleep() int {
 
 // orSleeps goes before the handler of a node that is ready. One that is being put to sleep is silent, and nothing is wrong
 // with it.
-func (w Deps) orSleeps(handle func(context.Context, nodeView) Outcome) func(context.Context, nodeView) Outcome {
-	return func(ctx context.Context, n nodeView) Outcome {
+func (w Deps) orSleeps(handle func(context.Context, nodeView) core.Outcome) func(context.Context, nodeView) core.Outcome {
+	return func(ctx context.Context, n nodeView) core.Outcome {
 		if n.Sleeps && n.Desired == core.Present && n.cluster.Desired == cluster.ToPause {
 			return w.fallAsleep(ctx, n)
 		}
@@ -109,9 +109,9 @@ func (w Deps) sleeper(n nodeView) (substrate.Sleeper, error) {
 }
 
 // fallAsleep writes a node's memory to disk.
-func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
+func (w Deps) fallAsleep(ctx context.Context, n nodeView) core.Outcome {
 	if apart := n.apart(); apart != "" {
-		return n.fail("%s", apart).because(CauseMachine)
+		return n.fail("%s", apart).Because(CauseMachine)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
@@ -123,7 +123,7 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 	if errors.Is(err, substrate.ErrUnderway) { // it goes on without this handler, and a report wakes the next
 		limit := w.provider(n).Limits.Move
 		if n.cluster.Phase != cluster.Pausing || n.now.Sub(n.cluster.PhaseAt) < limit {
-			return waitFor(nodeLooks, "falls asleep: %v", err)
+			return core.WaitFor(nodeLooks, "falls asleep: %v", err)
 		}
 		err = fmt.Errorf("%w: its memory was not written within %s (%v)", substrate.ErrRefused, limit, err)
 	}
@@ -131,12 +131,12 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 	switch {
 	case err == nil:
 		o := n.inform(core.Pending, "sleeps: what it has in memory takes %s on %s", size(bytes), n.host.Name)
-		o.asleep = true
-		return o.with(func(ctx context.Context, tx *core.Tx) error { return node.FellAsleep(ctx, tx, n.Node) })
+		o.Asleep = true
+		return o.With(func(ctx context.Context, tx *core.Tx) error { return node.FellAsleep(ctx, tx, n.Node) })
 	case ctx.Err() != nil || !final && n.Attempts < sleepTries:
-		return retry(err)
+		return core.Retry(err)
 	}
-	return waitFor(time.Millisecond, "cannot sleep: %v", err).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.WaitFor(time.Millisecond, "cannot sleep: %v", err).With(func(ctx context.Context, tx *core.Tx) error {
 		n.tell(tx, "node.awake", fmt.Sprintf("cannot sleep, and its jobs are queued again: %v", err))
 		tx.Wake(cluster.Kind, n.Cluster)
 		return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
@@ -144,19 +144,19 @@ func (w Deps) fallAsleep(ctx context.Context, n nodeView) Outcome {
 }
 
 // nodeAsleep sleeps until its cluster is wanted again, and admission has found it a part of its host.
-func (n nodeView) nodeAsleep() Outcome {
+func (n nodeView) nodeAsleep() core.Outcome {
 	lost := n.memoryLost()
 	switch {
 	case lost != "" && n.cluster.Desired == core.Present:
-		return n.fail("cannot wake: %s", lost).because(CauseMachine)
+		return n.fail("cannot wake: %s", lost).Because(CauseMachine)
 	case lost != "":
-		return waitFor(time.Millisecond, "%s", lost).with(func(ctx context.Context, tx *core.Tx) error {
+		return core.WaitFor(time.Millisecond, "%s", lost).With(func(ctx context.Context, tx *core.Tx) error {
 			n.tell(tx, "node.lost", fmt.Sprintf("what it had in memory is lost, and it is replaced when its cluster is resumed: %s", lost))
 			tx.Wake(cluster.Kind, n.Cluster)
 			return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
 		})
 	case n.cluster.Desired != core.Present:
-		return rest()
+		return core.Rest()
 	}
 	return n.next(node.Booting, "wakes on %s", n.host.Name)
 }
@@ -176,33 +176,33 @@ func (n nodeView) memoryLost() string {
 }
 
 // wakeUp lets a node run on that slept.
-func (w Deps) wakeUp(ctx context.Context, n nodeView) Outcome {
+func (w Deps) wakeUp(ctx context.Context, n nodeView) core.Outcome {
 	if lost := n.memoryLost(); lost != "" {
-		return n.fail("cannot wake: %s", lost).because(CauseMachine)
+		return n.fail("cannot wake: %s", lost).Because(CauseMachine)
 	}
 	sleeper, err := w.sleeper(n)
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	if err := w.Shared.EnsureShared(ctx, n.Cluster, n.network()); err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.provider(n).Limits.Move)
 	defer cancel()
 	err = sleeper.Wake(limited, w.describe(n), n.host.Name)
 	switch {
 	case errors.Is(err, substrate.ErrUnderway): // as when it falls asleep
-		return waitFor(nodeLooks, "wakes on %s: %v", n.host.Name, err)
+		return core.WaitFor(nodeLooks, "wakes on %s: %v", n.host.Name, err)
 	case errors.Is(err, substrate.ErrRefused), errors.Is(err, substrate.ErrEnded):
-		return n.fail("it cannot wake on %s: %v", n.host.Name, err).because(CauseMachine)
+		return n.fail("it cannot wake on %s: %v", n.host.Name, err).Because(CauseMachine)
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	}
 	seen, err := w.provider(n).Substrate.Observe(ctx, n.ref())
 	if err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
-	awake := n.inform(node.Joining, "is awake, with all that ran on it").with(func(ctx context.Context, tx *core.Tx) error { return node.WokeUp(ctx, tx, n.ID) })
+	awake := n.inform(node.Joining, "is awake, with all that ran on it").With(func(ctx context.Context, tx *core.Tx) error { return node.WokeUp(ctx, tx, n.ID) })
 	return w.settleAllocation(ctx, n, seen, awake)
 }
 

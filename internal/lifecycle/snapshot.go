@@ -13,23 +13,23 @@ import (
 	"muster/internal/kinds/snapshot"
 )
 
-func (w Deps) snapshots() stateTable[snapshot.Snapshot] {
-	return stateTable[snapshot.Snapshot]{
-		db:   w.DB,
-		of:   snapshot.Kind,
-		load: loadSnapshot,
-		phases: map[core.Phase]phase[snapshot.Snapshot]{
-			snapshot.Saving: {handle: w.snapshotSave},
-			snapshot.Saved:  {handle: snapshotStays},
-			core.Failed:     {handle: snapshotStays},
-			core.Deleting:   {handle: w.snapshotDelete},
+func (w Deps) snapshots() core.StateTable[snapshot.Snapshot] {
+	return core.StateTable[snapshot.Snapshot]{
+		DB:   w.DB,
+		Of:   snapshot.Kind,
+		Load: loadSnapshot,
+		Phases: map[core.Phase]core.Handler[snapshot.Snapshot]{
+			snapshot.Saving: {Do: w.snapshotSave},
+			snapshot.Saved:  {Do: snapshotStays},
+			core.Failed:     {Do: snapshotStays},
+			core.Deleting:   {Do: w.snapshotDelete},
 		},
 	}
 }
 
-func loadSnapshot(ctx context.Context, tx *core.Tx, id string) (snapshot.Snapshot, subject, error) {
+func loadSnapshot(ctx context.Context, tx *core.Tx, id string) (snapshot.Snapshot, core.Subject, error) {
 	s, err := snapshot.Get(ctx, tx, id)
-	return s, subject{life: s.Life, event: core.Event{Project: s.Project, ClusterID: s.ClusterID, Cluster: s.Cluster}}, err
+	return s, core.Subject{Life: s.Life, Event: core.Event{Project: s.Project, ClusterID: s.ClusterID, Cluster: s.Cluster}}, err
 }
 
 // What ends a copy before its time.
@@ -39,7 +39,7 @@ var (
 )
 
 // snapshotSave copies what the cluster holds. It takes as long as it takes; progress stands in the row.
-func (w Deps) snapshotSave(ctx context.Context, s snapshot.Snapshot) Outcome {
+func (w Deps) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Outcome {
 	look := func(ctx context.Context, tx *core.Tx) error {
 		now, err := snapshot.Get(ctx, tx, s.ID)
 		if err != nil {
@@ -69,21 +69,21 @@ func (w Deps) snapshotSave(ctx context.Context, s snapshot.Snapshot) Outcome {
 	}
 	switch {
 	case errors.Is(err, errUnwanted):
-		return advance(core.Deleting, "snapshot %s is not wanted any more", s.Name)
+		return core.Advance(core.Deleting, "snapshot %s is not wanted any more", s.Name)
 	case errors.Is(err, errOvertook) || errors.Is(err, substrate.ErrNoRoom):
 		if dropped := w.Snapshots.Drop(ctx, s.ID); dropped != nil {
-			return retry(dropped)
+			return core.Retry(dropped)
 		}
-		return advance(core.Failed, "snapshot %s: %s", s.Name, err)
+		return core.Advance(core.Failed, "snapshot %s: %s", s.Name, err)
 	case err != nil:
-		return retry(err)
+		return core.Retry(err)
 	}
-	outcome := advance(snapshot.Saved, "snapshot %s: saved, %s", s.Name, size(saved.Bytes))
+	outcome := core.Advance(snapshot.Saved, "snapshot %s: saved, %s", s.Name, size(saved.Bytes))
 	if saved.LeftOut != "" {
-		outcome.text += "; not copied: " + saved.LeftOut
+		outcome.Text += "; not copied: " + saved.LeftOut
 	}
-	outcome.asleep = true
-	return outcome.with(func(ctx context.Context, tx *core.Tx) error { return snapshot.SetSize(ctx, tx, s.ID, saved.Bytes) })
+	outcome.Asleep = true
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error { return snapshot.SetSize(ctx, tx, s.ID, saved.Bytes) })
 }
 
 // lookAgain is how often a copy tells how far it is, and asks whether it is still wanted.
@@ -101,26 +101,26 @@ func (w Deps) copies(ctx context.Context, tell func(ctx context.Context, tx *cor
 	}
 }
 
-func snapshotStays(_ context.Context, s snapshot.Snapshot) Outcome {
+func snapshotStays(_ context.Context, s snapshot.Snapshot) core.Outcome {
 	if s.Desired == core.ToDelete {
-		return advance(core.Deleting, "snapshot %s is deleted", s.Name)
+		return core.Advance(core.Deleting, "snapshot %s is deleted", s.Name)
 	}
-	return rest()
+	return core.Rest()
 }
 
-func (w Deps) snapshotDelete(ctx context.Context, s snapshot.Snapshot) Outcome {
+func (w Deps) snapshotDelete(ctx context.Context, s snapshot.Snapshot) core.Outcome {
 	if err := w.Snapshots.Drop(ctx, s.ID); err != nil {
-		return retry(err)
+		return core.Retry(err)
 	}
-	outcome := advance(core.Deleted, "nothing is left of snapshot %s", s.Name)
-	outcome.asleep = true
+	outcome := core.Advance(core.Deleted, "nothing is left of snapshot %s", s.Name)
+	outcome.Asleep = true
 	return outcome
 }
 
 // restored gives a cluster that is made from a snapshot what is in it, before any of its nodes starts.
-func (w Deps) restored(ctx context.Context, c clusterView) (Outcome, bool) {
+func (w Deps) restored(ctx context.Context, c clusterView) (core.Outcome, bool) {
 	if c.Snapshot == "" {
-		return Outcome{}, true
+		return core.Outcome{}, true
 	}
 	err := w.Snapshots.Restore(ctx, c.Snapshot, c.ID, w.copies(ctx, func(ctx context.Context, tx *core.Tx, copied int64) error {
 		now, err := cluster.Get(ctx, tx, c.ID)
@@ -133,9 +133,9 @@ func (w Deps) restored(ctx context.Context, c clusterView) (Outcome, bool) {
 	case errors.Is(err, errUnwanted):
 		return c.toDelete(), false
 	case err != nil:
-		return retry(err), false
+		return core.Retry(err), false
 	}
-	return Outcome{}, true
+	return core.Outcome{}, true
 }
 
 // awaitsFiles says that the node's cluster gets its files from a snapshot first.

@@ -31,20 +31,20 @@ type taskView struct {
 	now     time.Time
 }
 
-func (w Deps) tasks() stateTable[taskView] {
-	return stateTable[taskView]{
-		db:   w.DB,
-		of:   task.Kind,
-		load: loadTask,
-		phases: map[core.Phase]phase[taskView]{
-			core.Pending: {handle: taskBegin},
-			task.Queued:  {handle: taskFollow},
-			task.Running: {handle: taskFollow, deadline: taskEnd, late: taskLate},
+func (w Deps) tasks() core.StateTable[taskView] {
+	return core.StateTable[taskView]{
+		DB:   w.DB,
+		Of:   task.Kind,
+		Load: loadTask,
+		Phases: map[core.Phase]core.Handler[taskView]{
+			core.Pending: {Do: taskBegin},
+			task.Queued:  {Do: taskFollow},
+			task.Running: {Do: taskFollow, Deadline: taskEnd, Late: taskLate},
 		},
 	}
 }
 
-func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s subject, err error) {
+func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s core.Subject, err error) {
 	if v.Task, err = task.Get(ctx, tx, id); err != nil {
 		return v, s, err
 	}
@@ -64,7 +64,7 @@ func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s subjec
 		return v, s, err
 	}
 	c := v.cluster
-	s = subject{life: v.Life, event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
+	s = core.Subject{Life: v.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
 	v.now, err = tx.Now(ctx)
 	return v, s, err
 }
@@ -76,24 +76,24 @@ func (t taskView) served() bool {
 }
 
 // taskBegin has the head told of a task, once it can be, and once no more than a few of its cluster's go before.
-func taskBegin(_ context.Context, t taskView) Outcome {
+func taskBegin(_ context.Context, t taskView) core.Outcome {
 	switch {
 	case t.cluster.Desired == core.ToDelete:
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
 	case t.Cancel:
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
 	case t.before >= protocol.MostTasks:
-		return waitFor(taskLooks, "%d tasks of the cluster go first", t.before)
+		return core.WaitFor(taskLooks, "%d tasks of the cluster go first", t.before)
 	case !t.served():
-		return waitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
+		return core.WaitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
 	}
-	return advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).with(func(ctx context.Context, tx *core.Tx) error {
+	return core.Advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).With(func(ctx context.Context, tx *core.Tx) error {
 		return task.Tell(ctx, tx, t.Task, t.head.Boot)
 	})
 }
 
 // taskFollow draws the conclusion from what the head says of a task.
-func taskFollow(_ context.Context, t taskView) Outcome {
+func taskFollow(_ context.Context, t taskView) core.Outcome {
 	seen := t.head.Seen
 	heard := t.served() && seen.Boot == t.head.Boot && seen.Revision >= t.cluster.Revision+t.head.News
 	switch {
@@ -105,9 +105,9 @@ func taskFollow(_ context.Context, t taskView) Outcome {
 		return t.end(task.Said{Outcome: protocol.TaskFailed,
 			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
 	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
-		return advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
+		return core.Advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
 	}
-	return waitFor(taskLooks, "%s", t.Said.Text)
+	return core.WaitFor(taskLooks, "%s", t.Said.Text)
 }
 
 // taskEnd is when nothing more is expected of a task. While its cluster is paused, or its head away, it is not late.
@@ -118,12 +118,12 @@ func taskEnd(t taskView) time.Time {
 	return t.PhaseAt.Add(t.Work.Limit + taskSilence)
 }
 
-func taskLate(t taskView) Outcome {
+func taskLate(t taskView) core.Outcome {
 	return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
 }
 
 // end notes how a task has ended.
-func (t taskView) end(said task.Said) Outcome {
+func (t taskView) end(said task.Said) core.Outcome {
 	if said.Stage == "" { // the head has no part in it
 		last := t.Said
 		last.Outcome, last.Text = said.Outcome, said.Text
@@ -140,8 +140,8 @@ func (t taskView) end(said task.Said) Outcome {
 	if n := len(said.Samples); n > 0 {
 		text += ", " + words.Count(n, "sample")
 	}
-	o := advance(task.Ended, "%s", text).with(func(ctx context.Context, tx *core.Tx) error { return task.End(ctx, tx, t.Task, said) })
-	o.asleep = true
+	o := core.Advance(task.Ended, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return task.End(ctx, tx, t.Task, said) })
+	o.Asleep = true
 	return o
 }
 

@@ -54,8 +54,8 @@ func TestWhatBecomesOfATask(t *testing.T) {
 			handle = taskBegin
 		}
 		o := handle(t.Context(), c.task)
-		if o.phase != c.phase || !strings.Contains(o.text, c.outcome) || o.err != nil {
-			t.Errorf("%s: %q, %q, %v", name, o.phase, o.text, o.err)
+		if o.Phase != c.phase || !strings.Contains(o.Text, c.outcome) || o.Err != nil {
+			t.Errorf("%s: %q, %q, %v", name, o.Phase, o.Text, o.Err)
 		}
 	}
 
@@ -63,8 +63,8 @@ func TestWhatBecomesOfATask(t *testing.T) {
 	if end := taskEnd(silent); !now.After(end) {
 		t.Errorf("one of which nobody tells is late at %v", end)
 	}
-	if o := taskLate(silent); o.phase != task.Ended || !strings.Contains(o.text, "is lost") {
-		t.Errorf("%q, %q", o.phase, o.text)
+	if o := taskLate(silent); o.Phase != task.Ended || !strings.Contains(o.Text, "is lost") {
+		t.Errorf("%q, %q", o.Phase, o.Text)
 	}
 	silent.cluster.Phase = cluster.Paused
 	if end := taskEnd(silent); now.After(end) {

@@ -1,21 +1,15 @@
-// Package lifecycle makes intent true: it alone moves clusters, nodes and machines from phase to phase, one table of
-// phase → handler for each kind (cluster.go, node.go, machine.go).
-//
-// What enters: intent and observations, as rows. What leaves: calls of the substrate, new phases, and an event for
-// every change. A handler is idempotent, does one step and returns; it may be run again at any time, after any crash, by
-// any replica. Two controllers never work on one row: each claims it, under a lease, with a fence that every commit
-// checks.
-package lifecycle
+package core
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"muster/internal/core"
 	"muster/internal/telemetry"
 )
 
@@ -28,91 +22,89 @@ const (
 	workers = 128                    // handlers at a time; they mostly wait, and drivers bound what they do at once
 )
 
-// table is the life of one kind.
-type table interface {
-	kind() core.Kind
+// Table is the life of one kind.
+type Table interface {
+	kind() Kind
+	handled() []Phase // that have a handler
 	// step loads the claimed row, runs its phase's handler and returns the outcome with the row it was made for. For traces it
 	// also looks up the request behind it.
-	step(ctx context.Context, c core.Claim, traces bool) (subject, Outcome, error)
+	step(ctx context.Context, c Claim, traces bool) (Subject, Outcome, error)
 }
 
-// subject is the row an outcome belongs to.
-type subject struct {
-	life    core.Life
-	event   core.Event // names of who it is, for the log
-	op      string     // the operation that it is part of: its cluster and that one's generation
-	request string     // that asked for it; only known when somebody follows traces
-	now     time.Time  // when it was loaded
+// Subject is the row an outcome belongs to.
+type Subject struct {
+	Life    Life
+	Event   Event     // names of who it is, for the log
+	Op      string    // the operation that it is part of: its cluster and that one's generation
+	request string    // that asked for it; only known when somebody follows traces
+	now     time.Time // when it was loaded
 }
 
-// phase is one row of a table.
-type phase[E any] struct {
-	handle   func(context.Context, E) Outcome
-	deadline func(E) time.Time // when it must be over; nil: it is a place to stay
-	late     func(E) Outcome   // the exit when the deadline has passed
+// Handler is one row of a table.
+type Handler[E any] struct {
+	Do       func(context.Context, E) Outcome
+	Deadline func(E) time.Time // when it must be over; nil: it is a place to stay
+	Late     func(E) Outcome   // the exit when the deadline has passed
 }
 
-// stateTable is the table of one kind.
-type stateTable[E any] struct {
-	db     *core.Store
-	of     core.Kind
-	load   func(ctx context.Context, tx *core.Tx, id string) (E, subject, error)
-	phases map[core.Phase]phase[E]
+// StateTable is the table of one kind.
+type StateTable[E any] struct {
+	DB     *Store
+	Of     Kind
+	Load   func(ctx context.Context, tx *Tx, id string) (E, Subject, error)
+	Phases map[Phase]Handler[E]
 }
 
-func (c stateTable[E]) kind() core.Kind { return c.of }
+func (c StateTable[E]) kind() Kind { return c.Of }
 
-func (c stateTable[E]) step(ctx context.Context, claim core.Claim, traces bool) (subject, Outcome, error) {
+func (c StateTable[E]) handled() []Phase { return slices.Collect(maps.Keys(c.Phases)) }
+
+func (c StateTable[E]) step(ctx context.Context, claim Claim, traces bool) (Subject, Outcome, error) {
 	var entity E
-	var s subject
+	var s Subject
 	var now time.Time
-	err := c.db.View(ctx, func(tx *core.Tx) (err error) {
+	err := c.DB.View(ctx, func(tx *Tx) (err error) {
 		if now, err = tx.Now(ctx); err == nil {
-			entity, s, err = c.load(ctx, tx, claim.ID)
+			entity, s, err = c.Load(ctx, tx, claim.ID)
 		}
 		if s.now = now; err == nil && traces {
-			s.request, err = causeOf(ctx, tx, s.event.ClusterID)
+			s.request, err = causeOf(ctx, tx, s.Event.ClusterID)
 		}
 		return err
 	})
 	if err != nil {
 		return s, Outcome{}, err
 	}
-	p, known := c.phases[s.life.Phase]
+	p, known := c.Phases[s.Life.Phase]
 	if !known {
-		return s, rest(), nil
+		return s, Rest(), nil
 	}
-	if p.deadline != nil && now.After(p.deadline(entity)) {
-		o := p.late(entity)
+	if p.Deadline != nil && now.After(p.Deadline(entity)) {
+		o := p.Late(entity)
 		o.late = true
 		return s, o, nil
 	}
-	return s, p.handle(ctx, entity), nil
+	return s, p.Do(ctx, entity), nil
 }
 
-// Engine runs the tables of one controller.
+// Engine runs the tables of one controller: it makes intent true, and it alone moves rows from phase to phase. A handler is
+// idempotent, does one step and returns; it may be run again at any time, after any crash, by any replica. Two controllers never
+// work on one row: each claims it, under a lease, with a fence that every commit checks.
 type Engine struct {
-	db     *core.Store
+	db     *Store
 	owner  string
 	log    *slog.Logger
 	tell   *telemetry.Telemetry
-	tables []table
-	kinds  []core.Kind   // of the tables
+	tables []Table
+	kinds  []Kind        // of the tables
 	looked atomic.Int64  // when it last looked for work, in Unix nanoseconds
 	busy   chan struct{} // one token a running handler
 }
 
-// New makes the engine of one controller; owner names the controller among its replicas.
-func New(owner string, w Deps, log *slog.Logger) *Engine {
-	w = w.watched()
-	e := &Engine{
-		db: w.DB, owner: owner, log: log, tell: w.Telemetry, busy: make(chan struct{}, workers),
-		tables: []table{w.clusters(), w.nodes(), w.machines(), w.snapshots(), w.tasks()},
-	}
-	if w.Fabrics != nil {
-		e.tables = append(e.tables, w.fabrics())
-	}
-	for _, t := range e.tables {
+// NewEngine makes the engine of one controller, which owner names among its replicas, with a table for each kind that it works on.
+func NewEngine(db *Store, owner string, tables []Table, tell *telemetry.Telemetry, log *slog.Logger) *Engine {
+	e := &Engine{db: db, owner: owner, log: log, tell: tell, busy: make(chan struct{}, workers), tables: tables}
+	for _, t := range tables {
 		e.kinds = append(e.kinds, t.kind())
 	}
 	return e
@@ -208,7 +200,7 @@ func (e *Engine) pause(next time.Duration) time.Duration {
 }
 
 // work runs one handler and writes its outcome.
-func (e *Engine) work(ctx context.Context, t table, claim core.Claim) {
+func (e *Engine) work(ctx context.Context, t Table, claim Claim) {
 	began := time.Now()
 	trail := e.tell.Trail(ctx)
 	s, outcome, err := t.step(trail, claim, e.tell.Tracing())
@@ -222,23 +214,23 @@ func (e *Engine) work(ctx context.Context, t table, claim core.Claim) {
 }
 
 // settle is what an outcome makes of the row that it was made for.
-func settle(s subject, o Outcome) core.Settlement {
-	settlement := core.Settlement{Phase: s.life.Phase, Reason: o.text, After: o.after, Never: o.asleep}
-	if o.phase != "" {
-		settlement.Phase = o.phase
+func settle(s Subject, o Outcome) Settlement {
+	settlement := Settlement{Phase: s.Life.Phase, Reason: o.Text, After: o.After, Never: o.Asleep}
+	if o.Phase != "" {
+		settlement.Phase = o.Phase
 	}
-	if o.text == "" {
-		settlement.Reason = s.life.Reason
+	if o.Text == "" {
+		settlement.Reason = s.Life.Reason
 	}
-	if o.err != nil {
-		settlement.Failures = s.life.Attempts + 1
+	if o.Err != nil {
+		settlement.Failures = s.Life.Attempts + 1
 		settlement.After = backoff(settlement.Failures)
 	}
 	return settlement
 }
 
-func (e *Engine) commit(ctx context.Context, claim core.Claim, s subject, o Outcome, settlement core.Settlement) error {
-	return e.db.Update(ctx, func(tx *core.Tx) error {
+func (e *Engine) commit(ctx context.Context, claim Claim, s Subject, o Outcome, settlement Settlement) error {
+	return e.db.Update(ctx, func(tx *Tx) error {
 		if err := tx.Hold(ctx, claim); err != nil {
 			return err
 		}
@@ -247,11 +239,11 @@ func (e *Engine) commit(ctx context.Context, claim core.Claim, s subject, o Outc
 				return err
 			}
 		}
-		if err := tx.Settle(ctx, claim, settlement); err != nil || settlement.Phase == s.life.Phase {
+		if err := tx.Settle(ctx, claim, settlement); err != nil || settlement.Phase == s.Life.Phase {
 			return err
 		}
-		event := s.event
-		event.Type, event.Phase, event.Text = string(claim.Kind)+".phase", settlement.Phase, o.text
+		event := s.Event
+		event.Type, event.Phase, event.Text = string(claim.Kind)+".phase", settlement.Phase, o.Text
 		return tx.LogPhase(ctx, claim, event)
 	})
 }
@@ -273,4 +265,40 @@ func (e *Engine) keepLeases(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// Step runs the handlers of all rows of one kind that are due, one after the other, instead of Run: for simulations that want an
+// order. Of a step for which lost says so nothing is written, as if the controller had been killed just before.
+func (e *Engine) Step(ctx context.Context, kind Kind, lost func() bool) error {
+	for _, t := range e.tables {
+		if t.kind() != kind {
+			continue
+		}
+		claims, err := e.db.Claim(ctx, kind, e.owner, lease, workers)
+		if err != nil {
+			return err
+		}
+		for _, claim := range claims {
+			s, outcome, err := t.step(ctx, claim, false)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", kind, claim.ID, err)
+			}
+			if lost() {
+				continue
+			}
+			if err := e.commit(ctx, claim, s, outcome, settle(s, outcome)); err != nil {
+				return fmt.Errorf("%s %s: %w", kind, claim.ID, err)
+			}
+		}
+	}
+	return e.db.ReleaseLeases(ctx, e.owner)
+}
+
+// Handled lists which phases of each kind have a handler.
+func (e *Engine) Handled() map[Kind][]Phase {
+	all := map[Kind][]Phase{}
+	for _, t := range e.tables {
+		all[t.kind()] = t.handled()
+	}
+	return all
 }
