@@ -113,6 +113,9 @@ func Open(ctx context.Context, url string, keys *sealing.Ring, kinds []Definitio
 	if err == nil {
 		err = migrate(ctx, s.write, s.dialect)
 	}
+	if err == nil {
+		err = s.makeTables(ctx)
+	}
 	if err == nil && keys != nil {
 		err = s.unlock(ctx)
 	}

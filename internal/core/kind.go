@@ -18,7 +18,10 @@ type Definition struct {
 	// Settled is called in every transaction that settles one of them, after that; nil: nothing follows.
 	Settled func(ctx context.Context, tx *Tx, id string) error
 	Sealed  []SealedColumn
-	Races   []string // uniqueness constraints: who loses against a concurrent transaction is run again, and sees what it did
+	// Tables makes the tables of a kind that the migrations do not know, where they are missing: statements that both databases
+	// accept, with {{life}} for the columns of a life. A table that has to change later needs a migration.
+	Tables string
+	Races  []string // uniqueness constraints: who loses against a concurrent transaction is run again, and sees what it did
 }
 
 // Lives says that the kind's rows have a life: phases, which handlers work on.
