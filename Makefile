@@ -74,10 +74,10 @@ crash: image ## the long crash run: kill -9 at random moments for MUSTER_CRASH_K
 	@scripts/setup.sh test
 	@MUSTER_CRASH_KILLS=$${MUSTER_CRASH_KILLS:-300} $(GO) tool gotestsum --format standard-verbose -- -timeout 3h -run Crash -count 1 ./test/crash
 
-walk: image ## all of lifecycle on both databases, and the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
+walk: image ## all lives on both databases, and the long random walks: MUSTER_OPERATIONS operations (200) on fake and on real nodes, both databases; MUSTER_SEED repeats one
 	@scripts/setup.sh test
-	@MUSTER_TEST_DATABASES=both $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 1h -count 1 ./internal/lifecycle
-	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/lifecycle ./test/crash
+	@MUSTER_TEST_DATABASES=both $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 1h -count 1 ./internal/kinds
+	@MUSTER_OPERATIONS=$${MUSTER_OPERATIONS:-200} $(GO) tool gotestsum --format standard-verbose -- -timeout 2h -run RandomOperations -count 1 -p 1 ./internal/kinds ./test/crash
 
 compare: image ## our figures beside those of the bare programs, in one run
 	@MUSTER_COMPARE=1 $(GO) test ./test/compare -run TestCompare -count 1 -timeout 60m -v

@@ -14,7 +14,7 @@ lane='^muster/(internal/(netns|rack|agent|environment|drivers/(power|switch|subs
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/internal/(acceptance|access|calendar|elastic|fabric/topology|gpus|inventory|placement|printable|spec|usage)$'
 # The longest, in this order. The others of the rest take seconds each, and are one run.
-long=(agent environment/firststage lifecycle drivers/substrate/vm api rack controller store drivers/substrate/local environment/netboot)
+long=(agent environment/firststage kinds drivers/substrate/vm api rack controller core drivers/substrate/local environment/netboot)
 long=("${long[@]/#/muster/internal/}")
 long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
 

@@ -2,7 +2,7 @@
 // reserves what the plan needs in one transaction.
 //
 // What enters: a cluster file and the store's rows. What leaves: a Plan, and, once carried out, intent in the store: the
-// cluster's row, its nodes on their machines. It starts nothing; lifecycle does.
+// cluster's row, its nodes on their machines. It starts nothing; the engine does.
 package admission
 
 import (

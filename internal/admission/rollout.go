@@ -236,7 +236,7 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 	return nil
 }
 
-// waves puts the nodes that boot anew in the order in which lifecycle takes them, if no job begins or ends meanwhile.
+// waves puts the nodes that boot anew in the order in which the engine takes them, if no job begins or ends meanwhile.
 func waves(c cluster.Cluster, behind []node.Node) []Step {
 	slices.SortStableFunc(behind, cheapestFirst)
 	want := 0

@@ -27,9 +27,10 @@ import (
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster/clusterlife"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/clock"
-	"muster/internal/lifecycle"
 	"muster/internal/limit"
 	"muster/internal/login"
 	"muster/internal/monitor"
@@ -83,7 +84,7 @@ type controller struct {
 	keeper    *rotation.Keeper
 	images    *images.Store
 	shared    shared
-	providers map[string]lifecycle.Provider // by their substrates
+	providers map[string]life.Provider // by their substrates
 	workers   []substrate.Worker
 	ports     *segments
 	admission *admission.Admission
@@ -227,7 +228,7 @@ func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Cata
 
 func (k *controller) run(ctx context.Context) error {
 	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
-	fixture := lifecycle.Deps{
+	fixture := life.Deps{
 		Fabrics: fabrics,
 		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
 		Telemetry: k.telemetry, Power: drivers.Power(),
@@ -236,7 +237,7 @@ func (k *controller) run(ctx context.Context) error {
 	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
 	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
 	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
-	engine := lifecycle.New(k.owner, fixture, k.Log)
+	engine := kinds.NewEngine(k.owner, fixture, k.Log)
 	networks := newTestbed(k, watch)
 	watch.Images = networks.files
 	about := k.about(engine, networks)
@@ -280,9 +281,10 @@ func (k *controller) run(ctx context.Context) error {
 	for _, w := range k.workers {
 		group.Go(func() error { w.Work(ctx); return nil })
 	}
-	group.Go(func() error { fixture.Sweep(ctx, sweepEvery, k.Log); return nil })
-	group.Go(func() error { fixture.WatchLimits(ctx, k.Log); return nil })
-	group.Go(func() error { fixture.MeasureHomes(ctx, measureEvery, k.Log); return nil })
+	clusters := clusterlife.Handlers{Deps: fixture}
+	group.Go(func() error { kinds.Sweep(ctx, fixture, sweepEvery, k.Log); return nil })
+	group.Go(func() error { clusters.WatchLimits(ctx, k.Log); return nil })
+	group.Go(func() error { clusters.MeasureHomes(ctx, measureEvery, k.Log); return nil })
 	group.Go(func() error { return watch.Run(ctx) })
 	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
 	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })

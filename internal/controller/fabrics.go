@@ -11,7 +11,7 @@ import (
 )
 
 // fabricDrivers opens the drivers of fabrics from their rows, and keeps each for as long as what it is told stays the same. It is
-// lifecycle.Fabrics.
+// life.Fabrics.
 type fabricDrivers struct {
 	all     fabrics.Registry
 	scratch string // where drivers may keep what nobody misses

@@ -296,7 +296,7 @@ func (j *migration) start(i int) {
 	j.stop[i] = func() { cancel(); <-done }
 }
 
-// travel takes the guest from one host to the other, and does to the rows what package lifecycle does. It says what came of it.
+// travel takes the guest from one host to the other, and does to the rows what a node's life does. It says what came of it.
 func (j *migration) travel(n substrate.Node, from, to int) error {
 	j.Helper()
 	target := host.Guest{Machine: inventory.Machine{ID: "id-" + n.Node, Name: n.Machine, Substrate: "vm", Host: hypervisors[to]}, Allocation: *n.Allocation}

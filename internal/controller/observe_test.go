@@ -24,7 +24,7 @@ import (
 	"muster/internal/api"
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/lifecycle"
+	"muster/internal/kinds/life"
 	"muster/internal/monitor"
 )
 
@@ -41,7 +41,7 @@ func observed(t *testing.T) (*controller, api.About) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.db.Close() }) // a test may have closed it
-	engine := lifecycle.New(k.owner, lifecycle.Deps{DB: k.db}, k.Log)
+	engine := kinds.NewEngine(k.owner, life.Deps{DB: k.db}, k.Log)
 	y := newTestbed(k, monitor.New(k.db, nil, k.owner, k.Log))
 	about := k.about(engine, y)
 	k.registerMetrics(engine, y, about)

@@ -11,8 +11,8 @@ import (
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
-	"muster/internal/lifecycle"
 )
 
 // shared is what the clusters of this host have, apart from their nodes: networks, /home, the state of their heads. One substrate
@@ -53,7 +53,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		Hosts: newHosts(k.db, k.limits(guest, guest.Deadlines)),
 		Boots: boots{k.db}, Power: newPower(k.dir, drivers.Power()), Place: k.ports.place, Notices: notices{k},
 	}
-	k.providers = map[string]lifecycle.Provider{}
+	k.providers = map[string]life.Provider{}
 	for _, f := range all {
 		env.Dir = k.dir.path(cmp.Or(f.Folder, f.Name))
 		opened, err := f.Open(ctx, env)
@@ -66,7 +66,7 @@ func (k *controller) openSubstrates(ctx context.Context) error {
 		if w, works := opened.(substrate.Worker); works {
 			k.workers = append(k.workers, w)
 		}
-		if k.providers[f.Name], err = lifecycle.NewProvider(f, opened, k.limits); err != nil {
+		if k.providers[f.Name], err = life.NewProvider(f, opened, k.limits); err != nil {
 			return err
 		}
 	}

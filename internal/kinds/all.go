@@ -11,28 +11,50 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/cluster/clusterlife"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/kinds/fabric/fabriclife"
+	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
+	"muster/internal/kinds/machine/machinelife"
 	"muster/internal/kinds/node"
+	"muster/internal/kinds/node/nodelife"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/kinds/snapshot/snapshotlife"
 	"muster/internal/kinds/task"
+	"muster/internal/kinds/task/tasklife"
 	"muster/internal/sealing"
 )
 
-// All lists them, in the order in which a controller looks for work: the widest first. Engine, leases, metrics, census and
+// kind is a line of the list.
+type kind struct {
+	core.Definition
+	life func(life.Deps) core.Table // phase → handler; nil: its rows have no life
+}
+
+// list has all kinds, in the order in which a controller looks for work: the widest first. Engine, leases, metrics, census and
 // secrets follow from it.
-func All() []core.Definition {
-	return []core.Definition{
-		cluster.Definition(),
-		node.Definition(),
-		machine.Definition(),
-		snapshot.Definition(),
-		fabrics.Definition(),
-		task.Definition(),
-		person.Definition(),
-		authority.Definition(),
+func list() []kind {
+	return []kind{
+		{cluster.Definition(), clusterlife.Table},
+		{node.Definition(), nodelife.Table},
+		{machine.Definition(), machinelife.Table},
+		{snapshot.Definition(), snapshotlife.Table},
+		{fabrics.Definition(), fabriclife.Table},
+		{task.Definition(), tasklife.Table},
+		{person.Definition(), nil},
+		{authority.Definition(), nil},
 	}
+}
+
+// All lists how the kinds are defined.
+func All() []core.Definition {
+	var all []core.Definition
+	for _, k := range list() {
+		all = append(all, k.Definition)
+	}
+	return all
 }
 
 // Phases are those that a living entity of a kind can be in, in the order of a life.

@@ -91,7 +91,7 @@ func (b *Boots) Boot(ctx context.Context, networkName string, mac net.HardwareAd
 }
 
 // asksAgain notes that a machine asks what to boot whose agent has come. Either it has started anew, and its agent is
-// silent, or somebody else uses its MAC: lifecycle looks which.
+// silent, or somebody else uses its MAC: the machine's life looks which.
 func (b *Boots) asksAgain(ctx context.Context, boot machine.Boot) error {
 	return b.DB.Update(ctx, func(tx *core.Tx) error {
 		_, err := machine.MarkBoot(ctx, tx, boot.Subject, boot.Number, protocol.StepAgent, machine.AskedAgain)

@@ -2,7 +2,7 @@
 // has to be, and writes down what it reports.
 //
 // What enters: the agents' calls (internal/agent/protocol). What leaves: observed state in the store and wake-ups for
-// lifecycle, which alone draws conclusions. It changes no phase.
+// the engine, which alone draws conclusions. It changes no phase.
 package monitor
 
 import (

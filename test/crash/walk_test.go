@@ -21,7 +21,7 @@ import (
 
 // walk leads real controllers and real nodes through random operations, with the command line: what users and operators ask
 // for, jobs on queues that grow, nodes that fail in every way, controllers that are killed and joined by others. What must
-// always be true is looked at after each step. internal/lifecycle has the same on a fake substrate, with many more steps a
+// always be true is looked at after each step. internal/kinds has the same on a fake substrate, with many more steps a
 // minute and a closer look at the rows.
 type walk struct {
 	*rig.Rig

@@ -36,7 +36,7 @@ type Cluster struct {
 	Receipt    *Receipt
 	Segment    int    // its number at the site, from 1: its nodes' MACs are made from it
 	Short      string // why missing nodes cannot come now; "" when they can
-	// Targets says how many nodes lifecycle wants of each elastic queue now; a queue that is not in it has its min.
+	// Targets says how many nodes the engine wants of each elastic queue now; a queue that is not in it has its min.
 	Targets   map[string]int
 	PauseWait time.Duration // how long jobs may run on when it pauses; UntilJobsEnd: as long as they take
 	// KeepsMemory says that its nodes are to sleep while it is paused, with all that runs on them.

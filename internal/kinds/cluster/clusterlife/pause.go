@@ -1,0 +1,176 @@
+package clusterlife
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/node"
+	"muster/internal/kit/words"
+)
+
+// A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have
+// done; the compute nodes drain and go; the scheduler stops and saves its state; the head goes. What stays is in the shared parts
+// and in rows: /home, the head's state, seats, keys, segment; and if it is asked, nodes that sleep, see sleep.go. Each step is read off the nodes' rows, so that any
+// controller goes on where another one stopped.
+
+// toPause begins a pause, or says why there can be none: then the cluster stays as it is.
+func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
+	var refused error
+	var awake, yet string // why its nodes cannot sleep, if they are to: never, or not yet
+	err := w.DB.View(ctx, func(tx *core.Tx) (err error) {
+		refused, err = w.Admission.Unpausable(ctx, tx, c.Cluster)
+		if err == nil && c.KeepsMemory {
+			awake, yet, err = w.cannotSleep(ctx, tx, c)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return core.Retry(err)
+	case refused != nil:
+		return core.WaitFor(6*clusterLooks, "cannot pause: %s", refused)
+	case yet != "" && c.Phase != cluster.Paused:
+		return core.WaitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
+	}
+	text := "gives " + words.Count(len(c.nodes), "node") + " back"
+	if c.KeepsMemory && awake == "" {
+		text += ", which sleep"
+	}
+	outcome := core.Advance(cluster.Pausing, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return cluster.Inform(ctx, tx, c.ID) })
+	if awake == "" {
+		return outcome
+	}
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
+		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
+		if _, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce); err != nil {
+			return err
+		}
+		return cluster.KeepMemory(ctx, tx, c.ID, false)
+	})
+}
+
+// clusterPausing takes the pause a step further.
+func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcome {
+	switch c.Desired {
+	case core.ToDelete:
+		return c.toDelete()
+	case core.Present:
+		return core.Advance(cluster.Resuming, "it is wanted again")
+	}
+	var head *node.Node
+	var staying, going []node.Node // compute nodes
+	for _, n := range c.nodes {
+		switch {
+		case n.Role == protocol.Head:
+			head = &n
+		case n.Asleep() && c.KeepsMemory && n.Desired == core.Present:
+		case n.Desired == core.Present:
+			staying = append(staying, n)
+		default:
+			going = append(going, n)
+		}
+	}
+	serves := head != nil && head.Desired == core.Present && head.Phase == core.Ready // its scheduler
+	switch {
+	case c.KeepsMemory && (head != nil || len(staying) > 0):
+		return c.suspend(head, staying)
+	case len(staying) > 0 && serves && !c.checkpointed(*head):
+		return core.WaitFor(clusterLooks, "lets jobs save their work")
+	case len(staying) > 0:
+		return c.release(staying, head, serves)
+	case len(going) > 0:
+		return c.draining(going, serves)
+	case head != nil && head.Desired == core.Present:
+		return core.WaitFor(clusterLooks, "gives the head back").With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, head.ID, 0) })
+	case head != nil:
+		return core.WaitFor(clusterLooks, "gives the head back, once it has saved its state")
+	case len(c.returning) > 0:
+		return core.WaitFor(returnLooks, "%s", back(c.returning))
+	}
+	held, err := w.Snapshots.Size(ctx, c.ID)
+	if err != nil {
+		return core.Retry(fmt.Errorf("measure what cluster %s holds: %w", c.Name, err))
+	}
+	outcome := core.Advance(cluster.Paused, "all machines are back; holds %s of /home and state", life.Size(held))
+	if sleepers := c.asleep(); sleepers > 0 {
+		outcome.Text += fmt.Sprintf(", and the memory of %s", words.Count(sleepers, "node"))
+	}
+	outcome.Asleep = true
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
+		if err := cluster.SetShortage(ctx, tx, c.Cluster, ""); err != nil { // it lacks nothing any more
+			return err
+		}
+		for _, n := range c.nodes { // which were to wake, if it was paused anew before they did
+			if err := node.FellAsleep(ctx, tx, n); err != nil {
+				return err
+			}
+		}
+		return cluster.SetHeld(ctx, tx, c.ID, held)
+	})
+}
+
+// checkpointed says that the head has run the image's hook, or has had the time for it.
+func (c clusterView) checkpointed(head node.Node) bool {
+	told := func(check protocol.Check) bool { return check.Name == string(protocol.PauseCheckpoint) }
+	over := c.now.Sub(c.PhaseAt) > protocol.CheckpointLimit+30*time.Second
+	return over || head.Seen.Boot == head.Boot && head.Seen.Revision >= c.Revision && slices.ContainsFunc(head.Seen.Checks, told)
+}
+
+// release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
+func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) core.Outcome {
+	drainFor := max(c.PauseWait, cluster.AtOnce)
+	if c.PauseWait == cluster.UntilJobsEnd && serves {
+		drainFor = 0
+	}
+	outcome := core.WaitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
+	if serves {
+		outcome = outcome.With(func(_ context.Context, tx *core.Tx) error {
+			for _, check := range head.Seen.Checks {
+				if check.Name == string(protocol.PauseCheckpoint) {
+					tx.Log(core.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
+				}
+			}
+			return nil
+		})
+	}
+	for _, n := range staying {
+		outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
+	}
+	return outcome
+}
+
+func (c clusterView) draining(going []node.Node, serves bool) core.Outcome {
+	names, endless := []string{}, false
+	for _, n := range going {
+		names = append(names, n.Name)
+		endless = endless || (n.Phase == core.Ready || n.Phase == node.Draining) && n.DrainUntil.IsZero()
+	}
+	outcome := core.WaitFor(clusterLooks, "%s to go: %s", words.Count(len(going), "node"), life.Few(names))
+	if serves || !endless {
+		return outcome
+	}
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
+		_, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce)
+		return err
+	})
+}
+
+// clusterPaused stays so until somebody wants something else. Who asks for a pause right after a resume finds nodes that have
+// begun meanwhile.
+func (w Handlers) clusterPaused(ctx context.Context, c clusterView) core.Outcome {
+	switch {
+	case c.Desired == core.ToDelete:
+		return c.toDelete()
+	case c.Desired == core.Present:
+		return core.Advance(cluster.Resuming, "starts %s", words.Count(len(c.nodes), "node"))
+	case len(c.nodes) > c.asleep() || len(c.nodes) > 0 && !c.KeepsMemory:
+		return w.toPause(ctx, c)
+	}
+	return core.Rest()
+}

@@ -1,0 +1,47 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"muster/internal/core"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/node/nodelife"
+	"muster/internal/kinds/snapshot/snapshotlife"
+)
+
+// NewEngine makes the engine of one controller, with the lives of all kinds; owner names the controller among its replicas.
+func NewEngine(owner string, d life.Deps, log *slog.Logger) *core.Engine {
+	d = d.Watched()
+	var tables []core.Table
+	for _, k := range list() {
+		if k.life == nil {
+			continue
+		}
+		if table := k.life(d); table != nil {
+			tables = append(tables, table)
+		}
+	}
+	return core.NewEngine(d.DB, owner, tables, d.Telemetry, log)
+}
+
+// Sweep takes away what exists and nobody wants: remains of a controller that was fenced out or killed between two steps,
+// and alarms that are over. It looks every interval until ctx ends. Nothing that is being made can fall to it, since a row
+// is written before anything of it exists.
+func Sweep(ctx context.Context, d life.Deps, every time.Duration, log *slog.Logger) {
+	nodes, snapshots := nodelife.Handlers{Deps: d}, snapshotlife.Handlers{Deps: d}
+	for ctx.Err() == nil {
+		if err := errors.Join(nodes.Sweep(ctx, log), snapshots.Sweep(ctx, log)); err != nil && ctx.Err() == nil {
+			log.Error("cannot look for remains", "error", err)
+		}
+		if err := d.ClearAlarms(ctx); err != nil && ctx.Err() == nil {
+			log.Error("cannot look whether alarms are over", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package life
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/host"
+	"muster/internal/kinds/node"
+)
+
+// Believed is how many nodes of a place may always be lost at once and be believed of each.
+const Believed = 2
+
+// MassLooks is how often a node that is lost together with many others looks again.
+const MassLooks = 10 * time.Second
+
+// AlarmLooks is how often one looks whose place has an alarm that is about to end.
+const AlarmLooks = time.Second
+
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// FailureDomain is how many nodes of a place, and hypervisors, are lost, or about to be, or have just failed, at one moment.
+type FailureDomain struct {
+	place     string
+	hosts     bool // hypervisors are among them
+	lost, of  int  // by name
+	failed    int  // of the lost
+	mayBeLost int
+}
+
+// Many says that this is no fault of single nodes: more than the limit are lost, or all of two or more.
+func (c FailureDomain) Many() bool { return c.lost > c.mayBeLost || c.lost >= 2 && c.lost == c.of }
+
+func (c FailureDomain) String() string {
+	who := "nodes"
+	if c.hosts {
+		who = "nodes and hypervisors"
+	}
+	return fmt.Sprintf("%d of %d %s %s are lost at once", c.lost, c.of, who, at(c.place))
+}
+
+// at names a place.
+func at(place string) string {
+	if place == "" {
+		return "on the controller's host"
+	}
+	return "on network " + place
+}
+
+// FailureDomain counts. A node counts as lost already at half of its limit: those that one fault takes do not all speak last in the
+// same moment.
+func (w Deps) FailureDomain(ctx context.Context, tx *core.Tx, place string, limits substrate.Deadlines) (FailureDomain, error) {
+	c := FailureDomain{place: place}
+	heartbeats, err := host.Heartbeats(ctx, tx, place, limits.Calm)
+	if err != nil {
+		return c, err
+	}
+	listened, err := host.ListenedSince(ctx, tx, place)
+	if err != nil {
+		return c, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return c, err
+	}
+	heads := map[string]time.Time{} // by cluster: since when its head is well
+	for _, p := range heartbeats {
+		if p.Role == protocol.Head && p.Phase == core.Ready && !p.WellSince.IsZero() && now.Sub(p.SeenAt) < limits.Silence/2 {
+			heads[p.Cluster] = Later(p.WellSince, p.PhaseAt)
+		}
+	}
+	all, lost, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, p := range heartbeats {
+		who := p.Cluster + "/" + p.Name
+		all[who] = true
+		head, served := heads[p.Cluster]
+		spoke := p.SeenAt
+		switch {
+		case p.SeenAt.IsZero():
+			spoke = p.PhaseAt
+		case p.Phase != core.Ready && p.Phase != node.Draining:
+		case p.Role == protocol.Head:
+			spoke = Later(p.WellAt, p.PhaseAt)
+		case served: // else it cannot be well
+			spoke = Later(Later(p.WellAt, p.PhaseAt), head)
+		}
+		if !p.FailedAt.IsZero() {
+			failed[who] = true
+		}
+		if failed[who] || now.Sub(Later(Later(spoke, listened), p.Undisturbed)) >= limits.Silence/2 {
+			lost[who] = true
+		}
+	}
+	hosts, err := host.HostHeartbeats(ctx, tx, place)
+	if err != nil {
+		return c, err
+	}
+	for name, spoke := range hosts { // no cluster is called so
+		who := "hypervisor " + name
+		all[who] = true
+		if now.Sub(Later(spoke, listened)) >= limits.Silence/2 {
+			lost[who] = true
+		}
+	}
+	c.hosts = len(hosts) > 0
+	c.lost, c.of, c.failed = len(lost), len(all), len(failed)
+	c.mayBeLost = max(Believed, int(math.Ceil(limits.Together*float64(c.of))))
+	return c, nil
+}
+
+// ManyFailed says why the missing nodes of a cluster must wait: so many nodes have failed just now where its own
+// did that to replace all at once might only spread what ails them. "" if they need not wait.
+func (w Deps) ManyFailed(ctx context.Context, tx *core.Tx, cluster string) (string, error) {
+	places, err := host.PlacesOfFailures(ctx, tx, cluster)
+	if err != nil {
+		return "", err
+	}
+	for _, place := range places {
+		limits := w.limitsAt(place)
+		c, err := w.FailureDomain(ctx, tx, place, limits)
+		if err != nil {
+			return "", err
+		}
+		if c.failed > c.mayBeLost {
+			return fmt.Sprintf("waits: %d of %d nodes %s failed within %s", c.failed, c.of, at(place), limits.Calm), nil
+		}
+	}
+	return "", nil
+}
+
+// ClearAlarms ends the alarms of places whose nodes are heard again, and of those that are few by now.
+func (w Deps) ClearAlarms(ctx context.Context) error {
+	var over []host.Alarm
+	err := w.DB.View(ctx, func(tx *core.Tx) error {
+		alarms, err := host.Alarms(ctx, tx)
+		if err != nil {
+			return err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for _, a := range alarms {
+			if ofFabric(a.Place) {
+				continue // its handler ends it
+			}
+			limits := w.limitsAt(a.Place)
+			listened, err := host.ListenedSince(ctx, tx, a.Place)
+			if err != nil {
+				return err
+			}
+			if now.Sub(listened) < limits.Silence {
+				continue // nobody can tell yet
+			}
+			c, err := w.FailureDomain(ctx, tx, a.Place, limits)
+			if err != nil {
+				return err
+			}
+			if !c.Many() {
+				over = append(over, a)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(over) == 0 {
+		return err
+	}
+	return w.DB.Update(ctx, func(tx *core.Tx) error {
+		for _, a := range over {
+			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+" are heard again, or are given up"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// limitsAt are those of the machines at a place: on a network, or on this host.
+func (w Deps) limitsAt(place string) substrate.Deadlines {
+	for _, name := range slices.Sorted(maps.Keys(w.Providers)) {
+		if caps := w.Providers[name].Caps; !caps.Guest && caps.OnHost == (place == "") {
+			return w.Providers[name].Limits
+		}
+	}
+	return substrate.Deadlines{}
+}
+
+// FabricPlace is where a fabric's alarm is.
+func FabricPlace(name string) string { return "fabric " + name }
+
+// ofFabric says that a place is a fabric's: no network's name has a space.
+func ofFabric(place string) bool { return strings.HasPrefix(place, "fabric ") }

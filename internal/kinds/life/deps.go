@@ -1,0 +1,109 @@
+// Package life has what the lives of all kinds share: what their handlers act on, failures of many at once, words. The life of a
+// kind is one table of phase → handler, in a folder of the kind: a life knows the rows of other kinds, which their rows cannot.
+//
+// What enters: drivers and the database, from the controller. What leaves: the same to handlers, with every call of a driver counted.
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/internal/admission"
+	"muster/internal/core"
+	"muster/internal/drivers/power"
+	"muster/internal/drivers/substrate"
+	"muster/internal/environment/identity"
+	"muster/internal/fabric"
+	"muster/internal/inventory"
+	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/telemetry"
+)
+
+// Provider is what carries nodes on machines of one substrate.
+type Provider struct {
+	Caps      substrate.Capabilities
+	Substrate substrate.Substrate
+	Inspector substrate.Inspector
+	Mover     substrate.Mover   // nil: nodes stay where they are
+	Sleeper   substrate.Sleeper // nil: none of its nodes can sleep
+	Keeper    substrate.Keeper  // makes its machines hypervisors; nil: they are none
+	Endpoints []string          // where agents find the controllers; empty: at the controller's address on the machine's network
+	// Limits are the deadlines, and Emulated those of guests whose host is a machine of its own and can only emulate them.
+	Limits, Emulated substrate.Deadlines
+}
+
+// NewProvider is a substrate that was opened, with its deadlines as the site has them.
+func NewProvider(f substrate.Factory, opened substrate.Substrate, site func(substrate.Factory, substrate.Deadlines) substrate.Deadlines) (Provider, error) {
+	p := Provider{Caps: f.Caps, Substrate: opened, Limits: site(f, f.Deadlines), Emulated: site(f, f.Emulated)}
+	p.Inspector, _ = opened.(substrate.Inspector)
+	p.Mover, _ = opened.(substrate.Mover)
+	p.Sleeper, _ = opened.(substrate.Sleeper)
+	p.Keeper, _ = opened.(substrate.Keeper)
+	if c, calls := opened.(substrate.Caller); calls {
+		p.Endpoints = c.Endpoints()
+	}
+	if e, may := opened.(substrate.Emulator); may && e.Emulates() {
+		p.Limits = p.Emulated
+	}
+	switch {
+	case p.Inspector == nil:
+		return p, fmt.Errorf("substrate %s looks after no machines", f.Name)
+	case f.Caps.Moves && p.Mover == nil:
+		return p, fmt.Errorf("substrate %s says that nodes move, and moves none", f.Name)
+	case f.Caps.Sleeps && p.Sleeper == nil:
+		return p, fmt.Errorf("substrate %s says that nodes sleep, and puts none to sleep", f.Name)
+	}
+	return p, nil
+}
+
+// Deps is what handlers act on.
+type Deps struct {
+	DB        *core.Store
+	Providers map[string]Provider // by the machines' substrate
+	Shared    substrate.Shared
+	Snapshots substrate.Snapshots
+	Admission *admission.Admission
+	Authority *identity.Authority
+	// Acceptance is how nodes are tested before they are handed over.
+	Acceptance inventory.Acceptance
+	Telemetry  *telemetry.Telemetry // nil: nobody looks on
+	Power      power.Registry       // what the ways to switch machines can do
+	Fabrics    Fabrics              // nil: none is looked after here
+	Pace       FabricPace           // of fabrics; zero values are the usual ones
+}
+
+// Fabrics opens what tells a fabric's subnet manager.
+type Fabrics interface {
+	// Driver is that of a fabric as it stands in its row. It may be asked for at every step.
+	Driver(f fabrics.Fabric) (fabric.Driver, error)
+}
+
+// FabricPace is how often a fabric is looked after.
+type FabricPace struct {
+	Apply   time.Duration // its manager is told again, also when nothing has changed; 40 s
+	Observe time.Duration // all ports are read; 15 s
+	Again   time.Duration // what differs is looked at a second time, before anybody is blamed; 5 s
+}
+
+// What ends a copy before its time.
+var (
+	ErrUnwanted = errors.New("nobody wants it any more")
+	ErrOvertook = errors.New("its cluster is being deleted")
+)
+
+// lookAgain is how often a copy tells how far it is, and asks whether it is still wanted.
+const lookAgain = time.Second
+
+// Copies is progress of a copy, told now and then in a transaction.
+func (w Deps) Copies(ctx context.Context, tell func(ctx context.Context, tx *core.Tx, copied int64) error) func(int64) error {
+	next := time.Now().Add(lookAgain)
+	return func(copied int64) error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		next = time.Now().Add(lookAgain)
+		return w.DB.Quietly(ctx, func(tx *core.Tx) error { return tell(ctx, tx, copied) })
+	}
+}

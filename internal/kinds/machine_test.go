@@ -1,0 +1,140 @@
+package kinds_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/machine"
+)
+
+// brittle is an inspector whose machines fail while broken is set. It counts inspections.
+type brittle struct {
+	inspector
+	broken      atomic.Bool
+	inspections atomic.Int64
+}
+
+func (b *brittle) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
+	b.inspections.Add(1)
+	seen, err := b.inspector.Inspect(ctx, i)
+	if b.broken.Load() {
+		seen.Checks = []protocol.Check{{Name: "memory", Text: "a bit is stuck"}}
+	}
+	return seen, err
+}
+
+// onlyMachine looks at the only machine that there is, waits until it is in a phase, and has it inspected.
+func (s *fixture) onlyMachine() (newMachine func() machine.Machine, inPhase func(core.Phase), ask func()) {
+	newMachine = func() (m machine.Machine) {
+		s.view(func(ctx context.Context, tx *core.Tx) error {
+			machines, err := machine.List(ctx, tx)
+			m = machines[0]
+			return err
+		})
+		return m
+	}
+	inPhase = func(p core.Phase) {
+		s.Helper()
+		for end := time.Now().Add(5 * time.Minute); newMachine().Phase != p || newMachine().ToInspect; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				s.Fatalf("the machine is %s (%s), not %s", newMachine().Phase, newMachine().Reason, p)
+			}
+		}
+	}
+	ask = func() {
+		id := newMachine().ID
+		s.update(func(ctx context.Context, tx *core.Tx) error { return machine.AskInspection(ctx, tx, id) })
+	}
+	return newMachine, inPhase, ask
+}
+
+func TestAFailedInspectionAnswersWhoeverAskedForIt(t *testing.T) {
+	s := newFixture(t, t.TempDir()+"/db", 1)
+	b := &brittle{}
+	b.broken.Store(true)
+	provider := s.deps.Providers["local"]
+	provider.Inspector, provider.Limits.Quarantine = b, time.Hour
+	s.deps.Providers = map[string]life.Provider{"local": provider}
+	s.run(1)
+	_, inPhase, ask := s.onlyMachine()
+	inPhase(machine.Quarantined)
+	ask()
+	inPhase(machine.Quarantined)
+	if n := b.inspections.Load(); n != 2 {
+		t.Errorf("%d inspections, want one at enrolment and one as asked", n)
+	}
+	b.broken.Store(false)
+	ask()
+	inPhase(machine.Available)
+}
+
+// doors is an inspector whose machines have a BMC with these users.
+type doors struct {
+	inspector
+	users  atomic.Pointer[[]string]
+	unread atomic.Bool
+}
+
+func (d *doors) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
+	seen, err := d.inspector.Inspect(ctx, i)
+	seen.Facts.BMC = *d.users.Load()
+	if d.unread.Load() {
+		seen.Facts.BMC, seen.Unread = nil, "no answer"
+	}
+	return seen, err
+}
+
+// TestAUserLeftInABMCKeepsTheMachineApart until an operator has looked: neither time nor another inspection makes it clean.
+func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
+	s := newFixture(t, t.TempDir()+"/db", 1)
+	d := &doors{}
+	are := func(users ...string) { d.users.Store(&users) }
+	are(`user 2 "ADMIN": operator`)
+	provider := s.deps.Providers["local"]
+	provider.Inspector, provider.Limits.Quarantine = d, time.Hour
+	s.deps.Providers = map[string]life.Provider{"local": provider}
+	s.run(1)
+	newMachine, inPhase, ask := s.onlyMachine()
+	inPhase(machine.Available)
+	id := newMachine().ID
+
+	are(`user 2 "ADMIN": operator`, `user 3 "mallory": administrator`)
+	for range 2 { // the second time it is not dirty any more, and no cluster had it in between
+		ask()
+		inPhase(machine.Quarantined)
+		if reason := newMachine().Reason; !strings.Contains(reason, `bmc: now user 3 "mallory": administrator`) {
+			t.Errorf("it is apart because: %s", reason)
+		}
+	}
+	d.unread.Store(true)
+	ask()
+	inPhase(machine.Quarantined)
+	if reason := newMachine().Reason; !strings.Contains(reason, "no answer") {
+		t.Errorf("it is apart because: %s", reason)
+	}
+	d.unread.Store(false)
+	are(`user 2 "ADMIN": operator`) // somebody has removed it
+	ask()
+	inPhase(machine.Available)
+	if got := newMachine().Facts.BMC; len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+
+	are(`user 2 "ADMIN": operator`, `user 4 "oncall": operator`) // the site's own doing
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, id, machine.ForMaintenance) })
+	inPhase(machine.Maintenance)
+	ask()
+	inPhase(machine.Maintenance)
+	if got := newMachine().Facts.BMC; len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, id, machine.ForService) })
+	inPhase(machine.Available)
+}

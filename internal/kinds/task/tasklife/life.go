@@ -1,0 +1,153 @@
+package tasklife
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/internal/agent/protocol"
+	"muster/internal/core"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
+	"muster/internal/kit/words"
+)
+
+const (
+	taskLooks = 5 * time.Second // what moves a task wakes it; this is for what was missed
+	// taskSilence is how long beyond its limit a task may go on for its head. It ends tasks itself, and tells at once.
+	taskSilence = 15 * time.Minute
+	// taskUnheard is how long a head that has taken a newer configuration up may say nothing of a task in it.
+	taskUnheard = 10 * time.Second
+)
+
+// taskView is a task as its handlers see it.
+type taskView struct {
+	task.Task
+	cluster cluster.Cluster
+	head    node.Node // the zero value: there is none
+	before  int       // tasks of the cluster that were asked for earlier and have not ended
+	now     time.Time
+}
+
+func (w Handlers) table() core.StateTable[taskView] {
+	return core.StateTable[taskView]{
+		DB:   w.DB,
+		Of:   task.Kind,
+		Load: loadTask,
+		Phases: map[core.Phase]core.Handler[taskView]{
+			core.Pending: {Do: taskBegin},
+			task.Queued:  {Do: taskFollow},
+			task.Running: {Do: taskFollow, Deadline: taskEnd, Late: taskLate},
+		},
+	}
+}
+
+func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s core.Subject, err error) {
+	if v.Task, err = task.Get(ctx, tx, id); err != nil {
+		return v, s, err
+	}
+	if v.cluster, err = cluster.Get(ctx, tx, v.Cluster); err != nil {
+		return v, s, err
+	}
+	nodes, err := node.Of(ctx, tx, v.Cluster)
+	if err != nil {
+		return v, s, err
+	}
+	for _, n := range nodes {
+		if n.Role == protocol.Head {
+			v.head = n
+		}
+	}
+	if v.before, err = task.Before(ctx, tx, v.Task); err != nil {
+		return v, s, err
+	}
+	c := v.cluster
+	s = core.Subject{Life: v.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
+	v.now, err = tx.Now(ctx)
+	return v, s, err
+}
+
+// served says that the cluster's head is there and listens.
+func (t taskView) served() bool {
+	c := t.cluster
+	return t.head.Phase == core.Ready && t.head.Desired == core.Present && (c.Phase == core.Ready || c.Phase == core.Degraded)
+}
+
+// taskBegin has the head told of a task, once it can be, and once no more than a few of its cluster's go before.
+func taskBegin(_ context.Context, t taskView) core.Outcome {
+	switch {
+	case t.cluster.Desired == core.ToDelete:
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
+	case t.Cancel:
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
+	case t.before >= protocol.MostTasks:
+		return core.WaitFor(taskLooks, "%d tasks of the cluster go first", t.before)
+	case !t.served():
+		return core.WaitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
+	}
+	return core.Advance(task.Queued, "task %s of %s goes to the head", t.ID, t.Account).With(func(ctx context.Context, tx *core.Tx) error {
+		return task.Tell(ctx, tx, t.Task, t.head.Boot)
+	})
+}
+
+// taskFollow draws the conclusion from what the head says of a task.
+func taskFollow(_ context.Context, t taskView) core.Outcome {
+	seen := t.head.Seen
+	heard := t.served() && seen.Boot == t.head.Boot && seen.Revision >= t.cluster.Revision+t.head.News
+	switch {
+	case t.Said.Stage == protocol.TaskEnded:
+		return t.end(t.Said)
+	case t.cluster.Desired == core.ToDelete:
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
+	case t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
+		return t.end(task.Said{Outcome: protocol.TaskFailed,
+			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
+	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
+		return core.Advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
+	}
+	return core.WaitFor(taskLooks, "%s", t.Said.Text)
+}
+
+// taskEnd is when nothing more is expected of a task. While its cluster is paused, or its head away, it is not late.
+func taskEnd(t taskView) time.Time {
+	if !t.served() || t.Said.Stage == protocol.TaskEnded {
+		return t.now.Add(time.Hour)
+	}
+	return t.PhaseAt.Add(t.Work.Limit + taskSilence)
+}
+
+func taskLate(t taskView) core.Outcome {
+	return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
+}
+
+// end notes how a task has ended.
+func (t taskView) end(said task.Said) core.Outcome {
+	if said.Stage == "" { // the head has no part in it
+		last := t.Said
+		last.Outcome, last.Text = said.Outcome, said.Text
+		said = last
+	}
+	said.Stage = protocol.TaskEnded
+	text := fmt.Sprintf("task %s of %s: %s", t.ID, t.Account, taskWords()[said.Outcome])
+	switch {
+	case said.Outcome == protocol.TaskFailed && said.Exit != nil:
+		text += fmt.Sprintf(", exit status %d", *said.Exit)
+	case said.Outcome != protocol.TaskOK && said.Text != "":
+		text += ": " + said.Text
+	}
+	if n := len(said.Samples); n > 0 {
+		text += ", " + words.Count(n, "sample")
+	}
+	o := core.Advance(task.Ended, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return task.End(ctx, tx, t.Task, said) })
+	o.Asleep = true
+	return o
+}
+
+func taskWords() map[protocol.TaskOutcome]string {
+	return map[protocol.TaskOutcome]string{
+		protocol.TaskOK: "has ended", protocol.TaskFailed: "has failed", protocol.TaskTimedOut: "had not ended at its limit",
+		protocol.TaskCancelled: "was cancelled", protocol.TaskLost: "is lost",
+	}
+}
