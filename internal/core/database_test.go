@@ -140,17 +140,18 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 
 func TestAClaimIsHeldByOneAndFencesTheOther(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
-		s := kindstest.Open(t, url)
+		clock := new(core.Clock)
+		s := kindstest.Open(t, url, core.WithClock(clock))
 		kindstest.AddMachines(t, s, 1)
 		ctx := t.Context()
-		first, err := s.Claim(ctx, machine.Kind, "a", 30*time.Millisecond, 10)
+		first, err := s.Claim(ctx, machine.Kind, "a", time.Hour, 10)
 		if err != nil || len(first) != 1 {
 			t.Fatal(first, err)
 		}
 		if again, err := s.Claim(ctx, machine.Kind, "b", time.Minute, 10); err != nil || len(again) != 0 {
 			t.Fatal("a held row was claimed:", again, err)
 		}
-		time.Sleep(60 * time.Millisecond) // the lease of a ends
+		clock.Advance(2 * time.Hour) // the lease of a ends
 		second, err := s.Claim(ctx, machine.Kind, "b", time.Minute, 10)
 		if err != nil || len(second) != 1 || second[0].Fence <= first[0].Fence {
 			t.Fatal(second, err)
