@@ -3,7 +3,7 @@
 SHELL  := /bin/bash
 GO     := go
 BINARY := bin/muster
-FIRST  := internal/environment/initramfs/built/muster-init
+FIRST  := internal/boot/initramfs/built/muster-init
 IMAGE  := debian12-hpc
 IMAGES := $(IMAGE) inspector
 # The race detector, but for SQLite itself, which is C in Go's words and five times slower under it. (Packages that use the
@@ -59,7 +59,7 @@ test: ## everything: lint, and all tests with the race detector on both database
 rack-test: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)
 	@scripts/setup.sh test
-	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 2h -p 1 -count 1 ./test/metal ./internal/environment/... ./internal/agent/... ./internal/hardware ./internal/drivers/substrate/vm/... ./internal/rack
+	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 2h -p 1 -count 1 ./test/metal ./internal/boot/... ./internal/noded/... ./internal/inventory/hardware ./internal/drivers/substrate/vm/... ./internal/rack
 	@MUSTER_RACK_TEST=1 $(GO) tool gotestsum --format pkgname-and-test-fails -- -timeout 30m -run HasSlept -count 1 ./test/e2e
 
 attack: image ## the attacks that docs/security.md lists, on a real site in namespaces (root)

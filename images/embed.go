@@ -1,5 +1,5 @@
 // Package images holds the recipes of the environment images that Muster ships, one folder a recipe, as data inside the
-// binary. internal/environment/images reads and builds them.
+// binary. internal/boot/images reads and builds them.
 package images
 
 import "embed"

@@ -10,11 +10,11 @@
 set -u
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
-lane='^muster/(internal/(netns|rack|agent|environment|drivers/(power|switch|substrate))|test)(/|$)'
+lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
-pure='^muster/internal/(acceptance|access|calendar|elastic|fabric/topology|gpus|inventory|placement|printable|spec|usage)$'
+pure='^muster/internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)$'
 # The longest, in this order. The others of the rest take seconds each, and are one run.
-long=(agent environment/firststage kinds drivers/substrate/vm api rack controller core drivers/substrate/local environment/netboot)
+long=(noded boot/firststage kinds drivers/substrate/vm api rack serve core drivers/substrate/local boot/netboot)
 long=("${long[@]/#/muster/internal/}")
 long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
 

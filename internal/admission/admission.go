@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
@@ -27,6 +26,7 @@ import (
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 
@@ -316,7 +316,7 @@ func possible(changes []spec.Change) error {
 	return nil
 }
 
-// place chooses machines for the members that are missing and prices the whole.
+// lowestFree chooses machines for the members that are missing and prices the whole.
 func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing []member) error {
 	if err := cluster.LockAdmission(ctx, tx); err != nil {
 		return err

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/calendar"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
+	"muster/internal/place/calendar"
 )
 
 // BeingPrepared is who holds machines that come back from somebody, or are looked at.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 // choose finds a machine for every member of a cluster; more says that they come on top of others. Where a class is exhausted,
@@ -30,10 +30,10 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 		var refusal *Refusal
 		var class string
 		var lacks int
-		if short := (*placement.Shortage)(nil); errors.As(err, &short) {
+		if short := (*place.Shortage)(nil); errors.As(err, &short) {
 			refusal = a.shortage(short, members, machines, isolation, arch, more)
 			class, lacks = short.Class, short.Lacks
-		} else if short := (*placement.Apart)(nil); errors.As(err, &short) {
+		} else if short := (*place.Apart)(nil); errors.As(err, &short) {
 			refusal = apart(short, members)
 			class = short.Class
 		} else if short := (*guestShortage)(nil); errors.As(err, &short) {
@@ -55,10 +55,10 @@ func (a *Admission) choose(members []member, machines []machine.Machine, isolati
 	}
 }
 
-// match finds for every member a machine of its class, or a part of one. The error is a *placement.Shortage, a
-// *placement.Apart, a *guestShortage, or a *Refusal.
+// match finds for every member a machine of its class, or a part of one. The error is a *place.Shortage, a
+// *place.Apart, a *guestShortage, or a *Refusal.
 func (a *Admission) match(members []member, machines []machine.Machine, free []inventory.Machine, isolation, arch string) ([]Placed, error) {
-	var wants []placement.Want
+	var wants []place.Want
 	var wholes, parts []int // places in members
 	for i, m := range members {
 		class, ok := a.classOf(m, isolation)
@@ -70,12 +70,12 @@ func (a *Admission) match(members []member, machines []machine.Machine, free []i
 			continue
 		}
 		if len(wholes) == 0 || members[wholes[len(wholes)-1]].Class != m.Class || members[wholes[len(wholes)-1]].path != m.path {
-			wants = append(wants, placement.Want{Class: class, Policy: m.policy, Map: m.fabric, Beside: m.beside, Group: m.Queue})
+			wants = append(wants, place.Want{Class: class, Policy: m.policy, Map: m.fabric, Beside: m.beside, Group: m.Queue})
 		}
 		wants[len(wants)-1].Nodes++
 		wholes = append(wholes, i)
 	}
-	chosen, err := placement.Choose(wants, free)
+	chosen, err := place.Choose(wants, free)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func fallBack(members []member, class string, lacks int) bool {
 			continue
 		}
 		if asking[m.path] = true; len(m.or) > 0 && moved < lacks {
-			if m.policy == placement.SameSwitch {
+			if m.policy == place.SameSwitch {
 				fallBackWhole(members, class)
 				moved = lacks
 				continue
@@ -151,7 +151,7 @@ func (a *Admission) byNumber(class inventory.Class) string {
 }
 
 // shortage explains why a class cannot give what is asked: "class epyc-ib: 16 asked, 12 free, 2 quarantined, 1 in use".
-func (a *Admission) shortage(short *placement.Shortage, members []member, machines []machine.Machine, isolation, arch string, more bool) *Refusal {
+func (a *Admission) shortage(short *place.Shortage, members []member, machines []machine.Machine, isolation, arch string, more bool) *Refusal {
 	var class inventory.Class // as the last member that asks for it
 	for _, m := range members {
 		if m.Class == short.Class {

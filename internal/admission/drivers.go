@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // drivable refuses an image that lacks the drivers of devices which the plan's nodes are to have.

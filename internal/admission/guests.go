@@ -13,7 +13,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/words"
-	"muster/internal/placement"
+	"muster/internal/place"
 	"muster/internal/spec"
 )
 
@@ -23,14 +23,14 @@ const avoidFor = 10 * time.Minute
 // room is a hypervisor as admission sees it: what it has, and what its guests hold.
 type room struct {
 	machine machine.Machine
-	placement.Room
+	place.Room
 }
 
 // rooms are the machines on which guests can be placed now: hypervisors, and free whole machines, which become hypervisors by
 // that, if there is an image that makes them so.
 func (a *Admission) rooms(machines []machine.Machine, arch string) []room {
 	_, missing := a.Images.Image(inventory.HypervisorImage)
-	held := map[string][]placement.Allocation{}
+	held := map[string][]place.Allocation{}
 	for _, m := range machines {
 		if m.Allocation != nil {
 			held[m.Host] = append(held[m.Host], *m.Allocation)
@@ -44,21 +44,21 @@ func (a *Admission) rooms(machines []machine.Machine, arch string) []room {
 		holds := m.Hosts && m.Well() || m.CanHost() && missing == nil
 		if holds && (arch == "" || m.Facts.Arch == arch) {
 			cores, memory := m.Facts.Kept()
-			all = append(all, room{m, placement.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID], Lost: m.Facts.Lost()}})
+			all = append(all, room{m, place.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID], Lost: m.Facts.Lost()}})
 		}
 	}
 	return all
 }
 
 // guestOf is what a member asks of its host, if its class is of hypervisors.
-func guestOf(m member, class inventory.Class) placement.Guest {
+func guestOf(m member, class inventory.Class) place.Guest {
 	return Asked(*cmp.Or(m.vm, &spec.VM{CPUs: class.Shape.CPUs, Memory: class.Shape.Memory}), max(class.Overcommit, 1))
 }
 
 // Asked is what a guest of some size asks of its host, if so many may share its cores.
-func Asked(vm spec.VM, share int) placement.Guest {
-	g := placement.Guest{
-		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: placement.Locality(cmp.Or(vm.Locality, string(placement.Preferred))), GPUDirect: vm.GPUDirect,
+func Asked(vm spec.VM, share int) place.Guest {
+	g := place.Guest{
+		CPUs: vm.CPUs, MemoryMiB: spec.MiB(vm.Memory), Locality: place.Locality(cmp.Or(vm.Locality, string(place.Preferred))), GPUDirect: vm.GPUDirect,
 		Share: share,
 	}
 	if d := vm.Devices; d != nil {
@@ -72,7 +72,7 @@ func Asked(vm spec.VM, share int) placement.Guest {
 type guestShortage struct {
 	class string
 	lacks int
-	*placement.GuestShortage
+	*place.GuestShortage
 }
 
 // placeGuests finds a host for every member whose class is of hypervisors, and what it has of it: which are the places in
@@ -93,28 +93,28 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 			n++
 		}
 		class, _ := a.classOf(first, isolation)
-		var hosts []placement.Host
+		var hosts []place.Host
 		var of []int // its place in all
 		for i, r := range all {
 			if class.Has(r.machine.Machine) && (first.wakes == nil || r.machine.ID == first.wakes.HostID) {
-				hosts, of = append(hosts, placement.Host{Name: r.machine.Name, Room: r.Room}), append(of, i)
+				hosts, of = append(hosts, place.Host{Name: r.machine.Name, Room: r.Room}), append(of, i)
 			}
 		}
 		g := guestOf(first, class)
-		var found []placement.Placed
+		var found []place.Placed
 		var err error
 		onOne := false
-		if first.fabric != nil && first.wakes == nil && (first.policy == placement.Compact || first.policy == placement.SameSwitch) {
+		if first.fabric != nil && first.wakes == nil && (first.policy == place.Compact || first.policy == place.SameSwitch) {
 			found, onOne = onOneSwitch(first, g, n, hosts, func(i int) string { return all[of[i]].machine.ID })
 		}
-		if !onOne && first.policy == placement.SameSwitch && first.wakes == nil {
+		if !onOne && first.policy == place.SameSwitch && first.wakes == nil {
 			return refuse(NoCapacity, "no-switch", first.path, fmt.Sprintf("class %s: %d on one switch asked, and on no switch have hosts room for so many", first.Class, n),
 				"placement: compact takes as few switches as it can")
 		}
 		if !onOne {
 			found, err = spread(g, n, hosts)
 		}
-		var short *placement.GuestShortage
+		var short *place.GuestShortage
 		if errors.As(err, &short) && first.wakes != nil {
 			return first.noMemoryDisk(machines, hosts, short)
 		}
@@ -140,10 +140,10 @@ func (a *Admission) placeGuests(members []member, which []int, machines []machin
 }
 
 // spread gives guests their hosts. Those that may share cores do so only where no core is free any more.
-func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Placed, error) {
+func spread(g place.Guest, n int, hosts []place.Host) ([]place.Placed, error) {
 	alone := g
 	alone.Share = 1
-	placed, err := placement.PlaceGuests(alone, n, hosts)
+	placed, err := place.PlaceGuests(alone, n, hosts)
 	if err == nil || g.Share == 1 {
 		return share(placed, g.Share), err
 	}
@@ -151,8 +151,8 @@ func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Place
 		held := &hosts[p.Host].Room.Held
 		*held = append(slices.Clone(*held), p.Allocation)
 	}
-	rest, err := placement.PlaceGuests(g, n-len(placed), hosts)
-	var short *placement.GuestShortage
+	rest, err := place.PlaceGuests(g, n-len(placed), hosts)
+	var short *place.GuestShortage
 	if errors.As(err, &short) { // says how it is with all of them
 		short.Asked, short.Fit = n, len(placed)+short.Fit
 	}
@@ -160,7 +160,7 @@ func spread(g placement.Guest, n int, hosts []placement.Host) ([]placement.Place
 }
 
 // share lets as many guests have the cores of what was placed.
-func share(placed []placement.Placed, guests int) []placement.Placed {
+func share(placed []place.Placed, guests int) []place.Placed {
 	for i := range placed {
 		placed[i].Allocation.Share = guests
 	}
@@ -168,7 +168,7 @@ func share(placed []placement.Placed, guests int) []placement.Placed {
 }
 
 // newGuest is a guest that is to be, under the host's name and the lowest number that is free.
-func newGuest(on string, m machine.Machine, h placement.Allocation, asked placement.Guest, names map[string]bool) host.Guest {
+func newGuest(on string, m machine.Machine, h place.Allocation, asked place.Guest, names map[string]bool) host.Guest {
 	name := ""
 	for number := 1; name == "" || names[name]; number++ {
 		name = fmt.Sprintf("%s-g%d", m.Name, number)
@@ -180,7 +180,7 @@ func newGuest(on string, m machine.Machine, h placement.Allocation, asked placem
 }
 
 // PartFacts are those of a guest of so many CPUs and MiB, by what it holds of its host.
-func PartFacts(host inventory.Facts, h placement.Allocation, cpus, memoryMiB int) inventory.Facts {
+func PartFacts(host inventory.Facts, h place.Allocation, cpus, memoryMiB int) inventory.Facts {
 	facts := inventory.Facts{Host: host.Host, Arch: host.Arch, CPUModel: host.CPUModel, CPUs: cpus, MemoryMiB: memoryMiB}
 	next := 0
 	for i, cell := range h.Cells {
@@ -200,7 +200,7 @@ func PartFacts(host inventory.Facts, h placement.Allocation, cpus, memoryMiB int
 	return facts
 }
 
-func coresOf(h placement.Allocation) int {
+func coresOf(h place.Allocation) int {
 	n := 0
 	for _, cell := range h.Cells {
 		n += len(cell.Cores)
@@ -361,7 +361,7 @@ func (a *Admission) Roomy(class inventory.Class, machines []machine.Machine) map
 		if !class.Has(r.machine.Machine) {
 			continue
 		}
-		if _, err := placement.Hold(r.Room, guestOf(member{}, class)); err == nil {
+		if _, err := place.Hold(r.Room, guestOf(member{}, class)); err == nil {
 			roomy[r.machine.ID] = true
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/placement"
+	"muster/internal/place"
 	"muster/internal/spec"
 )
 
@@ -95,7 +95,7 @@ func (d fixture) machines() []machine.Machine {
 // sound fails the test if guests have more than their hosts do.
 func (d fixture) sound() {
 	d.Helper()
-	held := map[string][]placement.Allocation{}
+	held := map[string][]place.Allocation{}
 	all := d.machines()
 	for _, m := range all {
 		if m.Allocation != nil {
@@ -107,7 +107,7 @@ func (d fixture) sound() {
 			continue
 		}
 		cores, memory := m.Facts.Kept()
-		if err := (placement.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID]}).Check(); err != nil {
+		if err := (place.Room{Facts: m.Facts, Keep: cores, KeepMiB: memory, Held: held[m.ID]}).Check(); err != nil {
 			d.Errorf("host %s: %v", m.Name, err)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/calendar"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kit/duration"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
+	"muster/internal/place/calendar"
 	"muster/internal/spec"
 )
 

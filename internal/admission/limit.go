@@ -9,8 +9,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/spec"
-	"muster/internal/usage"
 )
 
 // Limit is a budget, or a quota of node-hours, with what is used of it. Time uses both up, so they are watched.

@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // Elsewhere finds another host for the guest that carries a node: of its class, with room for it. If the guest is to go there while
@@ -35,7 +35,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, rea
 		return g, "its class " + n.Class + " no longer exists", nil
 	}
 	asked := guestOf(member{vm: n.VM}, class)
-	var hosts []placement.Host
+	var hosts []place.Host
 	var of []machine.Machine
 	others := 0
 	for _, r := range a.rooms(machines, "") {
@@ -43,7 +43,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, rea
 			continue
 		}
 		others++
-		at := []placement.Host{{Name: r.machine.Name, Room: r.Room}}
+		at := []place.Host{{Name: r.machine.Name, Room: r.Room}}
 		placed, err := spread(asked, 1, at)
 		if reaches != nil && err == nil && placed[0].Allocation.View(r.Facts) != guest.Allocation.View(h.Facts) {
 			continue // whatever is best for it there
@@ -54,7 +54,7 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, rea
 		return g, fmt.Sprintf("on no other host of class %s would it see the same processors and memory", class.Name), nil
 	}
 	placed, err := spread(asked, 1, hosts)
-	var short *placement.GuestShortage
+	var short *place.GuestShortage
 	if errors.As(err, &short) {
 		return g, fmt.Sprintf("no other host of class %s can take it: %s", class.Name, short), nil
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 	"muster/internal/spec"
 )
 
@@ -91,7 +91,7 @@ func (a *Admission) Resume(ctx context.Context, tx *core.Tx, c cluster.Cluster) 
 }
 
 // noMemoryDisk says that the host on which a node sleeps cannot have it now. No other can: its memory is there.
-func (m member) noMemoryDisk(machines []machine.Machine, hosts []placement.Host, short *placement.GuestShortage) *Refusal {
+func (m member) noMemoryDisk(machines []machine.Machine, hosts []place.Host, short *place.GuestShortage) *Refusal {
 	host, why := "", ""
 	for _, at := range machines {
 		if at.ID == m.wakes.HostID {

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
-	"muster/internal/usage"
 )
 
 // Terms are what a node of a class on a machine costs from now on.

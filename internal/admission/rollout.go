@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

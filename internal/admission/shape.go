@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
-	"muster/internal/fabric/topology"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
+	"muster/internal/place/topology"
 	"muster/internal/spec"
 )
 
@@ -28,9 +28,9 @@ type member struct {
 	vm    *spec.VM   // what it has of its host where it is a guest; nil: as its class says
 	wakes *node.Node // a node that sleeps, which it is to be: on no other host than its own
 
-	policy placement.Policy // how its queue's machines are to lie
-	fabric *topology.Map    // in which network; nil: where machines are is not known. locate fills it in
-	beside []string         // the machines of nodes that are there
+	policy place.Policy  // how its queue's machines are to lie
+	fabric *topology.Map // in which network; nil: where machines are is not known. locate fills it in
+	beside []string      // the machines of nodes that are there
 }
 
 // shape is what a cluster's intent makes of the nodes there are: who is missing, the head first, and who must go.
@@ -82,7 +82,7 @@ func shapeOf(c cluster.Cluster, nodes []node.Node) shape {
 		}
 		for number, have := 1, len(fits); have < want; number++ {
 			if name := spec.NodeName(q.Name, number); !taken[name] {
-				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: placement.Policy(q.Placement)})
+				s.missing = append(s.missing, member{Name: name, Role: protocol.Compute, Queue: q.Name, Class: q.Class, or: q.Or, path: "queues[" + q.Name + "].max", above: have >= *q.Min, vm: q.VM, policy: place.Policy(q.Placement)})
 				have++
 			}
 		}

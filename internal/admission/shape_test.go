@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

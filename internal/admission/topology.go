@@ -7,24 +7,24 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/calendar"
 	"muster/internal/core"
 	"muster/internal/fabric"
-	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
+	"muster/internal/place/calendar"
+	"muster/internal/place/topology"
 )
 
 // Layout is how a queue's nodes lie in a fabric.
 type Layout struct {
 	Queue  string
 	Fabric string
-	placement.Layout
+	place.Layout
 }
 
 // String is "cpu: 16 nodes on 2 leaves (leaf01 9, leaf02 7), at most 2 hops apart", and how many nodes share the cables of
@@ -226,7 +226,7 @@ func (l knownTopology) mates(m *member, nodes []node.Node) []string {
 			others = append(others, l.at(n.MachineID))
 		}
 	}
-	if len(own) > 0 || m.policy == placement.SameSwitch {
+	if len(own) > 0 || m.policy == place.SameSwitch {
 		return own
 	}
 	return others
@@ -266,7 +266,7 @@ func layouts(l knownTopology, members []member, placed []Placed, nodes []node.No
 				machines = append(machines, cmp.Or(p.Machine.Host, p.Machine.ID))
 			}
 		}
-		if lay := placement.LayoutOf(m.fabric, machines); len(lay.Places) > 0 {
+		if lay := place.LayoutOf(m.fabric, machines); len(lay.Places) > 0 {
 			all = append(all, Layout{Queue: m.Queue, Fabric: m.fabric.Fabric, Layout: lay})
 		}
 	}
@@ -278,14 +278,14 @@ func unheeded(members []member, later bool) []string {
 	var all []string
 	told := map[string]bool{}
 	for _, m := range members {
-		if m.policy == placement.Anywhere || m.policy == "" || told[m.Queue] {
+		if m.policy == place.Anywhere || m.policy == "" || told[m.Queue] {
 			continue
 		}
 		told[m.Queue] = true
 		switch {
 		case later:
 			all = append(all, fmt.Sprintf("queue %s: placement %s is looked at when the lease starts: what is reserved is machines, not where they are", m.Queue, m.policy))
-		case m.fabric == nil && m.policy != placement.SameSwitch:
+		case m.fabric == nil && m.policy != place.SameSwitch:
 			all = append(all, fmt.Sprintf("queue %s: placement %s has no effect: of no machine of class %s is known which switch it is on", m.Queue, m.policy, m.Class))
 		}
 	}
@@ -293,10 +293,10 @@ func unheeded(members []member, later bool) []string {
 }
 
 // apart refuses a queue that is to be on one switch.
-func apart(short *placement.Apart, members []member) *Refusal {
+func apart(short *place.Apart, members []member) *Refusal {
 	path := ""
 	for _, m := range members {
-		if m.Class == short.Class && m.policy == placement.SameSwitch {
+		if m.Class == short.Class && m.policy == place.SameSwitch {
 			path = m.path
 		}
 	}
@@ -312,7 +312,7 @@ func apart(short *placement.Apart, members []member) *Refusal {
 func fallBackWhole(members []member, class string) bool {
 	moved := false
 	for i := range members {
-		if m := &members[i]; m.policy == placement.SameSwitch && m.Class == class && len(m.or) > 0 {
+		if m := &members[i]; m.policy == place.SameSwitch && m.Class == class && len(m.or) > 0 {
 			m.Class, m.or, moved = m.or[0], m.or[1:], true
 		}
 	}
@@ -324,7 +324,7 @@ func fallBackWhole(members []member, class string) bool {
 func chosenFirst(c calendar.Calendar, members []member, placed []Placed) calendar.Calendar {
 	chosen := map[string]bool{}
 	for i, p := range placed {
-		if members[i].fabric != nil && members[i].policy != placement.Anywhere {
+		if members[i].fabric != nil && members[i].policy != place.Anywhere {
 			chosen[p.Machine.ID] = true
 		}
 	}
@@ -345,7 +345,7 @@ func chosenFirst(c calendar.Calendar, members []member, placed []Placed) calenda
 }
 
 // onOneSwitch places guests on hosts of one switch, the fullest first; ok is false where no switch has room for all of them.
-func onOneSwitch(m member, g placement.Guest, n int, hosts []placement.Host, machine func(i int) string) (placed []placement.Placed, ok bool) {
+func onOneSwitch(m member, g place.Guest, n int, hosts []place.Host, machine func(i int) string) (placed []place.Placed, ok bool) {
 	on := map[int][]int{}
 	for i := range hosts {
 		if p, known := m.fabric.At(machine(i)); known {
@@ -372,10 +372,10 @@ func onOneSwitch(m member, g placement.Guest, n int, hosts []placement.Host, mac
 		return a - b
 	})
 	for k, p := range order {
-		if k > 0 && m.policy == placement.SameSwitch && there[order[0]] > 0 {
+		if k > 0 && m.policy == place.SameSwitch && there[order[0]] > 0 {
 			break // where the others are, or nowhere
 		}
-		var some []placement.Host
+		var some []place.Host
 		for _, i := range on[p] {
 			some = append(some, hosts[i])
 		}

@@ -8,10 +8,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/core"
-	"muster/internal/fabric/topology"
 	"muster/internal/inventory"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
+	"muster/internal/place/topology"
 	"muster/internal/spec"
 )
 

@@ -15,15 +15,15 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/access"
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/pipes"
+	"muster/internal/noded/protocol"
 )
 
 // certificateLife is how long a user's SSH certificate opens a cluster: long enough to connect, too short to leak.

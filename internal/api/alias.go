@@ -1,8 +1,8 @@
 package api
 
 import (
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/noded/protocol"
 )
 
 // slurmAlias says it in these words; nil of a node that the scheduler does not know.

@@ -18,12 +18,12 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
+	"muster/internal/boot/images"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/images"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/identity"
+	"muster/internal/door/web"
 	fabrics "muster/internal/kinds/fabric"
-	"muster/internal/telemetry"
-	"muster/internal/webdoor"
 )
 
 // ImageStore lists the images of a controller.
@@ -49,8 +49,8 @@ type API struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Telemetry // nil: nobody counts
 	About     About
-	SSH       string         // host:port of this controller's SSH gateway; empty: none
-	Web       *webdoor.Place // where the door for web apps is; nil: there is none
+	SSH       string     // host:port of this controller's SSH gateway; empty: none
+	Web       *web.Place // where the door for web apps is; nil: there is none
 
 	// HomeUsage is how many bytes a cluster's /home may hold and holds; 0: not known. nil: of none.
 	HomeUsage func(cluster string) (size, used int64, err error)

@@ -18,10 +18,10 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/boot/images"
 	"muster/internal/core"
+	"muster/internal/door/identity"
 	"muster/internal/drivers"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"

@@ -9,10 +9,10 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/web"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 	"muster/internal/spec"
-	"muster/internal/webdoor"
 )
 
 // webView is the door as the site tells of it.
@@ -50,15 +50,15 @@ func (a *API) openApp(ctx context.Context, in *apiv1.OpenAppInput) (*output[apiv
 	if err != nil {
 		return nil, err
 	}
-	code := webdoor.NewCode()
-	out := &output[apiv1.Opened]{Body: apiv1.Opened{URL: webdoor.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
+	code := web.NewCode()
+	out := &output[apiv1.Opened]{Body: apiv1.Opened{URL: web.SignIn(*a.Web, c, app.Name, code), App: app.Name}}
 	err = a.DB.Update(ctx, func(tx *core.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		out.Body.ExpiresAt = now.Add(webdoor.CodeLife)
-		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, webdoor.CodeLife)
+		out.Body.ExpiresAt = now.Add(web.CodeLife)
+		return person.AddWebLogin(ctx, tx, person.HashToken(code), person.WebLogin{Token: callerOf(ctx).Token, Cluster: c.ID, App: app.Name}, web.CodeLife)
 	})
 	return out, err
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

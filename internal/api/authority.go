@@ -11,14 +11,14 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/access"
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/access"
+	"muster/internal/door/limit"
 	"muster/internal/kinds/person"
-	"muster/internal/limit"
 	"muster/internal/spec"
-	"muster/internal/telemetry"
 )
 
 type callerKey struct{}

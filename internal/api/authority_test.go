@@ -10,10 +10,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"muster/internal/access"
 	"muster/internal/api"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"

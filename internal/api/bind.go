@@ -8,8 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/door/access"
 )
 
 // handler answers one operation of the table.

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/boot/images"
 	"muster/internal/core"
-	"muster/internal/environment/images"
+	"muster/internal/door/access"
 	"muster/internal/kinds/machine"
 )
 

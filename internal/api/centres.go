@@ -9,8 +9,8 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/apiv1"
-	"muster/internal/centre"
 	"muster/internal/core"
+	"muster/internal/door/centre"
 	centres "muster/internal/kinds/centre"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"

@@ -10,8 +10,8 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/person"
-	"muster/internal/usage"
 )
 
 // between is the window with both ends; what is still to come is not in it.

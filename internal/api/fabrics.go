@@ -11,9 +11,9 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/fabric"
-	"muster/internal/fabric/topology"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
+	"muster/internal/place/topology"
 )
 
 func (a *API) listFabrics(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Fabric]], error) {

@@ -10,13 +10,13 @@ import (
 	"muster/internal/admission"
 	"muster/internal/api"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
 	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/telemetry"
 )
 
 // fabricServer is an API whose drivers of fabrics take whatever they are told, and that keeps fabric ib0 of four ports.

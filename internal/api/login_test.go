@@ -15,10 +15,10 @@ import (
 
 	"muster/internal/api"
 	"muster/internal/core"
+	"muster/internal/door/login"
+	"muster/internal/door/login/logintest"
 	"muster/internal/inventory"
 	"muster/internal/kinds/person"
-	"muster/internal/login"
-	"muster/internal/login/logintest"
 )
 
 // loginServer is an API at which people log in.

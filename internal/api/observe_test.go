@@ -13,13 +13,13 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/api"
+	"muster/internal/boot/images"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
 	"muster/internal/drivers"
-	"muster/internal/environment/images"
 	"muster/internal/inventory"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
-	"muster/internal/telemetry"
 )
 
 // brokenImages is an image store that cannot be read.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/person"
 )

@@ -14,11 +14,11 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
+	"muster/internal/door/rotation"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kit/duration"
-	"muster/internal/rotation"
 )
 
 // credentialOf is the name of what a cluster's daemons know one another by, and by which word all of that kind are named; "" of

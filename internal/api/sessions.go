@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
+	"muster/internal/door/access"
+	"muster/internal/door/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/person"
 	"muster/internal/kit/duration"

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"muster/internal/apiv1"
-	"muster/internal/limit"
+	"muster/internal/door/limit"
 )
 
 // Shares is how much one person, and all together, may have going on at once.

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/noded/protocol"
 )
 
 func snapshotView(s snapshot.Snapshot) apiv1.Snapshot {

@@ -8,16 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/access"
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // About is what a controller says of itself; Run fills it in.

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/access"
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/duration"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/access"
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
 	"muster/internal/kinds/snapshot"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

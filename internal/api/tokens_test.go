@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/person"
 )
 

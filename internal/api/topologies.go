@@ -10,8 +10,8 @@ import (
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/fabric/topology"
 	fabrics "muster/internal/kinds/fabric"
+	"muster/internal/place/topology"
 )
 
 func (a *API) listTopologies(ctx context.Context, in *apiv1.Page) (*output[apiv1.List[apiv1.Topology]], error) {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/person"
 )

@@ -14,7 +14,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 func planView(p *admission.Plan) apiv1.Plan {
@@ -108,7 +108,7 @@ func partView(m machine.Machine) *apiv1.Part {
 	if !m.IsGuest() {
 		return nil
 	}
-	p := &apiv1.Part{Host: m.HostName, Cells: []placement.Cell{}, Share: 1}
+	p := &apiv1.Part{Host: m.HostName, Cells: []place.Cell{}, Share: 1}
 	if h := m.Allocation; h != nil {
 		p.Cells, p.Devices, p.Share = h.Cells, h.Devices, h.Share
 	}

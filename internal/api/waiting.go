@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/core"
-	"muster/internal/elastic"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
+	"muster/internal/place/elastic"
 	"muster/internal/spec"
 )
 

@@ -3,10 +3,10 @@ package api
 import (
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -1,9 +1,9 @@
 package apiv1
 
 import (
-	"muster/internal/agent/protocol"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 	"time"
 )
 

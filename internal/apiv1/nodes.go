@@ -1,8 +1,8 @@
 package apiv1
 
 import (
-	"muster/internal/agent/protocol"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 	"time"
 )
 
@@ -30,11 +30,11 @@ type Node struct {
 
 // Part is what a guest holds of its host.
 type Part struct {
-	Host    string           `json:"host"`
-	Cells   []placement.Cell `json:"cells" doc:"by memory node of the host"`
-	Devices []string         `json:"devices,omitempty" doc:"PCI addresses on the host"`
-	Share   int              `json:"share" doc:"guests that may have its cores, itself included"`
-	MovesTo string           `json:"moves_to,omitempty" doc:"the host that it is on its way to"`
+	Host    string       `json:"host"`
+	Cells   []place.Cell `json:"cells" doc:"by memory node of the host"`
+	Devices []string     `json:"devices,omitempty" doc:"PCI addresses on the host"`
+	Share   int          `json:"share" doc:"guests that may have its cores, itself included"`
+	MovesTo string       `json:"moves_to,omitempty" doc:"the host that it is on its way to"`
 }
 
 // SlurmNode is what the API said of a node before it had words for every scheduler.

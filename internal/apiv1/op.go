@@ -7,7 +7,7 @@ package apiv1
 import (
 	"net/http"
 
-	"muster/internal/access"
+	"muster/internal/door/access"
 )
 
 // Endpoint is one operation of the table, which that the API does: how it is asked for, who may, and what answers. The server's routes, access

@@ -3,7 +3,7 @@ package apiv1
 import (
 	"net/http"
 
-	"muster/internal/access"
+	"muster/internal/door/access"
 )
 
 // Operations is the table: every operation of the API, by noun.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/access"
+	"muster/internal/door/access"
 )
 
 func TestEveryOperationIsInTheTableAndWhole(t *testing.T) {

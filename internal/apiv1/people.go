@@ -1,7 +1,7 @@
 package apiv1
 
 import (
-	"muster/internal/access"
+	"muster/internal/door/access"
 	"time"
 )
 

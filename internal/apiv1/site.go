@@ -1,8 +1,8 @@
 package apiv1
 
 import (
-	"muster/internal/access"
-	"muster/internal/agent/protocol"
+	"muster/internal/door/access"
+	"muster/internal/noded/protocol"
 	"time"
 )
 

@@ -1,7 +1,7 @@
 package apiv1
 
 import (
-	"muster/internal/usage"
+	"muster/internal/kinds/meter/usage"
 	"time"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/agent"
 	"muster/internal/drivers"
+	"muster/internal/noded"
 )
 
 func (a *app) agent() *cobra.Command {
@@ -20,12 +20,12 @@ is 3 when the controller has refused this boot for good.`,
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := agent.Run(ctx, agent.Options{Schedulers: drivers.Schedulers(), Console: a.err.raw()})
+			err := noded.Run(ctx, noded.Options{Schedulers: drivers.Schedulers(), Console: a.err.raw()})
 			if err == nil {
 				return nil
 			}
 			a.complain(err.Error())
-			return exitCode(agent.ExitStatus(err))
+			return exitCode(noded.ExitStatus(err))
 		}),
 	}
 	c.AddCommand(a.agentHost(), a.agentHome())
@@ -43,12 +43,12 @@ controller has refused this boot for good.`,
 		Example: `  muster agent host`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
-			err := agent.Host(ctx, agent.HostOptions{Console: a.err.raw()})
+			err := noded.Host(ctx, noded.HostOptions{Console: a.err.raw()})
 			if err == nil {
 				return nil
 			}
 			a.complain(err.Error())
-			return exitCode(agent.ExitStatus(err))
+			return exitCode(noded.ExitStatus(err))
 		}),
 	}
 }
@@ -62,6 +62,6 @@ func (a *app) agentHome() *cobra.Command {
 head's first process starts it.`,
 		Example: `  muster agent home`,
 		Args:    cobra.NoArgs,
-		RunE:    a.do(func(context.Context, []string) error { return agent.HoldHomeServer() }),
+		RunE:    a.do(func(context.Context, []string) error { return noded.HoldHomeServer() }),
 	}
 }

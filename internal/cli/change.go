@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 )
 
 // changing is what all verbs that change a cluster share: how to ask, how to wait, how to print.

@@ -14,7 +14,7 @@ import (
 
 	"muster/internal/apiv1"
 	"muster/internal/inventory"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 // window is the time and the detail that a cost is asked for.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/noded/protocol"
 )
 
 func (a *app) delete() *cobra.Command {

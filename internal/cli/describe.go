@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 )
 
 // lastEvents is how many events describe shows.

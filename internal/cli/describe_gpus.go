@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/noded/protocol"
 )
 
 // printAccelerators lists the GPUs and the InfiniBand ports that a cluster's nodes see.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 // screen is where words for people go: standard output, or standard error. It is no io.Writer, so that nothing reaches a

@@ -15,7 +15,7 @@ import (
 
 	"encoding/json"
 
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 // past are the places that may write to standard output or error without the edge, each with what it writes.

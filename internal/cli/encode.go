@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 // safeJSON is the same JSON with what a terminal would obey written as \uXXXX. JSON asks that of the first 32 characters

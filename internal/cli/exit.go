@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/environment/images"
+	"muster/internal/boot/images"
 	"muster/internal/rack"
 	"muster/internal/spec"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/controller"
+	"muster/internal/serve"
 )
 
 // defaultData is where a controller keeps its state unless it is told otherwise.
@@ -68,8 +68,8 @@ func (a *app) find() (c *client, admin string, err error) {
 	if address == "" {
 		data := dataDir()
 		source = filepath.Join(data, "controller.json")
-		var announced controller.Announcement
-		announced, admin, err = controller.Find(data)
+		var announced serve.Announcement
+		announced, admin, err = serve.Find(data)
 		address, beside = announced.URL, announced.Control
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

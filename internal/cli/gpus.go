@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers"
-	"muster/internal/gpus"
-	"muster/internal/hardware"
+	"muster/internal/drivers/scheduler/gpus"
 	"muster/internal/inventory"
+	"muster/internal/inventory/hardware"
 )
 
 func (a *app) gpus() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/environment/images"
+	"muster/internal/boot/images"
 	"muster/internal/kit/words"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/images"
-	environment "muster/internal/environment/images"
+	environment "muster/internal/boot/images"
 )
 
 func (a *app) imagesBuild() *cobra.Command {

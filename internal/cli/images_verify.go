@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/environment/images"
+	"muster/internal/boot/images"
 	"muster/internal/kit/words"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/acceptance"
 	"muster/internal/apiv1"
+	"muster/internal/place/acceptance"
 )
 
 func (a *app) machinesHealth() *cobra.Command {

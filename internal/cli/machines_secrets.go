@@ -14,7 +14,7 @@ import (
 	"muster/internal/apiv1"
 	"muster/internal/drivers"
 	"muster/internal/kit/files"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // namedSecrets lets root on the controller's host name files by their paths, as in "file:/etc/muster/bmc": it copies them to

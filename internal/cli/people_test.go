@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/door/access"
 )
 
 // heard keeps what was sent to a path, and answers with body.

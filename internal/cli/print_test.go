@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/apiv1"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/door/access"
 )
 
 func (a *app) projects() *cobra.Command {

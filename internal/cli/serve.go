@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/controller"
+	"muster/internal/serve"
 )
 
 func (a *app) serve() *cobra.Command {
@@ -64,7 +64,7 @@ arguments.`,
 		if err != nil {
 			return fmt.Errorf("find this program, which nodes run as their agent: %w", err)
 		}
-		return controller.Run(ctx, controller.Config{
+		return serve.Run(ctx, serve.Config{
 			Data: dir, DB: *db, Listen: *listen, Site: *site, Binary: self, Version: Version(), Log: log, Metrics: *metrics, Traces: *traces, Web: *web, SSH: *door, SSHName: *name, LocalHypervisor: *hypervisor, Divide: *divide, KeyFile: *keyFile, KeyCommand: *keyCommand,
 			Ready: func(url string) { a.out.line("muster is ready at %s", url) },
 		})
@@ -73,8 +73,8 @@ arguments.`,
 }
 
 // webFlags gives a command the door for web apps.
-func webFlags(c *cobra.Command) *controller.Web {
-	w := &controller.Web{}
+func webFlags(c *cobra.Command) *serve.Web {
+	w := &serve.Web{}
 	c.Flags().StringVar(&w.Listen, "web", "", "the `ADDRESS` of an HTTPS door to the web apps of clusters, such as 0.0.0.0:443 (default: none)")
 	c.Flags().StringVar(&w.Domain, "web-domain", "localhost", "the `DOMAIN` that the apps' host names end in; DOMAIN:PORT if browsers use another port")
 	c.Flags().StringVar(&w.Certificate, "web-cert", "", "a PEM `FILE` with the certificate of *.DOMAIN (default: one from the site's own CA; see muster open --ca)")

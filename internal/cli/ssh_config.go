@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/internal/apiv1"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 func (a *app) sshConfig() *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/door/access"
 )
 
 func (a *app) tokens() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/internal/access"
 	"muster/internal/apiv1"
+	"muster/internal/door/access"
 )
 
 func (a *app) whoami() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 )
 
 // Life is what every entity with a lifecycle has.

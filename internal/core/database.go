@@ -26,9 +26,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 
+	"muster/internal/core/sealing"
+	"muster/internal/core/telemetry"
 	"muster/internal/kit/locks"
-	"muster/internal/sealing"
-	"muster/internal/telemetry"
 )
 
 // ErrNotFound is returned for a row that is not there.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
@@ -18,6 +17,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 func TestWhatIsStoredIsReadBack(t *testing.T) {

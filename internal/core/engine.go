@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/internal/telemetry"
+	"muster/internal/core/telemetry"
 )
 
 // Timing of the engine. The lease bounds how long a dead controller's work waits; it is renewed well before its end.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/printable"
-	"muster/internal/telemetry"
+	"muster/internal/core/telemetry"
+	"muster/internal/kit/printable"
 )
 
 // Event is one thing that happened, in words a user understands. The log is append-only; CLI, console and audit are

@@ -43,7 +43,7 @@ type SealedColumn struct {
 	Clear       func(string) ([]byte, error) // reads what older versions of this program wrote: AsIs, FromJSON; nil: nothing
 }
 
-// place names what a box is bound to.
+// lowestFree names what a box is bound to.
 func (c SealedColumn) place(row string) string { return c.Table + "." + c.Name + " " + row }
 
 // seal makes of a secret what may stand in the database.

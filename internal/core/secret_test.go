@@ -17,11 +17,11 @@ import (
 	"testing"
 
 	"muster/internal/core"
+	"muster/internal/core/sealing"
 	"muster/internal/kinds"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
-	"muster/internal/sealing"
 	"muster/internal/spec"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/sealing"
+	"muster/internal/core/sealing"
 )
 
 // SiteKey is a key that secrets in the database are sealed with, as the database knows it: by its name.

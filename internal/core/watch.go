@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"muster/internal/telemetry"
+	"muster/internal/core/telemetry"
 )
 
 // Looked is when the engine last looked for work, and Running how many handlers run now and how many may.

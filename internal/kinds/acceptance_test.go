@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
@@ -14,6 +13,7 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // judging makes the stage's site refuse slow nodes, after three passes.

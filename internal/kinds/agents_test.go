@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // fakeAgents plays every agent of a walk, and Slurm: agents join, report and measure, jobs wait, run and end.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"muster/internal/core"
+	"muster/internal/core/sealing"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/cluster/clusterlife"
@@ -24,7 +25,6 @@ import (
 	"muster/internal/kinds/snapshot/snapshotlife"
 	"muster/internal/kinds/task"
 	"muster/internal/kinds/task/tasklife"
-	"muster/internal/sealing"
 )
 
 // kind is a line of the list.

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
 	"muster/internal/kinds"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/telemetry"
+	"muster/internal/noded/protocol"
 )
 
 func TestACensusCountsWhatLives(t *testing.T) {

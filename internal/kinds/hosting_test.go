@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
@@ -26,6 +25,7 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/door/identity"
 	"muster/internal/drivers"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/fake"
-	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
@@ -21,6 +20,7 @@ import (
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

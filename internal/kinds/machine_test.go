@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
 )
 
 // brittle is an inspector whose machines fail while broken is set. It counts inspections.

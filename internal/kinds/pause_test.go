@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // playPause is the head's part in a pause, and before a new boot, as protocol describes it.

@@ -13,9 +13,9 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
-	"muster/internal/usage"
 )
 
 // look checks what must be true at any instant, on one consistent view of the rows.

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

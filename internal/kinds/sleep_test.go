@@ -19,8 +19,8 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
-	"muster/internal/usage"
 )
 
 // sleepers put guests to sleep in the fake world.

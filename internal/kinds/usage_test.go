@@ -18,9 +18,9 @@ import (
 	"muster/internal/kinds/cluster/clusterlife"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
 	"muster/internal/spec"
-	"muster/internal/usage"
 )
 
 // charge gives every node a price per second; before run.

@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
 	"muster/internal/kinds"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
-	"muster/internal/telemetry"
 )
 
 // logbook is what an engine logs, a line an object.

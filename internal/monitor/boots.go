@@ -14,17 +14,17 @@ import (
 	"strings"
 	"unicode"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/netboot"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/netboot"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
-	"muster/internal/printable"
-	"muster/internal/telemetry"
+	"muster/internal/kit/printable"
+	"muster/internal/noded/protocol"
 )
 
 // BootFiles are what machines boot an image from.

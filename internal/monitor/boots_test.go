@@ -15,15 +15,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/netboot"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/netboot"
+	"muster/internal/door/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/monitor"
+	"muster/internal/noded/protocol"
 )
 
 const known, strange = "52:54:00:00:00:01", "52:54:00:00:00:99"

@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"slices"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/netboot"
+	"muster/internal/boot/onlink"
 	"muster/internal/core"
-	"muster/internal/environment/netboot"
-	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
+	"muster/internal/noded/protocol"
 )
 
 // Admit says whether a caller is the machine of a MAC, or the unknown machine that has it.

@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"time"
 
-	"muster/internal/access"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/door/access"
+	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
-	"muster/internal/environment/identity"
 	"muster/internal/kinds/cluster"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/person"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

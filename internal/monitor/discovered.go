@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/kit/pattern"
+	"muster/internal/noded/protocol"
 )
 
 // joinLimit is how long a join may be: two keys and a token are 1 KiB.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
 	"muster/internal/monitor"
 )
 

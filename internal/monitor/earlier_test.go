@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
 	"muster/internal/kinds/cluster"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

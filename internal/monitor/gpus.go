@@ -3,11 +3,11 @@ package monitor
 import (
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 // gpusOf are the GPUs that a node on the machine is to have, under the addresses that they have for life: a guest's are
@@ -26,7 +26,7 @@ func gpusOf(caps substrate.Capabilities, m, host machine.Machine) []protocol.GPU
 	return gpus[:min(len(gpus), protocol.MostGPUs)]
 }
 
-// guestGPUs orders them as they come on the guest's buses, which package hypervisor/domain lays: first those that are near
+// guestGPUs orders them as they come on the guest's buses, which package domain lays: first those that are near
 // to none of its memory nodes, then by memory node from the last one down, and within by the host's root ports.
 func guestGPUs(m, host machine.Machine) []protocol.GPU {
 	if m.Allocation == nil {
@@ -37,7 +37,7 @@ func guestGPUs(m, host machine.Machine) []protocol.GPU {
 		if !slices.Contains(m.Allocation.Devices, d.PCI) {
 			continue
 		}
-		cell := slices.IndexFunc(m.Allocation.Cells, func(c placement.Cell) bool { return c.NUMA == d.NUMA })
+		cell := slices.IndexFunc(m.Allocation.Cells, func(c place.Cell) bool { return c.NUMA == d.NUMA })
 		if len(host.Facts.NUMA) == 1 {
 			cell = 0
 		}

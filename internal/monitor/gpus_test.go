@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
@@ -13,7 +12,8 @@ import (
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 	all := host.Facts.GPUs()
 	guest := machine.Machine{
 		Machine:    inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h", Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
-		Allocation: &placement.Allocation{Cells: []placement.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
+		Allocation: &place.Allocation{Cells: []place.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
 	}
 	// A guest's last memory node has the lowest bus.
 	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"}, {Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}

@@ -16,10 +16,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/door/identity"
 	"muster/internal/drivers"
-	"muster/internal/environment/identity"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
@@ -27,7 +26,8 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/monitor"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 	"muster/internal/spec"
 )
 
@@ -62,7 +62,7 @@ func TestAGuestJoinsOnlyFromItsOwnPlaceInItsOwnCluster(t *testing.T) {
 	ctx := t.Context()
 	if err := db.Update(ctx, func(tx *core.Tx) error {
 		g := host.Guest{Machine: inventory.Machine{ID: "g1", Name: "hv-g1", Substrate: "vm", Host: "hv"},
-			Allocation: placement.Allocation{Share: 1, Cells: []placement.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
+			Allocation: place.Allocation{Share: 1, Cells: []place.Cell{{Cores: []int{1}, MemoryMiB: 1024}}}}
 		for _, c := range []string{"c1", "c2"} {
 			if err := cluster.Add(ctx, tx, cluster.Cluster{ID: c, Project: "default", Name: c, Spec: spec.Cluster{Name: c}, Image: "sha256:00", Credential: core.NewSecret([]byte("k")), CreatedBy: "admin"}); err != nil {
 				return err

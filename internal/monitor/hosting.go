@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strconv"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
+	"muster/internal/noded/protocol"
 )
 
 // hosting answers a hypervisor with all that it is to hold, as soon as that is newer than what it knows.

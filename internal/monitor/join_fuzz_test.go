@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
 	"muster/internal/monitor"
 )
 

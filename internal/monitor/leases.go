@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"muster/internal/boot/netboot"
 	"muster/internal/core"
-	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
 	"muster/internal/kinds/network"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/boot/netboot"
 	"muster/internal/core"
-	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/network"

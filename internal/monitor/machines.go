@@ -10,24 +10,24 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/onlink"
 	"muster/internal/core"
+	"muster/internal/door/identity"
 	"muster/internal/drivers/substrate"
-	"muster/internal/environment/identity"
-	"muster/internal/environment/onlink"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
+	"muster/internal/noded/protocol"
 )
 
 // testsWithin bounds the health tests of an inspection.
 const testsWithin = time.Minute
 
-// place is where an agent's call comes from. A call over a network of machines comes from the address of the machine's
+// lowestFree is where an agent's call comes from. A call over a network of machines comes from the address of the machine's
 // lease, so a token taken from one machine is of no use to another.
-func place(r *http.Request) (netip.Addr, bool) {
+func lowestFree(r *http.Request) (netip.Addr, bool) {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // a unix socket: a node of this host
 		return netip.Addr{}, false
@@ -59,7 +59,7 @@ func fromNode(ctx context.Context, tx *core.Tx, n node.Node, r *http.Request) er
 	if !n.IsGuest() {
 		return from(ctx, tx, n.MachineID, r)
 	}
-	at, remote := place(r)
+	at, remote := lowestFree(r)
 	if !remote || within(r) != n.Cluster || at != substrate.Address(n.Slot).Addr() {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}
@@ -73,7 +73,7 @@ func from(ctx context.Context, tx *core.Tx, machineID string, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	at, remote := place(r)
+	at, remote := lowestFree(r)
 	if remote != m.BootsFromNetwork() || within(r) != "" || remote && on(r) != m.Network {
 		return fmt.Errorf("%w: it came from the wrong place", errRefused)
 	}

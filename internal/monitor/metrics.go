@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
 	"muster/internal/kinds"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/telemetry"
+	"muster/internal/noded/protocol"
 )
 
 // countWithin bounds the look at the database for one scrape.

@@ -1,7 +1,7 @@
 // Package monitor is where nodes are heard: it lets an agent join with its boot's one-time token, tells it what its node
 // has to be, and writes down what it reports.
 //
-// What enters: the agents' calls (internal/agent/protocol). What leaves: observed state in the store and wake-ups for
+// What enters: the agents' calls (internal/noded/protocol). What leaves: observed state in the store and wake-ups for
 // the engine, which alone draws conclusions. It changes no phase.
 package monitor
 
@@ -15,17 +15,17 @@ import (
 	"strconv"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/identity"
+	"muster/internal/door/limit"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
-	"muster/internal/environment/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/limit"
-	"muster/internal/telemetry"
+	"muster/internal/noded/protocol"
 )
 
 // Timing of the talk with agents.

@@ -7,14 +7,14 @@ import (
 	"reflect"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
 	"muster/internal/kinds/authority"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

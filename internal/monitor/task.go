@@ -6,11 +6,11 @@ import (
 	"errors"
 	"net/http"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
-	"muster/internal/environment/identity"
+	"muster/internal/door/identity"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
+	"muster/internal/noded/protocol"
 )
 
 // mostTaskNodes is how many nodes of a task are kept by name.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // neighboursAsked is how many neighbours a node that is tested may try.

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 func TestNeighboursAreThoseThatNobodyWouldMiss(t *testing.T) {

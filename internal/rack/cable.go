@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // spoil is what is wrong with a cable; the zero value is a good one.

@@ -17,7 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // bench is a rack's network with a cable and, at its end, a network namespace instead of a machine.

@@ -12,7 +12,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/server"
 	ipmi "github.com/bougou/go-ipmi/pkg/types"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // credentials of the rack's BMCs.

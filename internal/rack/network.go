@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 const bridgeName = "br0"

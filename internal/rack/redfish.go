@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // redfish is one machine's BMC: as much of DMTF's DSP0266 as switching it and choosing what it boots from needs.

@@ -18,7 +18,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 func TestMachinesAreSwitchedByRealClients(t *testing.T) {

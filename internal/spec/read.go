@@ -16,7 +16,7 @@ import (
 // reader walks a syntax tree along the grammar. It keeps what is right, notes where everything stands, and collects what is wrong.
 type reader struct {
 	text
-	places map[string]place
+	places map[string]lowestFree
 	found  Diagnostics
 }
 
@@ -31,7 +31,7 @@ func (r *reader) refused(path string) bool {
 	return slices.ContainsFunc(r.found, func(d Diagnostic) bool { return d.Path == path })
 }
 
-func (r *reader) report(code, path string, at place, text, hint string) {
+func (r *reader) report(code, path string, at lowestFree, text, hint string) {
 	r.found = append(r.found, Diagnostic{Code: code, Path: path, Line: at.line, Col: at.col, Text: text, Hint: hint})
 }
 
@@ -87,7 +87,7 @@ func (n *node) absence(optional string) string {
 
 func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 	values := map[string]any{}
-	first := map[string]place{}
+	first := map[string]lowestFree{}
 	for i := m.MapRange(); i.Next(); {
 		key := keyText(i.Key())
 		at := r.at(i.Key().GetToken())
@@ -125,7 +125,7 @@ func (r *reader) mapping(n *node, path string, m ast.MapNode) any {
 }
 
 // freeKey is the field for any key of a mapping with free keys, nil for a key that is no name.
-func (r *reader) freeKey(n *node, path, key string, at place) *node {
+func (r *reader) freeKey(n *node, path, key string, at lowestFree) *node {
 	if !kinds["name"].accepts(key) {
 		r.report(CodeBadValue, path, at, "must be a name", kinds["name"].advice())
 	}
@@ -134,7 +134,7 @@ func (r *reader) freeKey(n *node, path, key string, at place) *node {
 
 // unknown reports a key that no field has, with the field that was probably meant.
 // That one counts as written, lest it be called missing too.
-func (r *reader) unknown(n *node, parent, key string, at place) {
+func (r *reader) unknown(n *node, parent, key string, at lowestFree) {
 	known := make([]string, len(n.fields))
 	for i, f := range n.fields {
 		known[i] = f.key
@@ -223,7 +223,7 @@ func (f Field) now() []string {
 // decimal is how a whole number is written. YAML knows more ways, of which 010 means 8 to some readers and 10 to others.
 var decimal = pattern.New(`^-?(0|[1-9][0-9]*)$`)
 
-func (r *reader) number(n *node, path string, at place, word string) any {
+func (r *reader) number(n *node, path string, at lowestFree, word string) any {
 	if !decimal.MatchString(word) {
 		r.report(CodeBadValue, path, at, "must be "+n.is+", not "+clip(word), n.advice())
 		return nil

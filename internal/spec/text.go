@@ -28,8 +28,8 @@ const (
 // text is the source and where in it things are.
 type text struct{ lines []string }
 
-// place is a position in the text; the zero place is unknown.
-type place struct{ line, col int }
+// lowestFree is a position in the text; the zero place is unknown.
+type lowestFree struct{ line, col int }
 
 // load takes the source to the syntax tree of its only document. What YAML can do and a cluster file does not need is refused here;
 // duplicate keys are left to the reader, which finds all of them.
@@ -40,7 +40,7 @@ func load(src []byte) (text, ast.Node, Diagnostics) {
 	}
 	t := text{strings.Split(string(src), "\n")}
 	if len(src) > maxBytes || len(t.lines) > maxLines {
-		return t, nil, Diagnostics{tooLarge(place{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
+		return t, nil, Diagnostics{tooLarge(lowestFree{1, 1}, fmt.Sprintf("more than %d bytes or %d lines", maxBytes, maxLines))}
 	}
 	tokens, err := guarded(func() (token.Tokens, error) { return lexer.Tokenize(string(src)), nil })
 	if err != nil {
@@ -85,7 +85,7 @@ func misencoded(src []byte) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-func tooLarge(at place, what string) Diagnostic {
+func tooLarge(at lowestFree, what string) Diagnostic {
 	return Diagnostic{Code: CodeTooLarge, Line: at.line, Col: at.col, Text: "the file is too large: " + what,
 		Hint: "a cluster file is short; is this another file?"}
 }
@@ -212,10 +212,10 @@ func (t text) only(file *ast.File) (text, ast.Node, Diagnostics) {
 }
 
 // at is a token's place. The library counts columns in characters, as editors do, but may point at blanks before the token.
-func (t text) at(tk *token.Token) place {
-	p := place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+func (t text) at(tk *token.Token) lowestFree {
+	p := lowestFree{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
 	if p.line > len(t.lines) {
-		return place{len(t.lines), 1}
+		return lowestFree{len(t.lines), 1}
 	}
 	line := []rune(strings.TrimRightFunc(t.lines[p.line-1], unicode.IsSpace))
 	for p.col <= len(line) && unicode.IsSpace(line[p.col-1]) {
@@ -225,7 +225,7 @@ func (t text) at(tk *token.Token) place {
 }
 
 // start is where a node's text begins, which for a mapping without braces is its first key.
-func (t text) start(n ast.Node) place {
+func (t text) start(n ast.Node) lowestFree {
 	if m, ok := n.(ast.MapNode); ok {
 		if flow, ok := n.(*ast.MappingNode); !ok || !flow.IsFlowStyle {
 			if i := m.MapRange(); i.Next() {
@@ -236,5 +236,5 @@ func (t text) start(n ast.Node) place {
 	if tk := n.GetToken(); tk != nil {
 		return t.at(tk)
 	}
-	return place{1, 1}
+	return lowestFree{1, 1}
 }

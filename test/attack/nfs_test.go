@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 	"muster/test/nfsclient"
 )
 

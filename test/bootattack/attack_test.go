@@ -11,11 +11,11 @@ import (
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
+	"muster/internal/noded/protocol"
 )
 
 // each runs a test in every mode, with a switch that nobody sets and with one that is a bridge.

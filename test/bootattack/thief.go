@@ -24,8 +24,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
 )
 
 // Variable makes a process of the test's own program do an Act, read from standard input: see Main.

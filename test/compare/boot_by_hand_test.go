@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/environment/images"
-	"muster/internal/environment/initramfs"
-	"muster/internal/netns"
+	"muster/internal/boot/images"
+	"muster/internal/boot/initramfs"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
 	"muster/internal/rack"
 )
 

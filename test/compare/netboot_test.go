@@ -24,13 +24,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"muster/internal/boot/netboot"
 	"muster/internal/core"
-	"muster/internal/environment/netboot"
 	"muster/internal/inventory"
 	"muster/internal/kinds"
 	"muster/internal/kinds/network"
+	"muster/internal/kit/netns"
 	"muster/internal/monitor"
-	"muster/internal/netns"
 	"muster/test/rig"
 )
 

@@ -16,9 +16,9 @@ import (
 	_ "modernc.org/sqlite"
 
 	"muster/internal/apiv1"
-	"muster/internal/environment/identity"
+	"muster/internal/core/sealing"
+	"muster/internal/door/identity"
 	"muster/internal/inventory"
-	"muster/internal/sealing"
 	"muster/test/rig"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 	"muster/test/rig"
 )
 

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 	"muster/test/rig"
 )
 

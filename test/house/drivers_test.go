@@ -27,7 +27,7 @@ func TestOnlyTheListKnowsDriversByName(t *testing.T) {
 	// Names that are words of the trade too: nothing can be told from them alone.
 	words := []string{"none", "bridge", "command"}
 	// What publishes values of the API: the virtual rack, which answers for BMCs; the first lines of secrets' files.
-	published := []string{"internal/rack/rack.go", "internal/private/private.go"}
+	published := []string{"internal/rack/rack.go", "internal/kit/private/private.go"}
 	names, found := driverNames(), map[string]bool{}
 	for _, file := range tracked(t, "cmd/*.go", "internal/*.go") {
 		if strings.HasSuffix(file, "_test.go") || slices.Contains(published, file) {

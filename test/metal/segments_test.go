@@ -19,7 +19,7 @@ import (
 	"muster/internal/drivers"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // capture hears what comes out of the switch's ports towards the machines.

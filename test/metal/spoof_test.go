@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
 )
 
 // intruder is a client on the rack's network that is no machine of it.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // Bridge is the bridge that has the ports.

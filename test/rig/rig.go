@@ -99,7 +99,7 @@ func build(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	first, binary, overlay := filepath.Join(dir, "muster-init"), filepath.Join(dir, "muster"), filepath.Join(dir, "overlay.json")
-	built := filepath.Join(Root(t), "internal/environment/initramfs/built/muster-init")
+	built := filepath.Join(Root(t), "internal/boot/initramfs/built/muster-init")
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {built: first}})
 	if err != nil {
 		t.Fatal(err)

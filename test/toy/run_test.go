@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"muster/internal/apiv1"
-	"muster/internal/controller"
-	store "muster/internal/environment/images"
+	store "muster/internal/boot/images"
+	"muster/internal/serve"
 )
 
 // A controller whose list has the toy's line runs a cluster on it: it enrols machines, inspects them, starts nodes, hears their
@@ -38,7 +38,7 @@ func TestAClusterOnTheToyIsRunByAController(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- controller.Run(ctx, controller.Config{
+		ended <- serve.Run(ctx, serve.Config{
 			Data: data, Listen: "127.0.0.1:0", Site: path, Binary: binary, Version: "test", Substrates: all(),
 			Log: slog.New(slog.DiscardHandler), Ready: func(url string) { ready <- url },
 		})

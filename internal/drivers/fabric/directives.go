@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"muster/internal/fabric"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // Directives is what a fabric's driver is told: by operators through the API, and by root in the site file, which goes first. The

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/internal/kit/netns"
 	"muster/internal/kit/pattern"
-	"muster/internal/netns"
 )
 
 // Address is where a BMC is reached.

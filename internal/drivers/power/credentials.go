@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"muster/internal/kit/pattern"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // variableName is that of variables that were made for this: the others may hold what is for nobody else.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 const hunter = "hunter2:%d\\n"

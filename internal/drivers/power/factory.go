@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"muster/internal/inventory"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // Factory declares a driver: what is known of it before there is a machine. It is data; a driver's folder has a function

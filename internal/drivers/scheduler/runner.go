@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 // Runner is a Control that starts programs as jobs of users, as if these had submitted them. All methods but Submit may be called

@@ -12,8 +12,8 @@ import (
 	"io/fs"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/kit/clock"
+	"muster/internal/noded/protocol"
 )
 
 // Factory is all that Muster knows of a scheduler.

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // Machine is a whole machine with what is needed to reach it.

@@ -3,8 +3,8 @@ package substrate
 import (
 	"context"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // Inspector looks after machines of one substrate, apart from the nodes on them.

@@ -12,9 +12,9 @@ import (
 	"net"
 	"net/netip"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/fabric"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 // ErrStale is returned by Ensure for a boot older than one already seen for that node: the caller has been fenced out.
@@ -53,8 +53,8 @@ type Node struct {
 	Disk       bool // its root is on the machine's own disk, where the machine is a whole one
 	// Allocation is what it is to have of its host, where its machine is a guest, and Asked what that was chosen for: the host
 	// may give it another part, and has the last word. nil elsewhere.
-	Allocation *placement.Allocation
-	Asked      placement.Guest
+	Allocation *place.Allocation
+	Asked      place.Guest
 	// Keys are the partitions of its cluster, by its host's InfiniBand ports: through which port a guest's virtual functions may
 	// speak, and by which key. The port 0 stands for all that are not named. It names all of the host's ports on the cluster's
 	// fabrics, whichever of them the host gives it. nil: its cluster is on no fabric.
@@ -69,7 +69,7 @@ type Observation struct {
 	Limits  Limits
 	Detail  string // in words, why it does not run: exit status, last console line
 	// Allocation is what a guest has of its host; nil of other nodes, and of a guest that has been given nothing yet.
-	Allocation *placement.Allocation
+	Allocation *place.Allocation
 }
 
 // Limits are those in force, as a user reads them: "4096 MiB", "2 cpus", or "unlimited" where the host has no way.

@@ -14,8 +14,8 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/spec"
-	"muster/internal/usage"
 )
 
 // Cluster is what a tenant owns.

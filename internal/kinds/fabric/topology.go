@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/fabric/topology"
+	"muster/internal/place/topology"
 )
 
 // Cabling is how one fabric is cabled, by its last snapshot.

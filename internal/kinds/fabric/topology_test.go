@@ -6,9 +6,9 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/fabric/fabrictest"
-	"muster/internal/fabric/topology"
 	fabrics "muster/internal/kinds/fabric"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/place/topology"
 )
 
 func TestTheLastSnapshotOfAFabricCounts(t *testing.T) {

@@ -17,13 +17,13 @@ import (
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // Guest is a virtual machine that is to be: the machine, and what it has of its host.
 type Guest struct {
 	inventory.Machine
-	Allocation placement.Allocation
+	Allocation place.Allocation
 }
 
 // AddGuest makes the row of a guest, reserved from its beginning, and takes what it holds of its host; a whole machine
@@ -131,7 +131,7 @@ func (g Guest) parts(taken map[heldAllocation]string) iter.Seq[heldAllocation] {
 	return func(yield func(heldAllocation) bool) {
 		for _, cell := range g.Allocation.Cells {
 			for _, core := range cell.Cores {
-				if !yield(place(core, g.Allocation.Share, taken)) {
+				if !yield(lowestFree(core, g.Allocation.Share, taken)) {
 					return
 				}
 			}
@@ -144,9 +144,9 @@ func (g Guest) parts(taken map[heldAllocation]string) iter.Seq[heldAllocation] {
 	}
 }
 
-// place is the lowest free place of a core, of as many as guests may share it. Where there is none it is the first: then
+// lowestFree is the lowest free place of a core, of as many as guests may share it. Where there is none it is the first: then
 // the database refuses.
-func place(core, share int, taken map[heldAllocation]string) heldAllocation {
+func lowestFree(core, share int, taken map[heldAllocation]string) heldAllocation {
 	at := func(i int) heldAllocation { return heldAllocation{"core", strconv.Itoa(core) + "/" + strconv.Itoa(i)} }
 	for i := range share {
 		if _, is := taken[at(i)]; !is {

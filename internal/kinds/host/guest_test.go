@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
@@ -18,7 +17,8 @@ import (
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 	"muster/internal/spec"
 )
 
@@ -33,7 +33,7 @@ func addHost(t *testing.T, s *core.Store, id string) {
 func guest(name, hostID string, share int, cores []int, devices ...string) host.Guest {
 	return host.Guest{
 		Machine:    inventory.Machine{ID: "id-" + name, Name: name, Substrate: "vm", Host: hostID, Facts: inventory.Facts{CPUs: len(cores)}},
-		Allocation: placement.Allocation{Guest: name, Share: share, Cells: []placement.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
+		Allocation: place.Allocation{Guest: name, Share: share, Cells: []place.Cell{{NUMA: 0, Cores: cores, MemoryMiB: 1024}}, Devices: devices},
 	}
 }
 

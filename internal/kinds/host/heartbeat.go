@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
 )
 
 // Deaf is how long a controller may be away, stopped or without its database, before it has missed something: one of the

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
 )
 
 // Hosted is a guest that a hypervisor elsewhere is to hold, or was.

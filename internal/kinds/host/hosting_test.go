@@ -5,13 +5,13 @@ import (
 	"errors"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // addRackMachine adds a machine that boots by itself, and so may be whole or hold guests.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/noded/protocol"
 )
 
 // Migration is a guest's move between two hypervisors that are machines of their own.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
+	"muster/internal/noded/protocol"
 )
 
 // onItsWay is a store with a guest of hv that is on its way to other.

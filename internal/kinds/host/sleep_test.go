@@ -4,11 +4,11 @@ import (
 	"context"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 func TestAHostIsKnownForTheNodesThatSleepThere(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"muster/internal/core"
-	"muster/internal/telemetry"
+	"muster/internal/core/telemetry"
 )
 
 // Cost is what was asked of a database.

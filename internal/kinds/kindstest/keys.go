@@ -1,7 +1,7 @@
 package kindstest
 
 import (
-	"muster/internal/sealing"
+	"muster/internal/core/sealing"
 )
 
 // Keys is the ring of all tests' databases, and of stores that tests open beside Open. Its key is known: nothing in them is worth

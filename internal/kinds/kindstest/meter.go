@@ -8,8 +8,8 @@ import (
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
-	"muster/internal/usage"
 )
 
 // Metered fails the test unless the meter's rows of each node and of each /home lie side by side, without a gap or an

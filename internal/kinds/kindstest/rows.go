@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // Believed is how many nodes of a place may always be lost at once and be believed of each.

@@ -12,13 +12,13 @@ import (
 
 	"muster/internal/admission"
 	"muster/internal/core"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/identity"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
-	"muster/internal/environment/identity"
 	"muster/internal/fabric"
 	"muster/internal/inventory"
 	fabrics "muster/internal/kinds/fabric"
-	"muster/internal/telemetry"
 )
 
 // Provider is what carries nodes on machines of one substrate.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"muster/internal/core/telemetry"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/cluster"
-	"muster/internal/telemetry"
 )
 
 // Operation names what a cluster's nodes are at: its ID and the generation of what is asked for.

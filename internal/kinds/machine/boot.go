@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/noded/protocol"
 )
 
 // Boot is what a machine boots now, and how far it is. A machine that has none is to be off.

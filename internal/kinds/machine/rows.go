@@ -12,11 +12,11 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
-	"muster/internal/placement"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 // Machine is one row of the inventory with its life.
@@ -36,11 +36,11 @@ type Machine struct {
 	Failures    int  // inspections failed in a row
 	Dirty       bool // its disks may hold a tenant's data
 	Release     *Release
-	HostName    string                // of a guest
-	Allocation  *placement.Allocation // what a guest has of its host; nil of others, and once it has left
-	Moves       *Move                 // of a guest that is on its way to another host
-	Undisturbed time.Time             // since when a guest is not on its way to another host; now, if it is
-	Drains      bool                  // of a hypervisor: its guests are to go elsewhere, so that it can leave service
+	HostName    string            // of a guest
+	Allocation  *place.Allocation // what a guest has of its host; nil of others, and once it has left
+	Moves       *Move             // of a guest that is on its way to another host
+	Undisturbed time.Time         // since when a guest is not on its way to another host; now, if it is
+	Drains      bool              // of a hypervisor: its guests are to go elsewhere, so that it can leave service
 }
 
 // Release is the receipt of the last time that a machine was given back.
@@ -319,7 +319,7 @@ func GuestsOn(ctx context.Context, tx *core.Tx, host string) ([]Machine, error) 
 type Move struct {
 	Host       string // ID
 	HostName   string
-	Allocation placement.Allocation
+	Allocation place.Allocation
 	Since      time.Time
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/usage"
+	"muster/internal/kinds/meter/usage"
 )
 
 const columns = `u.subject, u.kind, u.project, u.cluster_id, u.cluster, u.node, u.queue, u.class, u.machine, u.state, u.quantity,

@@ -16,8 +16,8 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
 	"muster/internal/kinds/node"
-	"muster/internal/usage"
 )
 
 // diary is what really happened to nodes, as the rows of the nodes themselves said in the transactions that changed them.

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // Put adds a network or changes it.

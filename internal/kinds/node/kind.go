@@ -5,7 +5,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/kinds/meter"
-	"muster/internal/usage"
+	"muster/internal/kinds/meter/usage"
 )
 
 // Kind is also the table.

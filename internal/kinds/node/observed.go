@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/host"
+	"muster/internal/noded/protocol"
 )
 
 // SaveReport writes what a node's agent said of itself. Reports of an older boot than the last are dropped.

@@ -11,13 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
+	"muster/internal/kinds/meter/usage"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
-	"muster/internal/usage"
 )
 
 // Node is a member of a cluster. The row is kept when the node is gone; a node that replaces it has another ID.

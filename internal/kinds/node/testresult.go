@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
+	"muster/internal/noded/protocol"
 )
 
 // Pass is one test of a node before it was handed over, with what became of it.

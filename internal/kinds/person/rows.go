@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/access"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/internal/core"
-	"muster/internal/printable"
+	"muster/internal/kit/printable"
 	"muster/internal/spec"
 )
 

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
+	"muster/internal/noded/protocol"
 )
 
 // Task is a program that a user has run on a cluster from outside. Its row ends with the cluster's.

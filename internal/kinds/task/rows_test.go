@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/task"
+	"muster/internal/noded/protocol"
 )
 
 // TestATasksOutputIsKeptOnceWhateverComesTwice delivers pieces twice, out of order, for another cluster and after the end.

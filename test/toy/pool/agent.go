@@ -18,9 +18,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/clock"
+	"muster/internal/noded/protocol"
 )
 
 // play is a node's agent: it joins, and reports that all is well for as long as the node runs.

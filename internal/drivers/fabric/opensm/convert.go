@@ -9,8 +9,8 @@ import (
 	"muster/internal/kit/pattern"
 )
 
-// place is where an adapter's port is on the fabric.
-type place struct {
+// lowestFree is where an adapter's port is on the fabric.
+type lowestFree struct {
 	node string // as the simulator names it
 	lid  uint16
 }
@@ -21,8 +21,8 @@ var (
 )
 
 // parsePlaces reads from what ibnetdiscover printed where each adapter's port is. Ports without a link are not in it.
-func parsePlaces(text []byte) (map[fabric.GUID]place, error) {
-	places := map[fabric.GUID]place{}
+func parsePlaces(text []byte) (map[fabric.GUID]lowestFree, error) {
+	places := map[fabric.GUID]lowestFree{}
 	node := ""
 	for n, line := range strings.Split(string(text), "\n") {
 		if line == "" {
@@ -46,7 +46,7 @@ func parsePlaces(text []byte) (map[fabric.GUID]place, error) {
 		if _, twice := places[guid]; twice {
 			return nil, fmt.Errorf("ibnetdiscover, line %d: port %s is there twice, so that nobody can say which one is meant", n+1, guid)
 		}
-		places[guid] = place{node, uint16(lid)}
+		places[guid] = lowestFree{node, uint16(lid)}
 	}
 	if len(places) == 0 {
 		return nil, fmt.Errorf("ibnetdiscover named no adapter; is the port that it asks from up?")

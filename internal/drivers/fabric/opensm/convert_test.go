@@ -31,7 +31,7 @@ func TestTablesAreReadWholeOrNotAtAll(t *testing.T) {
 
 func TestPlacesAreReadFromASnapshot(t *testing.T) {
 	places, err := parsePlaces([]byte(fabrictest.FatTree(5, 2, 1)))
-	if err != nil || len(places) != 5 || places[fabrictest.HostPort(4)] != (place{"H-0002c90300100040", 9}) {
+	if err != nil || len(places) != 5 || places[fabrictest.HostPort(4)] != (lowestFree{"H-0002c90300100040", 9}) {
 		t.Errorf("%v, %v", places, err)
 	}
 	for name, text := range map[string]string{

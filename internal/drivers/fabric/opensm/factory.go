@@ -6,7 +6,7 @@ import (
 
 	fabrics "muster/internal/drivers/fabric"
 	"muster/internal/fabric"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // Factory declares the driver of fabrics whose subnet managers are opensm processes, here or where ssh leads.

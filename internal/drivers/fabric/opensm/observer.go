@@ -78,7 +78,7 @@ func (d Diags) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, erro
 }
 
 // query reads all places, divided between some shells.
-func (d Diags) query(ctx context.Context, places map[fabric.GUID]place) (fabric.Tables, error) {
+func (d Diags) query(ctx context.Context, places map[fabric.GUID]lowestFree) (fabric.Tables, error) {
 	shells := d.AtOnce
 	if shells == 0 {
 		shells = 4

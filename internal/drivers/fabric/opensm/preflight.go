@@ -107,7 +107,7 @@ var lidLine = pattern.New(`(?m)^(0x[0-9a-f]{16}) 0x([0-9a-f]{1,4}) 0x[0-9a-f]{1,
 
 // readSimulated reads all adapters' ports of a simulated fabric; lids is opensm's file guid2lid. A port that does not answer,
 // or that is another than was asked for, is an error: here nothing is ever down.
-func readSimulated(s *ibsim.Simulator, node string, lids []byte, places map[fabric.GUID]place) (fabric.Tables, error) {
+func readSimulated(s *ibsim.Simulator, node string, lids []byte, places map[fabric.GUID]lowestFree) (fabric.Tables, error) {
 	client, err := s.Connect(node)
 	if err != nil {
 		return nil, err

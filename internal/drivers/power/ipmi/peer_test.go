@@ -19,7 +19,7 @@ import (
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/power/ipmi"
 	"muster/internal/drivers/power/powertest"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 const (

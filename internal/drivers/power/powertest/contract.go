@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/power"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // Who may switch peers. An IPMI password has at most 20 bytes.

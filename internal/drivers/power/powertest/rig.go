@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/drivers/power"
 	"muster/internal/inventory"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // MAC is that of every Target.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"muster/internal/drivers/power"
+	"muster/internal/kit/netns"
 	"muster/internal/kit/pattern"
-	"muster/internal/netns"
-	"muster/internal/private"
+	"muster/internal/kit/private"
 )
 
 // Exit statuses of a site's program that mean something.

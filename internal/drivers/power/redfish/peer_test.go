@@ -32,7 +32,7 @@ import (
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/power/powertest"
 	"muster/internal/drivers/power/redfish"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 
 	"muster/internal/drivers/power"
 	"muster/internal/inventory"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // EtherTypes.

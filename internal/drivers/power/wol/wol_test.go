@@ -16,7 +16,7 @@ import (
 	"muster/internal/drivers/power/powertest"
 	"muster/internal/drivers/power/wol"
 	"muster/internal/inventory"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

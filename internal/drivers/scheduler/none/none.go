@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler/schedulertest"
+	"muster/internal/noded/protocol"
 )
 
 func TestTheHostFileHasTheNodesThatMayBeUsed(t *testing.T) {

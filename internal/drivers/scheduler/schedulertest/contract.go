@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // Files are below a folder of the test's own. Owners are kept, not set.

@@ -11,8 +11,8 @@ import (
 	"path"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // Port is where slurmctld listens and NodePort where slurmd does.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // gpusOf are the node's GPUs that Slurm can give: those with a device.

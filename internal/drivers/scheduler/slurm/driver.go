@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
-	"muster/internal/hardware"
+	"muster/internal/inventory/hardware"
+	"muster/internal/noded/protocol"
 )
 
 // The daemons.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 // earlier reads what the heads of older versions report: Slurm's own words. Their agents run until their nodes boot again.

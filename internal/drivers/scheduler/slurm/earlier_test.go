@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 func TestWhatHeadsOfOlderVersionsReportIsUnderstood(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // What squeue is asked for: of every job, or task of an array, that has not ended, one line. The reason is last, since

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 func TestEachNodeHasItsOwnPartOfTheConfiguration(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sync"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
-	"muster/internal/hardware"
 	"muster/internal/inventory"
+	"muster/internal/inventory/hardware"
+	"muster/internal/noded/protocol"
 )
 
 // localPart keeps a compute node's own part of slurm.conf: how its tasks are bound, and, for programs of jobs, where the

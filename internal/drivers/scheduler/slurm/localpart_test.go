@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 func TestAddressesAreWithheldWhileSlurmdStarts(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 // nodeLine is what one line says of a node: State is not yet what it is, as that depends on the node's jobs.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // Submit runs sbatch as the job's user. A job that sbatch itself has refused is none; an answer that was lost may be one.

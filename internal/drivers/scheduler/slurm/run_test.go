@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // TestWhatSlurmSaysOfAJob reads lines of scontrol 22.05.

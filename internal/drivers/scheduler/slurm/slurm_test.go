@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler/schedulertest"
+	"muster/internal/noded/protocol"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/scheduler"
+	"muster/internal/noded/protocol"
 )
 
 // Slurm counts a job's time by the clock, whether its nodes sleep or not. So before they do, their jobs may run for ever, as

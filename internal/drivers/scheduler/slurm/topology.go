@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 // SwitchFeature is the feature of nodes on a leaf switch: jobs ask for one switch by --constraint="[switch_a|switch_b]".

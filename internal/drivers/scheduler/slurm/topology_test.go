@@ -3,7 +3,7 @@ package slurm
 import (
 	"testing"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 func TestNodesAreListedByTheirSwitch(t *testing.T) {

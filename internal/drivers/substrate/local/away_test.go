@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // TestAClusterGoesOnAtAHostThatIsAway has a cluster's gateway on this host, and a guest on another one, where nobody has the

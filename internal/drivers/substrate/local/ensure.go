@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/noded/protocol"
 )
 
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/substratetest"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
 )
 
 // crashEnv makes the test binary a controller that works until it is killed; see TestAKilledController….

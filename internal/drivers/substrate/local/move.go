@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/tree"
 )
 
 // Earlier versions kept /home and state in folders of the host's own file system. What is in such a folder moves to a

@@ -18,7 +18,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 const bridgeName = "br0"

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
+	"muster/internal/noded/protocol"
 )
 
 // The part of the OCI runtime specification that we use: github.com/opencontainers/runtime-spec, config.md and
@@ -175,7 +175,7 @@ const servingCapability = "CAP_DAC_READ_SEARCH"
 // nodeCapabilities are what a node's root may do. As the node's uid 0 is the host's, each missing one matters:
 // SYS_ADMIN, SYS_PTRACE, SYS_MODULE, MKNOD and DAC_READ_SEARCH (which opens any file of a file system by its handle) are
 // what a node would need to reach the host. A head that serves /home has two of them for the first moment of its agent, which
-// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/agent/jail.
+// makes a jail for the NFS server, leaves it DAC_READ_SEARCH, and gives up both: package internal/noded/jail.
 func nodeCapabilities(servesHome bool) []string {
 	capabilities := []string{
 		"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETFCAP", // packages, home directories

@@ -7,10 +7,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
-	"muster/internal/hardware"
 	"muster/internal/inventory"
+	"muster/internal/inventory/hardware"
+	"muster/internal/noded/protocol"
 )
 
 // host is the driver as a site opens it, with what it says of this host.

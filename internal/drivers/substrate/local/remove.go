@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/tree"
+	"muster/internal/drivers/substrate/local/tree"
 )
 
 // Remove ends the node and takes away all that it had. It is the hard end: whatever deserves care was drained before.

@@ -14,9 +14,9 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/netns"
-	"muster/internal/tree"
+	"muster/internal/kit/netns"
 )
 
 // shared is a cluster's place on disk.

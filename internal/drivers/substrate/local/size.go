@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"muster/internal/tree"
+	"muster/internal/drivers/substrate/local/tree"
 )
 
 // Size counts the blocks of /home and of the head's state. Files that go meanwhile are not counted.

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/drivers/substrate/local/tree"
 	"muster/internal/drivers/substrate/onhost"
-	"muster/internal/tree"
+	"muster/internal/noded/protocol"
 )
 
 // snapshot is a snapshot's place on disk. What is under another name than its own is being made, or being removed.

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // networkOfMachines is a network of machines: a bridge in a namespace, which clusters are joined to.

@@ -17,15 +17,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kit/osthread"
+	"muster/internal/noded/protocol"
 )
 
 // A node may have a user namespace of its own: its users' numbers, root's 0 first, are others on the host, to whom nothing
 // belongs there. Files keep the numbers that they have on disk: mounts translate them.
 const (
-	firstID = 0x70000000 // what 0 is on the host; above containers of systemd, below users of guests (internal/hypervisor)
+	firstID = 0x70000000 // what 0 is on the host; above containers of systemd, below users of guests (drivers/substrate/vm)
 	ids     = 0x0f000000
 )
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // Inspection is one boot of a machine for its own sake.

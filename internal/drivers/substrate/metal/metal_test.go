@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/metal"
 	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // networks is a ledger and the switches of its machines, in memory.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
+	"muster/internal/noded/protocol"
 )
 
 // switchAgain is how long a machine may look off after it was switched on.

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/netip"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/fabric"
-	"muster/internal/placement"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 // Guest is a node's boot in the words of the protocol. How often it was tried is the ledger's to say.
@@ -42,7 +42,7 @@ func Node(g protocol.HostedGuest) (substrate.Node, error) {
 		n.MAC, err = net.ParseMAC(g.MAC)
 	}
 	if err == nil && len(g.Allocation) > 0 {
-		n.Allocation = new(placement.Allocation)
+		n.Allocation = new(place.Allocation)
 		err = json.Unmarshal(g.Allocation, n.Allocation)
 	}
 	if err == nil && len(g.Asked) > 0 {
@@ -119,7 +119,7 @@ func Seen(s protocol.HostedState) (substrate.Observation, error) {
 		Present: true, Running: s.Running, Boot: s.Boot, Limits: substrate.Limits{CPU: s.CPU, Memory: s.Memory}, Detail: s.Detail,
 	}
 	if len(s.Allocation) > 0 && string(s.Allocation) != "null" {
-		o.Allocation = new(placement.Allocation)
+		o.Allocation = new(place.Allocation)
 		if err := json.Unmarshal(s.Allocation, o.Allocation); err != nil {
 			return o, fmt.Errorf("what it says that node %s holds: %w", s.Node, err)
 		}

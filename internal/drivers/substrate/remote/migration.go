@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/noded/protocol"
 )
 
 // A guest that moves between two hosts elsewhere goes from stage to stage. Each stage is written before either host is told of

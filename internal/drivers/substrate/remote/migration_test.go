@@ -8,19 +8,19 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/noded/protocol"
 )
 
 // What a guest is at a host on paper.
 type standing string
 
 const (
-	nowhere standing = ""
-	place   standing = "a place for it"
-	halted  standing = "whole, and stands still"
-	alive   standing = "runs"
-	dead    standing = "has ended"
+	nowhere  standing = ""
+	reserved standing = "a place for it"
+	halted   standing = "whole, and stands still"
+	alive    standing = "runs"
+	dead     standing = "has ended"
 )
 
 // papers are two hosts on paper, their agents, and what a ledger has of them. Everything happens in single steps, in whatever order.
@@ -210,10 +210,10 @@ func (p *papers) travel(h, other *paper, m *protocol.HostedMove, over *protocol.
 		if h.guest == halted && other.guest != alive && !p.lost {
 			p.Error("a place is made where the only whole copy is")
 		}
-		h.guest = place
+		h.guest = reserved
 	case protocol.MoveSend:
 		awaits := other.doc != nil && other.doc.move != nil && other.doc.move.Do == protocol.MoveListen && other.doc.move.Number == m.Number
-		if h.guest != alive || !awaits || other.guest != place {
+		if h.guest != alive || !awaits || other.guest != reserved {
 			over.Failed = "it cannot be sent"
 			return
 		}

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/noded/protocol"
 )
 
 // Entry is what the Ledger has of one node, in one snapshot.

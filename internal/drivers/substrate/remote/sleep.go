@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
+	"muster/internal/noded/protocol"
 )
 
 // A guest elsewhere is put to sleep and woken as it is made: it is asked for in the ledger, the host does it once a try, and says how that

@@ -12,7 +12,7 @@ import (
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // What a guest is to have of this host was chosen with what the database knew. What it gets is decided here, with what there
@@ -21,9 +21,9 @@ import (
 
 // part is what a guest has of this host. It is written before anything of it is used, and goes with the boot's directory.
 type part struct {
-	Allocation placement.Allocation `json:"Holding"`
-	PageKiB    int                  // of its memory's pages; 0: plain ones
-	User       int                  // whom its QEMU runs as, and nobody else on this host
+	Allocation place.Allocation `json:"Holding"`
+	PageKiB    int              // of its memory's pages; 0: plain ones
+	User       int              // whom its QEMU runs as, and nobody else on this host
 }
 
 // firstUser begins the numbers of QEMUs' users. No account has them, nor does systemd deal them out (systemd's "Users, Groups,
@@ -139,8 +139,8 @@ const plain = 0
 
 // lastWord is what a guest gets of a host: what was wanted for it, if that can be had, in the largest pages that can be; else
 // what can be had of what was asked. f are the facts that left has made.
-func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.Allocation, asked placement.Guest) (part, error) {
-	var rooms []placement.Room
+func lastWord(f inventory.Facts, others []part, lost []string, wanted place.Allocation, asked place.Guest) (part, error) {
+	var rooms []place.Room
 	sizes := append(domain.PageSizes(), plain)
 	for _, size := range sizes {
 		rooms = append(rooms, roomIn(size, f, others, lost))
@@ -154,8 +154,8 @@ func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.
 	for _, share := range []int{1, asked.Share} { // cores that nobody has come first
 		asked.Share = share
 		for i, r := range rooms {
-			var other placement.Allocation
-			if other, misfit = placement.Hold(r, asked); misfit == nil && whole(other, sizes[i]) {
+			var other place.Allocation
+			if other, misfit = place.Hold(r, asked); misfit == nil && whole(other, sizes[i]) {
 				other.Guest, other.Share = wanted.Guest, wanted.Share
 				return part{Allocation: other, PageKiB: domain.PageKiB(f, other)}, nil
 			}
@@ -166,8 +166,8 @@ func lastWord(f inventory.Facts, others []part, lost []string, wanted placement.
 
 // roomIn is what a host has for guests whose memory is in pages of one size. What is set aside as huge pages is no plain
 // memory any more, and the host itself needs plain memory only.
-func roomIn(pageKiB int, f inventory.Facts, others []part, lost []string) placement.Room {
-	r := placement.Room{Facts: f, Lost: lost}
+func roomIn(pageKiB int, f inventory.Facts, others []part, lost []string) place.Room {
+	r := place.Room{Facts: f, Lost: lost}
 	var kept map[int]int
 	r.Keep, kept = f.Kept()
 	for _, other := range others {
@@ -199,6 +199,6 @@ func roomIn(pageKiB int, f inventory.Facts, others []part, lost []string) placem
 }
 
 // whole says whether a holding's memory comes in whole pages.
-func whole(h placement.Allocation, pageKiB int) bool {
-	return pageKiB == plain || !slices.ContainsFunc(h.Cells, func(c placement.Cell) bool { return c.MemoryMiB<<10%pageKiB != 0 })
+func whole(h place.Allocation, pageKiB int) bool {
+	return pageKiB == plain || !slices.ContainsFunc(h.Cells, func(c place.Cell) bool { return c.MemoryMiB<<10%pageKiB != 0 })
 }

@@ -15,7 +15,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // twoNodes is a host of two memory nodes of 8 GiB with 4 cores each, of which core 0 and 512 MiB are its own, and a GPU.
@@ -32,7 +32,7 @@ func twoNodes() inventory.Facts {
 
 // on is a part of one memory node.
 func on(numa, mib, pageKiB int, cores ...int) part {
-	return part{Allocation: placement.Allocation{Guest: "g", Share: 1, Cells: []placement.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
+	return part{Allocation: place.Allocation{Guest: "g", Share: 1, Cells: []place.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
 }
 
 // pages sets pages of a size aside on a memory node.
@@ -45,7 +45,7 @@ func pages(f inventory.Facts, numa, kib, total, free int) inventory.Facts {
 func TestTheLastWord(t *testing.T) {
 	const small, large = 2 << 10, 1 << 20
 	wanted := on(0, 2<<10, plain, 1, 2).Allocation
-	asked := placement.Guest{CPUs: 2, MemoryMiB: 2 << 10, Share: 1}
+	asked := place.Guest{CPUs: 2, MemoryMiB: 2 << 10, Share: 1}
 	withGPU, asksGPU := wanted, asked
 	withGPU.Devices, asksGPU.Devices = []string{"0000:01:00.0"}, map[string]int{"gpu": 1}
 	otherGPU := withGPU
@@ -61,8 +61,8 @@ func TestTheLastWord(t *testing.T) {
 		facts   inventory.Facts
 		others  []part
 		lost    []string
-		wanted  placement.Allocation
-		asked   placement.Guest
+		wanted  place.Allocation
+		asked   place.Guest
 		want    part
 		refused string
 	}{
@@ -81,13 +81,13 @@ func TestTheLastWord(t *testing.T) {
 		"pages bind the memory":                  {facts: pages(twoNodes(), 0, large, 6, 0), want: on(1, 2<<10, plain, 4, 5)},
 		"pages bind all memory":                  {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1), refused: "2048 MiB asked of memory node 0, 1536 are free"},
 		"half a page is none": {
-			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Allocation, asked: placement.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
+			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Allocation, asked: place.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
 		},
 		"a device is there":            {facts: twoNodes(), wanted: withGPU, asked: asksGPU, want: part{Allocation: withGPU, PageKiB: plain}},
 		"a device has gone":            {facts: unplugged, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"a device is the host's":       {facts: hosts, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"a device is lost":             {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"a device is another guest's":  {facts: twoNodes(), others: []part{{Allocation: placement.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
+		"a device is another guest's":  {facts: twoNodes(), others: []part{{Allocation: place.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"all devices are lost":         {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU, asked: asksGPU, refused: "1 gpu asked, 0 of 2 can be given"},
 		"nothing is known of the host": {facts: inventory.Facts{}, refused: "how the host's cores and memory lie is not known"},
 	} {
@@ -115,13 +115,13 @@ func TestTheLastWord(t *testing.T) {
 func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 	shared := on(0, 512, plain, 1)
 	shared.Allocation.Share = 2
-	if _, err := lastWord(twoNodes(), []part{shared}, nil, shared.Allocation, placement.Guest{}); err != nil {
+	if _, err := lastWord(twoNodes(), []part{shared}, nil, shared.Allocation, place.Guest{}); err != nil {
 		t.Error(err)
 	}
-	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, placement.Guest{}); !errors.Is(err, substrate.ErrRefused) {
+	if got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, place.Guest{}); !errors.Is(err, substrate.ErrRefused) {
 		t.Errorf("a third guest got %+v, %v", got, err)
 	}
-	asked := placement.Guest{CPUs: 1, MemoryMiB: 512, Share: 2}
+	asked := place.Guest{CPUs: 1, MemoryMiB: 512, Share: 2}
 	got, err := lastWord(twoNodes(), []part{shared, shared}, nil, shared.Allocation, asked)
 	if err != nil || got.Allocation.Share != 2 || slices.Equal(got.Allocation.Cells[0].Cores, []int{1}) {
 		t.Errorf("a third guest got %+v, %v", got, err)
@@ -137,7 +137,7 @@ func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 // refused.
 func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 	dir, facts := t.TempDir(), twoNodes()
-	wanted, asked := on(0, 256, plain, 1, 2).Allocation, placement.Guest{CPUs: 2, MemoryMiB: 256, Share: 1}
+	wanted, asked := on(0, 256, plain, 1, 2).Allocation, place.Guest{CPUs: 2, MemoryMiB: 256, Share: 1}
 	const askers, fit = 6, 3 // of seven cores each has two, which lie on one memory node
 	parts, errs := make([]part, askers), make([]error, askers)
 	var all sync.WaitGroup
@@ -152,7 +152,7 @@ func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 		all.Go(func() { parts[i], _, errs[i] = d.take(t.Context(), b, n) })
 	}
 	all.Wait()
-	var room placement.Room
+	var room place.Room
 	room.Facts = facts
 	users := map[int]bool{}
 	room.Keep, room.KeepMiB = facts.Kept()

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/onhost"
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
 	"muster/internal/kit/files"
+	"muster/internal/noded/protocol"
 )
 
 // Ensure makes the node run this boot. If it fails or is killed on the way, what it made stays, visible to Observe and

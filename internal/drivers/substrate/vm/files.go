@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
-	"muster/internal/environment/initramfs"
+	"muster/internal/noded/protocol"
 )
 
 // The files of a boot.

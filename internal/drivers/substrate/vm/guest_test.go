@@ -18,13 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/substratetest"
 	"muster/internal/drivers/substrate/vm/domain"
 	"muster/internal/inventory"
-	"muster/internal/netns"
-	"muster/internal/placement"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 func TestContract(t *testing.T) {
@@ -79,7 +79,7 @@ func TestAGuestBootsItsImageOnItsClustersNetwork(t *testing.T) {
 	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
 	two := cores()[:2]
-	n.Allocation = &placement.Allocation{Share: 16, Cells: []placement.Cell{{Cores: two, MemoryMiB: 512}}}
+	n.Allocation = &place.Allocation{Share: 16, Cells: []place.Cell{{Cores: two, MemoryMiB: 512}}}
 	begin := time.Now()
 	check(t, w.Ensure(t.Context(), n))
 	if t.Failed() {
@@ -264,7 +264,7 @@ func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 	for id := range 6 {
 		facts.Layout = append(facts.Layout, inventory.Core{ID: 2 * id, CPUs: []int{2 * id, 2*id + 1}, NUMA: id / 2, Package: id / 4, Cache: 4 * (id / 2)})
 	}
-	allocation := placement.Allocation{Share: 1, Cells: []placement.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128}, {NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
+	allocation := place.Allocation{Share: 1, Cells: []place.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 128}, {NUMA: 2, Cores: []int{8}, MemoryMiB: 128}}}
 	b := w.bootOf(t, n.Ref)
 	check(t, os.MkdirAll(b.dir, 0o711))
 	check(t, os.WriteFile(filepath.Join(filepath.Dir(b.dir), "boot"), []byte("1"), 0o600))

@@ -18,13 +18,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local"
-	"muster/internal/environment/initramfs"
 	"muster/internal/inventory"
-	"muster/internal/netns"
-	"muster/internal/placement"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
+	"muster/internal/place"
 )
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func (w fixture) Wake(ctx context.Context, n substrate.Node) error {
 
 func withCore(n substrate.Node) substrate.Node {
 	if n.Allocation == nil {
-		n.Allocation = &placement.Allocation{Guest: n.Node, Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
+		n.Allocation = &place.Allocation{Guest: n.Node, Share: 16, Cells: []place.Cell{{Cores: []int{cores()[int(n.MAC[5])%len(cores())]}, MemoryMiB: 64}}}
 	}
 	return n
 }

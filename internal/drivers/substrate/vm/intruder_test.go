@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
+	"muster/internal/noded/protocol"
 )
 
 // What a tenant's root can send from a guest: any bytes at all, from a socket of its kernel's that adds nothing.

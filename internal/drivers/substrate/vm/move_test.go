@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // counted is the last whole line that a guest has said that counts: by which number it goes, and how far it is.
@@ -138,8 +138,8 @@ func newRoad(t *testing.T) (r *road, n substrate.Node) {
 	r.from.sharedOf(t, "c1")
 	r.to.sharedOf(t, "c1")
 	n = node("c1", 1, 1)
-	on := func(core int) *placement.Allocation {
-		return &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
+	on := func(core int) *place.Allocation {
+		return &place.Allocation{Guest: "g", Share: 16, Cells: []place.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
 	}
 	n.Allocation = on(cores()[0])
 	if err := r.from.Ensure(t.Context(), n); err != nil {
@@ -246,7 +246,7 @@ func TestAccidentsOnTheWay(t *testing.T) {
 	})
 	t.Run("a target that refuses", func(t *testing.T) {
 		other := n
-		other.Allocation = &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: cores()[:1], MemoryMiB: 128}}}
+		other.Allocation = &place.Allocation{Guest: "g", Share: 16, Cells: []place.Cell{{Cores: cores()[:1], MemoryMiB: 128}}}
 		err := Fleet(on(t).find).Move(t.Context(), other, source, target)
 		stays(t, err)
 		if !errors.Is(err, substrate.ErrRefused) || !strings.Contains(err.Error(), "98304 KiB, and would see") {

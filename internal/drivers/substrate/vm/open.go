@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"sync"
 
+	"muster/internal/boot/initramfs"
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/vm/devices"
-	"muster/internal/environment/initramfs"
-	"muster/internal/hardware"
 	"muster/internal/inventory"
+	"muster/internal/inventory/hardware"
 )
 
 // guests are those on this host, and those on machines of their own. Who carries one is asked each time.

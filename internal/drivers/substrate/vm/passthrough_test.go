@@ -14,7 +14,7 @@ import (
 	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/drivers/substrate/vm/devices/fake"
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // passing is a driver on a host with a GPU, whose sound shares its IOMMU group.
@@ -38,7 +38,7 @@ func TestAGuestsDevicesAreGivenAndTaken(t *testing.T) {
 	const gpu, sound = "0000:17:00.0", "0000:17:00.1"
 	d, kernel, log := passing(t, gpu, sound)
 	ctx := t.Context()
-	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"}, Allocation: &placement.Allocation{Devices: []string{gpu}, Withheld: []string{sound}}}
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c", Node: "n1"}, Allocation: &place.Allocation{Devices: []string{gpu}, Withheld: []string{sound}}}
 	if err := d.giveDevices(ctx, n, firstUser); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"muster/internal/drivers/substrate"
 	"muster/internal/drivers/substrate/local"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // street is two hypervisors on one segment, with the network of each cluster on both.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"muster/internal/drivers/substrate"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 func TestAGuestSleepsAndCountsOn(t *testing.T) {
@@ -18,8 +18,8 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	w := open(t, i, counter, counter)
 	w.sharedOf(t, "c1")
 	n := node("c1", 1, 1)
-	on := func(core int) *placement.Allocation {
-		return &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
+	on := func(core int) *place.Allocation {
+		return &place.Allocation{Guest: "g", Share: 16, Cells: []place.Cell{{Cores: []int{core}, MemoryMiB: 96}}}
 	}
 	n.Allocation = on(cores()[0])
 	if err := w.Ensure(t.Context(), n); err != nil {
@@ -50,7 +50,7 @@ func TestAGuestSleepsAndCountsOn(t *testing.T) {
 	}
 
 	other := n
-	other.Allocation = &placement.Allocation{Guest: "g", Share: 16, Cells: []placement.Cell{{Cores: []int{cores()[1]}, MemoryMiB: 128}}}
+	other.Allocation = &place.Allocation{Guest: "g", Share: 16, Cells: []place.Cell{{Cores: []int{cores()[1]}, MemoryMiB: 128}}}
 	if err := w.Wake(t.Context(), other); !errors.Is(err, substrate.ErrRefused) {
 		t.Errorf("it woke in another machine: %v", err)
 	}

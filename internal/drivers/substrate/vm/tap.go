@@ -8,7 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // makeTap makes the interface that libvirt gives to QEMU. It lasts without anybody who has it open, and must be made as

@@ -17,7 +17,7 @@ import (
 	"muster/internal/drivers/switch/ovs"
 	"muster/internal/drivers/switch/switchtest"
 	"muster/internal/inventory"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 	vswitch "muster/test/ovs"
 )
 

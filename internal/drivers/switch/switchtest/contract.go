@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	switches "muster/internal/drivers/switch"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // Subject is a switch under test. Its ports are called "p-NAME" for each of Names().

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"muster/internal/drivers/switch/uplink"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // CommonBridge is the one of the common segment, where the controller is.

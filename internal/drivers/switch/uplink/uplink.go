@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	switches "muster/internal/drivers/switch"
-	"muster/internal/netns"
+	"muster/internal/kit/netns"
 )
 
 // Uplink is the bridges of one network. The common one carries the controller's address.

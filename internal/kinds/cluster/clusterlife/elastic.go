@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
-	"muster/internal/elastic"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
+	"muster/internal/place/elastic"
 	"muster/internal/spec"
 )
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
@@ -17,6 +16,7 @@ import (
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/snapshot"
 	"muster/internal/kinds/task"
+	"muster/internal/noded/protocol"
 	"muster/internal/spec"
 )
 

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 )
 
 // A pause gives all machines back and keeps what is worth keeping, in this order: the image's hook saves what jobs have

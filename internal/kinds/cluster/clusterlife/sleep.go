@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 )
 
 // cannotSleep says why a cluster cannot keep its nodes' memory, never or not yet; both are "" if it can.

@@ -12,7 +12,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/meter"
-	"muster/internal/usage"
+	"muster/internal/kinds/meter/usage"
 )
 
 // warnAt is how many percent of a limit are used when its users are warned.

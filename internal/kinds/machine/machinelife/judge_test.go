@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/drivers"
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
 )
 
 // TestAMachineThatErasedNothingIsNotClean: a machine that comes back from a tenant shows of every disk that it had that it

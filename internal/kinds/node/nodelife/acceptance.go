@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/acceptance"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
+	"muster/internal/place/acceptance"
 )
 
 // laterChecks are those that can pass only when the node has measured itself, or when its head is there.

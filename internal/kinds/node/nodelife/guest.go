@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
@@ -14,6 +13,7 @@ import (
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
+	"muster/internal/noded/protocol"
 )
 
 // Nodes and machines that are guests: what differs from whole machines. A guest's machine is there for its one node: it is

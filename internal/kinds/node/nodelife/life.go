@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"muster/internal/admission"
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/substrate"
@@ -22,8 +21,9 @@ import (
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/network"
 	"muster/internal/kinds/node"
+	"muster/internal/kit/printable"
 	"muster/internal/kit/words"
-	"muster/internal/printable"
+	"muster/internal/noded/protocol"
 )
 
 // How often a node looks again by itself; observations wake it at once.

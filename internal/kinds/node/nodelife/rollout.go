@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // renew takes a ready node to its next boot. A compute node's jobs end first. Those of the cluster run on while the head

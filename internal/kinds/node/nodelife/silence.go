@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
+	"muster/internal/noded/protocol"
 )
 
 // alive goes before the handler of a node whose agent is to be heard. It fails the node that is lost: its agent is silent,

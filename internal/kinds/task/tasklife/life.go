@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
+	"muster/internal/noded/protocol"
 )
 
 const (

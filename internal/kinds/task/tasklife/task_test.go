@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"muster/internal/agent/protocol"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/node"
 	"muster/internal/kinds/task"
+	"muster/internal/noded/protocol"
 )
 
 // TestWhatBecomesOfATask spells out what its handlers conclude from its cluster, its head and what that says.

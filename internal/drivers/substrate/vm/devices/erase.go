@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"muster/internal/agent/inspection"
+	"muster/internal/noded/inspection"
 )
 
 // HostEraser erases disks of this host as an inspection does, and proves it as an inspection does.

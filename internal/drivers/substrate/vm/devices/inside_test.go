@@ -14,7 +14,7 @@ import (
 
 	"muster/internal/drivers/substrate/vm/devices"
 	"muster/internal/drivers/substrate/vm/devices/devicestest"
-	"muster/internal/hardware"
+	"muster/internal/inventory/hardware"
 )
 
 // inside is the first process of a QEMU hypervisor: it runs through what the driver does, and switches the machine off.

@@ -18,7 +18,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // Guest is what a domain is made of. Paths are as QEMU sees them.
@@ -26,7 +26,7 @@ type Guest struct {
 	Name       string
 	User       int             // whom QEMU runs as
 	Facts      inventory.Facts // of the host
-	Allocation placement.Allocation
+	Allocation place.Allocation
 	KVM        bool // the host's CPUs run the guest; else they are emulated
 	Vhost      bool // the host's kernel moves the packets
 
@@ -113,7 +113,7 @@ type plan struct {
 
 // cell is one of the guest's memory nodes.
 type cell struct {
-	placement.Cell
+	place.Cell
 	node       inventory.NUMANode
 	first, end int // its virtual CPUs
 }

@@ -16,17 +16,17 @@ import (
 	"muster/internal/drivers/substrate"
 	"muster/internal/inventory"
 	"muster/internal/inventory/shapes"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // take gives a guest the first free cores of these memory nodes, each the same number.
-func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) placement.Allocation {
+func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) place.Allocation {
 	kept, _ := f.Kept()
-	h := placement.Allocation{Guest: "g1", Share: 1}
+	h := place.Allocation{Guest: "g1", Share: 1}
 	for _, id := range nodes {
-		c := placement.Cell{NUMA: id, MemoryMiB: memoryMiB}
+		c := place.Cell{NUMA: id, MemoryMiB: memoryMiB}
 		for _, core := range f.Layout {
 			if core.NUMA == id && !slices.Contains(kept, core.ID) && len(c.Cores) < cores {
 				c.Cores = append(c.Cores, core.ID)
@@ -38,7 +38,7 @@ func take(f inventory.Facts, cores, memoryMiB int, nodes ...int) placement.Alloc
 }
 
 // with adds the first devices of a kind that nothing of the host's needs, in the order of their addresses.
-func with(h placement.Allocation, f inventory.Facts, kind string, number int) placement.Allocation {
+func with(h place.Allocation, f inventory.Facts, kind string, number int) place.Allocation {
 	for _, d := range f.Devices {
 		if d.Kind == kind && d.Host == "" && number > 0 && !slices.Contains(h.Devices, d.PCI) {
 			h.Devices, number = append(h.Devices, d.PCI), number-1
@@ -48,7 +48,7 @@ func with(h placement.Allocation, f inventory.Facts, kind string, number int) pl
 	return h
 }
 
-func guest(f inventory.Facts, h placement.Allocation) Guest {
+func guest(f inventory.Facts, h place.Allocation) Guest {
 	return Guest{
 		Name: "c1.node-1.7", User: 1000, Facts: f, Allocation: h, KVM: true, Vhost: true,
 		Kernel: "/g/kernel", Initramfs: "/g/initramfs", CommandLine: "console=ttyS0",
@@ -60,25 +60,25 @@ func guest(f inventory.Facts, h placement.Allocation) Guest {
 // goldens are guests whose description is kept, each for what is special about it.
 func goldens() map[string]Guest {
 	all := map[string]Guest{}
-	add := func(name, shape string, allocation func(inventory.Facts) placement.Allocation) {
+	add := func(name, shape string, allocation func(inventory.Facts) place.Allocation) {
 		f := shapes.Named(shape)
 		all[name] = guest(f, allocation(f))
 	}
-	add("desktop, one core", "desktop", func(f inventory.Facts) placement.Allocation { return take(f, 1, 1024, 0) })
-	add("threads", "one-socket-smt", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
-	add("no threads", "two-sockets-smt-off", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 1) })
-	add("two sockets", "two-sockets-smt", func(f inventory.Facts) placement.Allocation { return take(f, 8, 32768, 0, 1) })
-	add("adjacent siblings", "siblings-adjacent", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
-	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) placement.Allocation { return take(f, 4, 16384, 0, 1, 4, 5) })
-	add("sub-NUMA clusters", "xeon-snc2", func(f inventory.Facts) placement.Allocation { return take(f, 4, 16384, 0, 1) })
-	add("two GPUs with their adapters", "dgx-h100", func(f inventory.Facts) placement.Allocation {
+	add("desktop, one core", "desktop", func(f inventory.Facts) place.Allocation { return take(f, 1, 1024, 0) })
+	add("threads", "one-socket-smt", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 0) })
+	add("no threads", "two-sockets-smt-off", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 1) })
+	add("two sockets", "two-sockets-smt", func(f inventory.Facts) place.Allocation { return take(f, 8, 32768, 0, 1) })
+	add("adjacent siblings", "siblings-adjacent", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 0) })
+	add("four of eight memory nodes, with caches", "epyc-nps4", func(f inventory.Facts) place.Allocation { return take(f, 4, 16384, 0, 1, 4, 5) })
+	add("sub-NUMA clusters", "xeon-snc2", func(f inventory.Facts) place.Allocation { return take(f, 4, 16384, 0, 1) })
+	add("two GPUs with their adapters", "dgx-h100", func(f inventory.Facts) place.Allocation {
 		return with(with(take(f, 26, 262144, 0), f, "gpu", 2), f, "hca", 2)
 	})
-	add("all eight GPUs and adapters", "dgx-a100", func(f inventory.Facts) placement.Allocation {
+	add("all eight GPUs and adapters", "dgx-a100", func(f inventory.Facts) place.Allocation {
 		return with(with(take(f, 8, 65536, 0, 1, 2, 3, 4, 5, 6, 7), f, "gpu", 8), f, "hca", 8)
 	})
-	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) placement.Allocation { return with(take(f, 8, 16384, 0), f, "gpu", 1) })
-	add("virtual functions", "virtual-functions", func(f inventory.Facts) placement.Allocation {
+	add("GPU of another socket", "devices-on-one-socket", func(f inventory.Facts) place.Allocation { return with(take(f, 8, 16384, 0), f, "gpu", 1) })
+	add("virtual functions", "virtual-functions", func(f inventory.Facts) place.Allocation {
 		h := take(f, 4, 8192, 1)
 		for _, d := range f.Devices {
 			if d.Parent != "" && d.Driver == "vfio-pci" {
@@ -87,12 +87,12 @@ func goldens() map[string]Guest {
 		}
 		return h
 	})
-	add("offline cores", "offline-cores", func(f inventory.Facts) placement.Allocation { return take(f, 4, 8192, 0) })
-	add("sparse memory nodes", "sparse-nodes", func(f inventory.Facts) placement.Allocation {
+	add("offline cores", "offline-cores", func(f inventory.Facts) place.Allocation { return take(f, 4, 8192, 0) })
+	add("sparse memory nodes", "sparse-nodes", func(f inventory.Facts) place.Allocation {
 		return take(f, 2, 4096, f.NUMA[0].ID, f.NUMA[len(f.NUMA)-1].ID)
 	})
 	for _, size := range []int{1 << 10, 2, 1} {
-		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages", func(f inventory.Facts) placement.Allocation {
+		add(fmt.Sprintf("huge pages, memory in multiples of %d MiB", size), "huge-pages", func(f inventory.Facts) place.Allocation {
 			return take(f, 2, 4096+size, 0)
 		})
 	}
@@ -161,13 +161,13 @@ func TestWhatIsDescribedIsWhatIsHeld(t *testing.T) {
 func TestEveryHoldingIsDescribed(t *testing.T) {
 	for _, shape := range shapes.All() {
 		t.Run(shape.Name, func(t *testing.T) {
-			room := placement.Room{Facts: shape.Facts}
+			room := place.Room{Facts: shape.Facts}
 			room.Keep, room.KeepMiB = shape.Facts.Kept()
 			held := 0
 			for cores := 1; cores <= len(shape.Facts.Layout); cores *= 2 {
 				for _, devices := range []map[string]int{nil, {"gpu": 1}, {"gpu": 2, "hca": 2}, {"nvme": 1}} {
-					ask := placement.Guest{CPUs: cores * shape.Facts.Threads(), MemoryMiB: 512 * cores, Devices: devices, Locality: placement.Preferred, Share: 1}
-					allocation, err := placement.Hold(room, ask)
+					ask := place.Guest{CPUs: cores * shape.Facts.Threads(), MemoryMiB: 512 * cores, Devices: devices, Locality: place.Preferred, Share: 1}
+					allocation, err := place.Hold(room, ask)
 					if err != nil {
 						continue // this host has no such
 					}
@@ -229,7 +229,7 @@ func wantWhatIsHeld(t *testing.T, g Guest) {
 	wantOwnBuses(t, d)
 }
 
-func cpusOf(g Guest, cell placement.Cell) int {
+func cpusOf(g Guest, cell place.Cell) int {
 	n := 0
 	for _, c := range g.Facts.Layout {
 		if slices.Contains(cell.Cores, c.ID) {
@@ -269,11 +269,11 @@ func wantOwnBuses(t *testing.T, d libvirtxml.Domain) {
 
 func TestADeviceThatTheHostHasNotIsRefused(t *testing.T) {
 	f := shapes.Named("desktop")
-	for _, h := range []placement.Allocation{
+	for _, h := range []place.Allocation{
 		{},
-		{Cells: []placement.Cell{{NUMA: 7, Cores: []int{0}, MemoryMiB: 1}}},
-		{Cells: []placement.Cell{{NUMA: 0, Cores: []int{999}, MemoryMiB: 1}}},
-		{Cells: []placement.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 1}}, Devices: []string{"0000:ff:1f.7"}},
+		{Cells: []place.Cell{{NUMA: 7, Cores: []int{0}, MemoryMiB: 1}}},
+		{Cells: []place.Cell{{NUMA: 0, Cores: []int{999}, MemoryMiB: 1}}},
+		{Cells: []place.Cell{{NUMA: 0, Cores: []int{0}, MemoryMiB: 1}}, Devices: []string{"0000:ff:1f.7"}},
 	} {
 		if d, err := Describe(guest(f, h)); err == nil {
 			t.Errorf("%+v is described as\n%s", h, d.XML)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // twoSockets is a host with a memory node and four cores a socket; numbering begins with core first.
@@ -20,21 +20,21 @@ func twoSockets(first, distance int) inventory.Facts {
 	return f
 }
 
-func part(cells ...placement.Cell) placement.Allocation {
-	return placement.Allocation{Share: 1, Cells: cells}
+func part(cells ...place.Cell) place.Allocation {
+	return place.Allocation{Share: 1, Cells: cells}
 }
 
-func cellOf(numa, mib int, cores ...int) placement.Cell {
-	return placement.Cell{NUMA: numa, MemoryMiB: mib, Cores: cores}
+func cellOf(numa, mib int, cores ...int) place.Cell {
+	return place.Cell{NUMA: numa, MemoryMiB: mib, Cores: cores}
 }
 
 // What the placement takes for the same view is the same machine by its description, and what it does not is not.
 func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 	here := twoSockets(0, 21)
 	for name, c := range map[string]struct {
-		is    placement.Allocation
+		is    place.Allocation
 		there inventory.Facts
-		gets  placement.Allocation
+		gets  place.Allocation
 		same  bool
 	}{
 		"other cores":            {part(cellOf(0, 1024, 2, 3)), twoSockets(10, 21), part(cellOf(0, 1024, 10, 11)), true},
@@ -45,7 +45,7 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 		"farther from another":   {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 31), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), false},
 		"less memory":            {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 768, 2, 3)), false},
 	} {
-		describe := func(f inventory.Facts, h placement.Allocation) Domain {
+		describe := func(f inventory.Facts, h place.Allocation) Domain {
 			d, err := Describe(Guest{Name: "g", Facts: f, Allocation: h, KVM: true, MAC: []byte{2, 0, 0, 0, 0, 1}})
 			if err != nil {
 				t.Fatal(err)

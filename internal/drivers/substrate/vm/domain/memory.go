@@ -6,7 +6,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"muster/internal/inventory"
-	"muster/internal/placement"
+	"muster/internal/place"
 )
 
 // binding keeps each cell's memory on the host's node that it is of. Nothing is to be bound where there is one node.
@@ -29,7 +29,7 @@ func PageSizes() []int { return []int{1 << 20, 2 << 10} }
 
 // PageKiB is the size of the pages that a holding's memory comes from: the largest huge ones that all of it fits in; 0: plain
 // ones.
-func PageKiB(f inventory.Facts, h placement.Allocation) int {
+func PageKiB(f inventory.Facts, h place.Allocation) int {
 	for _, size := range PageSizes() {
 		if fits(f, h, size) {
 			return size
@@ -52,7 +52,7 @@ func (p *plan) backing() *libvirtxml.DomainMemoryBacking {
 }
 
 // fits says whether every cell's memory fits into free pages of this size, in KiB, on its node.
-func fits(f inventory.Facts, h placement.Allocation, size int) bool {
+func fits(f inventory.Facts, h place.Allocation, size int) bool {
 	for _, c := range h.Cells {
 		kib := c.MemoryMiB << 10
 		if kib%size != 0 || kib/size > freePages(f, c.NUMA, size) {

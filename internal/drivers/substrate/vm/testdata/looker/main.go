@@ -20,7 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"muster/internal/agent/protocol"
+	"muster/internal/noded/protocol"
 )
 
 func main() {

@@ -1,0 +1,165 @@
+package centre
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/door/gateway/target"
+	centres "muster/internal/kinds/centre"
+)
+
+// view is what was seen of a batch system.
+type view struct {
+	system string
+	queues []centres.Queue
+}
+
+// question finds out which batch system there is, and asks it for its queues. It goes through a login shell, as at many
+// centres the programs are on nobody's PATH but that of one; what such a shell says of itself comes before the first mark.
+// It is one line, without what any shell would take as its own, so that accounts may have any.
+const question = `sh -lc 'if command -v sinfo >/dev/null 2>&1; then echo "#muster slurm"; sinfo --version && exec sinfo -h -o "%R|%a|%F"; ` +
+	`elif command -v qstat >/dev/null 2>&1; then echo "#muster pbs"; qstat --version 2>&1; echo "#muster queues"; qstat -Q -f && echo "#muster nodes" && exec pbsnodes -a; ` +
+	`else echo "#muster none"; fi'`
+
+// parse reads the answer to the question.
+func parse(text string) (view, error) {
+	parts := map[string]string{}
+	part := ""
+	for line := range strings.Lines(text) {
+		if name, mark := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "#muster "); mark {
+			part = name
+			parts[part] = ""
+		} else {
+			parts[part] += line
+		}
+	}
+	if text, found := parts["slurm"]; found {
+		version, rest, _ := strings.Cut(text, "\n")
+		number, isSlurm := strings.CutPrefix(strings.Replace(version, "slurm-wlm ", "slurm ", 1), "slurm ")
+		if !isSlurm {
+			return view{}, fmt.Errorf("not a version of Slurm: %.80q", version)
+		}
+		queues, err := parseSlurm(rest)
+		return view{clean("Slurm "+number, 30), queues}, err
+	}
+	if text, found := parts["pbs"]; found {
+		queues, err := parsePBS(parts["queues"], parts["nodes"])
+		return view{versionOfPBS(text), queues}, err
+	}
+	if _, found := parts["none"]; found {
+		return view{}, errors.New("it has neither sinfo nor qstat: no batch system that Muster knows")
+	}
+	return view{}, errors.New("the account's shell there does not run commands")
+}
+
+// versionOfPBS reads `qstat --version`: "pbs_version = 19.1.2", or Torque's "Version: 6.1.2".
+func versionOfPBS(text string) string {
+	for line := range strings.Lines(text) {
+		if version, found := strings.CutPrefix(line, "pbs_version = "); found {
+			return clean("PBS "+version, 30)
+		}
+		if version, found := strings.CutPrefix(strings.ToLower(line), "version: "); found {
+			return clean("Torque "+version, 30)
+		}
+	}
+	return "PBS"
+}
+
+// clean is text that others wrote, fit for one cell of a table.
+func clean(text string, most int) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, text))
+	return strings.TrimSpace(text[:min(len(text), most)])
+}
+
+// longest is how much an answer may be: the nodes of the largest centres.
+const longest = 16 << 20
+
+// ask logs in and asks.
+func ask(ctx context.Context, t target.Target) (view, error) {
+	conn, channels, requests, err := t.Connect(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	client := ssh.NewClient(conn, channels, requests)
+	defer func() { _ = client.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
+	defer stop()
+	session, err := client.NewSession()
+	if err != nil {
+		return view{}, fmt.Errorf("open a session: %w", err)
+	}
+	out, complaint := &limited{left: longest}, &limited{left: 4 << 10}
+	session.Stdout, session.Stderr = out, complaint
+	err = session.Run(question)
+	if cause := context.Cause(ctx); cause != nil {
+		return view{}, cause
+	}
+	var exit *ssh.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return view{}, fmt.Errorf("its batch system does not answer: %s", cmp.Or(lastLine(complaint.String()), exit.Error()))
+	case err != nil:
+		return view{}, fmt.Errorf("ask for queues: %w", err)
+	case out.left <= 0:
+		return view{}, fmt.Errorf("its answer is longer than %d MiB", longest>>20)
+	}
+	return parse(out.String())
+}
+
+// lastLine is the last thing that was said.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return clean(lines[len(lines)-1], 200)
+}
+
+// limited keeps the beginning of what is written to it.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+// Write never fails: the other side shall come to its end.
+func (l *limited) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), max(l.left, 0))]
+	l.left -= len(p)
+	_, err := l.Buffer.Write(keep)
+	return len(p), err
+}
+
+// Why says in a user's words why a centre could not be logged in to as an account.
+func Why(c centres.Centre, account string, err error) string {
+	var handshake target.HandshakeError
+	var network *net.OpError
+	var unknown *net.DNSError
+	text := err.Error()
+	switch {
+	case errors.Is(err, errStranger):
+		return clean(text, 300)
+	case errors.As(err, &handshake) && strings.Contains(text, "unable to authenticate"):
+		return fmt.Sprintf("%s does not let account %s in: does its sshd trust what `muster clusters ca` prints, and is there such an account?", c.Login, account)
+	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key") && c.HostCA != "":
+		return c.Login + " shows no host certificate: register its host key instead"
+	case errors.As(err, &handshake) && strings.Contains(text, "no common algorithm for host key"):
+		return c.Login + " shows no host key of the kind registered"
+	case errors.As(err, &handshake) && errors.Is(err, io.EOF):
+		return c.Login + " hangs up: is it an sshd?"
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("no address is known for %s", unknown.Name)
+	case errors.As(err, &network):
+		return fmt.Sprintf("%s: %s", c.Login, clean(network.Err.Error(), 200))
+	}
+	return clean(text, 300)
+}

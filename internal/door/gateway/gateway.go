@@ -1,0 +1,160 @@
+// Package gateway is the SSH door: one way in for everybody, one way through to the cluster that they may enter.
+//
+// What enters: SSH connections of people, whose registered keys or login certificates say who they are and whose user
+// names say where to. What leaves: connections to sshd of that place, inside its own network, with a certificate signed
+// for minutes; rows of sessions and entries of the audit log. The person's own keys stay with them: nothing is forwarded
+// to the gateway, nothing is kept there.
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
+
+	"muster/internal/core"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/identity"
+)
+
+// Limits keep one from taking what others need.
+type Limits struct {
+	Knocking  int           // connections that have not said who they are
+	Handshake time.Duration // how long they may take to
+	PerPerson int           // connections of one person
+	Channels  int           // sessions and forwarded connections of one connection
+	KeepAlive time.Duration // between two questions whether the peer is there
+	Look      time.Duration // between two looks at who may still be here
+}
+
+// UsualLimits are those of a gateway that nobody has told otherwise.
+func UsualLimits() Limits {
+	return Limits{Knocking: 256, Handshake: 20 * time.Second, PerPerson: 100, Channels: 100, KeepAlive: 30 * time.Second, Look: time.Second}
+}
+
+// Gateway lets people in. Fill the fields, then Serve.
+type Gateway struct {
+	Name      string   // of this controller
+	Hosts     []string // the names by which people reach it, for its host certificate
+	DB        *core.Store
+	Authority *identity.Authority
+	Sources   []Source
+	// Resume brings a paused cluster back for a person. A *Refusal says why it cannot.
+	Resume     func(ctx context.Context, cluster, person string) error
+	Recordings string // directory of what terminals showed, where a project keeps that
+	Log        *slog.Logger
+	Telemetry  *telemetry.Telemetry // nil: nobody counts
+	Limits     Limits
+
+	keys         hostKeys
+	preauthLimit preauthLimit
+	visitors     visitors
+}
+
+// Serve lets people in until ctx ends; then it ends their sessions.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	if err := g.loadKeys(ctx); err != nil {
+		_ = l.Close()
+		return err
+	}
+	g.preauthLimit.limit, g.visitors.limit = g.Limits.Knocking, g.Limits.PerPerson
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { g.watch(ctx); return nil })
+	group.Go(func() error { g.housekeep(ctx); return nil })
+	group.Go(func() error {
+		<-ctx.Done()
+		return l.Close()
+	})
+	group.Go(func() error {
+		var open sync.WaitGroup
+		defer open.Wait() // each ends with ctx
+		for {
+			conn, err := l.Accept()
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, net.ErrClosed):
+				return fmt.Errorf("listen for SSH: %w", err)
+			case err != nil: // too many files: what is open goes on, and some of it will end
+				g.Log.WarnContext(ctx, "cannot let anybody in", "error", err)
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+			leave := g.preauthLimit.enter(conn) // in the order in which they come
+			open.Go(func() { g.welcome(ctx, conn, leave) })
+		}
+	})
+	return group.Wait()
+}
+
+// welcome carries one connection from its first byte to its last; leave tells that it has said who it is.
+func (g *Gateway) welcome(ctx context.Context, conn net.Conn, leave func()) {
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	server, channels, requests, err := g.handshake(ctx, conn, leave)
+	leave()
+	if err != nil {
+		g.Telemetry.Handshake(outcomeOf(err))
+		g.Log.DebugContext(ctx, "nobody came in", "remote", conn.RemoteAddr().String(), "error", err)
+		return
+	}
+	g.Telemetry.Handshake("let in")
+	v := newVisit(g, server)
+	if v.refusal = g.visitors.enter(v); v.refusal == nil {
+		defer g.visitors.leave(v)
+	}
+	v.carry(ctx, channels, requests)
+}
+
+// handshake finds out who it is, within the time that there is for it. Before they are told that they are in, they have
+// said who it is: a crowd that comes in the next moment puts nobody out who was let in.
+func (g *Gateway) handshake(ctx context.Context, conn net.Conn, leave func()) (*ssh.ServerConn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
+	if err := conn.SetDeadline(time.Now().Add(g.Limits.Handshake)); err != nil {
+		return nil, nil, nil, err
+	}
+	config := g.serverConfig(ctx)
+	config.AuthLogCallback = func(_ ssh.ConnMetadata, _ string, err error) {
+		if err == nil {
+			leave()
+			if counted, ok := conn.(interface{ Known() }); ok {
+				counted.Known()
+			}
+		}
+	}
+	server, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return server, channels, requests, conn.SetDeadline(time.Time{})
+}
+
+// outcomeOf is the word for the metrics of a handshake that failed.
+func outcomeOf(err error) string {
+	var refused *ssh.ServerAuthError
+	var slow net.Error
+	switch {
+	case errors.As(err, &refused):
+		return "no key"
+	case errors.As(err, &slow) && slow.Timeout():
+		return "too slow"
+	case errors.Is(err, net.ErrClosed):
+		return "made room"
+	}
+	return "broken"
+}
+
+// newID is a random name, as all of Muster's are: a letter for the kind, then hexadecimal digits.
+func newID(kind string) string {
+	var random [8]byte
+	_, _ = rand.Read(random[:])
+	return kind + hex.EncodeToString(random[:])
+}

@@ -1,0 +1,268 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/kit/clock"
+	"muster/internal/kit/printable"
+)
+
+// asksFor lists what a client may ask of a session. Not in it: agent forwarding and X11.
+func asksFor() []string {
+	return []string{"pty-req", "env", "shell", "exec", "subsystem", "window-change", "signal", "break", "xon-xoff", "eow@openssh.com"}
+}
+
+// starts says whether a request starts what the session is for, and what that is.
+func starts(r *ssh.Request) (what string, ok bool) {
+	switch r.Type {
+	case "shell", "exec":
+		return r.Type, true
+	case "subsystem":
+		var m struct{ Name string }
+		if ssh.Unmarshal(r.Payload, &m) == nil && m.Name == "sftp" {
+			return m.Name, true
+		}
+		return "subsystem", true
+	}
+	return "", false
+}
+
+// session carries a session channel. Whoever cannot be let through is told on stderr, once there is somebody to read it.
+func (v *visit) session(ctx context.Context, opened ssh.NewChannel) {
+	e, err := v.enter(ctx)
+	var inside ssh.Channel
+	var answers <-chan *ssh.Request
+	if err == nil {
+		inside, answers, err = e.inside.OpenChannel("session", nil)
+		if err != nil {
+			err = &Refusal{Text: e.row.Place + " opens no session: " + printable.Within(err.Error(), 200)}
+		}
+	}
+	outside, requests, accepted := opened.Accept()
+	if accepted != nil {
+		if inside != nil {
+			_ = inside.Close()
+			ssh.DiscardRequests(answers)
+		}
+		return
+	}
+	s := &relayed{v: v, outside: outside, requests: requests}
+	defer s.forget()
+	if err != nil {
+		if s.hold(); s.start == nil {
+			_ = outside.Close()
+			return
+		}
+		if e, inside, answers, err = s.comeBack(ctx, err); err != nil {
+			s.refuse(err)
+			return
+		}
+	}
+	s.e, s.inside, s.answers = e, inside, answers
+	s.run(ctx)
+}
+
+// relayed is a session channel at both sides.
+type relayed struct {
+	v        *visit
+	e        *entrance
+	outside  ssh.Channel // the person's
+	requests <-chan *ssh.Request
+	inside   ssh.Channel // the place's
+	answers  <-chan *ssh.Request
+
+	held      []*ssh.Request // came before there was an inside; answered
+	start     *ssh.Request   // the same, not answered
+	terminal  bool
+	recording recording
+}
+
+// hold takes requests until the one that starts something; only then does the client read.
+func (s *relayed) hold() {
+	for r := range s.requests {
+		s.see(r)
+		if _, ok := starts(r); ok {
+			s.start = r
+			s.listen()
+			return
+		}
+		known := slices.Contains(asksFor(), r.Type)
+		if r.WantReply {
+			_ = r.Reply(known, nil)
+		}
+		if known {
+			s.held = append(s.held, &ssh.Request{Type: r.Type, Payload: r.Payload})
+		}
+	}
+}
+
+// see notes what a request says of the terminal.
+func (s *relayed) see(r *ssh.Request) {
+	switch r.Type {
+	case "pty-req":
+		s.terminal = true
+		s.recording.size(ptySize(r.Payload))
+	case "window-change":
+		s.recording.resize(windowSize(r.Payload))
+	}
+}
+
+// listen makes the channel one where the person may be told things.
+func (s *relayed) listen() {
+	s.v.mu.Lock()
+	defer s.v.mu.Unlock()
+	s.v.mouths[s.outside] = s.terminal
+}
+
+func (s *relayed) forget() {
+	s.v.mu.Lock()
+	defer s.v.mu.Unlock()
+	delete(s.v.mouths, s.outside)
+}
+
+// refuse says why nothing comes of it. 255 is what ssh itself ends with when it does not get there.
+func (s *relayed) refuse(err error) {
+	go ssh.DiscardRequests(s.requests)
+	_ = s.start.Reply(true, nil)
+	say(s.outside, false, err.Error()+map[bool]string{true: "\r"}[s.terminal])
+	_, _ = s.outside.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{255}))
+	_ = s.outside.Close()
+}
+
+// run carries everything both ways until the place has closed its side. Requests and data of one direction keep no order
+// between them in SSH, apart from the end: it waits for all.
+func (s *relayed) run(ctx context.Context) {
+	for _, r := range s.held {
+		_, _ = s.inside.SendRequest(r.Type, r.WantReply, r.Payload)
+	}
+	if s.start != nil {
+		s.pass(ctx, s.start)
+	}
+	var output, all sync.WaitGroup
+	all.Go(func() {
+		for r := range s.requests {
+			s.see(r)
+			s.pass(ctx, r)
+		}
+		_ = s.inside.Close() // the client has closed the channel
+	})
+	ended, exited := make(chan struct{}), make(chan struct{})
+	go func() { // until the client's input ends, or at the first write after the place has closed
+		defer close(ended)
+		s.e.flow.toPlace(s.inside, s.outside)
+		_ = s.inside.CloseWrite()
+	}()
+	output.Go(func() { s.e.flow.toPerson(s.screen(), s.inside) })
+	output.Go(func() { s.e.flow.toPerson(s.outside.Stderr(), s.inside.Stderr()) })
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		output.Wait()
+		lastWords(ended, exited)
+		_ = s.outside.CloseWrite()
+	}()
+	exit := sync.OnceFunc(func() { close(exited) })
+	for r := range s.answers {
+		ok, err := s.outside.SendRequest(r.Type, r.WantReply, r.Payload)
+		if r.WantReply {
+			_ = r.Reply(ok && err == nil, nil)
+		}
+		if r.Type == "exit-status" || r.Type == "exit-signal" {
+			exit()
+		}
+	}
+	exit()
+	<-finished
+	_ = s.outside.Close()
+	all.Wait()
+	s.recording.close()
+}
+
+// silence is how long a command that has closed its output may go on before the client is told of that.
+const silence = time.Second
+
+// lastWords waits with the end of the output for the exit code. A client whose input has ended too closes the channel at
+// the end of the output, and what comes after that is lost.
+func lastWords(ended, exited <-chan struct{}) {
+	select {
+	case <-exited:
+		return
+	case <-time.After(silence):
+	}
+	select {
+	case <-ended:
+		<-exited
+	default:
+	}
+}
+
+// pass hands a request of the client's on.
+func (s *relayed) pass(ctx context.Context, r *ssh.Request) {
+	if !slices.Contains(asksFor(), r.Type) {
+		if r.WantReply {
+			_ = r.Reply(false, nil)
+		}
+		return
+	}
+	if what, ok := starts(r); ok {
+		s.e.does(what)
+		s.listen()
+		if s.terminal && s.e.row.Recorded {
+			if err := s.record(ctx); err != nil {
+				_ = r.Reply(true, nil)
+				say(s.outside, s.terminal, err.Error())
+				_ = s.inside.Close()
+				return
+			}
+		}
+	}
+	ok, err := s.inside.SendRequest(r.Type, r.WantReply, r.Payload)
+	if r.WantReply {
+		_ = r.Reply(ok && err == nil, nil)
+	}
+}
+
+// comeBack brings a paused place back, if that is what logins do there, and waits until it can be entered.
+func (s *relayed) comeBack(ctx context.Context, why error) (*entrance, ssh.Channel, <-chan *ssh.Request, error) {
+	e, err := s.v.await(ctx, why, func(text string) { say(s.outside, false, text+map[bool]string{true: "\r"}[s.terminal]) })
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	inside, answers, err := e.inside.OpenChannel("session", nil)
+	return e, inside, answers, err
+}
+
+// await resumes a place and waits for it. It returns why, if that is nothing to wait for.
+func (v *visit) await(ctx context.Context, why error, tell func(string)) (*entrance, error) {
+	var refusal *Refusal
+	if !errors.As(why, &refusal) || !refusal.Resume {
+		return nil, why
+	}
+	p, err := v.resume(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tell(p.Name + " was paused and comes back")
+	for last := ""; ; {
+		e, err := v.enter(ctx)
+		if err == nil {
+			return e, nil
+		}
+		if !errors.As(err, &refusal) || !refusal.Wait && !refusal.Resume {
+			return nil, err
+		}
+		if refusal.Text != last {
+			last = refusal.Text
+			tell(last)
+		}
+		if err := clock.Sleep(ctx, v.g.Limits.Look/2); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"muster/internal/noded/protocol"
+)
+
+// clusterDevice is the cluster's network on a machine.
+const clusterDevice = "cluster0"
+
+// attach lays the cluster's network over a NIC: an interface of its own MAC and address, which neither asks nor answers
+// by ARP. Frames go out as they are, at the NIC's full speed. What is there of an earlier try is made anew.
+func attach(a protocol.Attachment) error {
+	err := lay(a)
+	if err != nil {
+		return fmt.Errorf("attach the cluster's network: %w", err)
+	}
+	return nil
+}
+
+func lay(a protocol.Attachment) error {
+	mac, err := net.ParseMAC(a.MAC)
+	if err != nil {
+		return err
+	}
+	address, err := netlink.ParseAddr(a.Address)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", a.Address, err)
+	}
+	if old, err := netlink.LinkByName(clusterDevice); err == nil {
+		if err := netlink.LinkDel(old); err != nil {
+			return err
+		}
+	}
+	nic, err := linkOf(a.NIC)
+	if err != nil {
+		return err
+	}
+	if a.NIC == a.MAC {
+		return settle(nic, address, a.Gateway)
+	}
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.HardwareAddr, attributes.ParentIndex = clusterDevice, mac, nic.Attrs().Index
+	cluster := &netlink.Macvlan{LinkAttrs: attributes, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	if err := netlink.LinkAdd(cluster); err != nil {
+		return fmt.Errorf("make %s on %s: %w", clusterDevice, nic.Attrs().Name, err)
+	}
+	// IPv6 would speak to all at once by multicast.
+	err = os.WriteFile("/proc/sys/net/ipv6/conf/"+clusterDevice+"/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := netlink.LinkSetARPOff(cluster); err != nil {
+		return fmt.Errorf("switch ARP off: %w", err)
+	}
+	if err := netlink.AddrReplace(cluster, address); err != nil {
+		return fmt.Errorf("address %s: %w", a.Address, err)
+	}
+	return errors.Join(netlink.LinkSetUp(nic), netlink.LinkSetUp(cluster))
+}
+
+// settle is lay for a guest, whose NIC is on the cluster's network already. It knows its gateway before it speaks, since
+// nobody there answers ARP.
+func settle(nic netlink.Link, address *netlink.Addr, gateway protocol.Neighbour) error {
+	ip := net.ParseIP(gateway.Address).To4()
+	mac, err := net.ParseMAC(gateway.MAC)
+	if ip == nil || err != nil {
+		return fmt.Errorf("gateway: bad address %q or MAC %q", gateway.Address, gateway.MAC)
+	}
+	err = os.WriteFile("/proc/sys/net/ipv6/conf/"+nic.Attrs().Name+"/disable_ipv6", []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := netlink.LinkSetARPOff(nic); err != nil {
+		return fmt.Errorf("switch ARP off: %w", err)
+	}
+	if err := netlink.AddrReplace(nic, address); err != nil {
+		return fmt.Errorf("address %s: %w", address, err)
+	}
+	if err := netlink.LinkSetUp(nic); err != nil {
+		return err
+	}
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: nic.Attrs().Index, Family: unix.AF_INET, State: unix.NUD_PERMANENT, IP: ip, HardwareAddr: mac})
+}

@@ -1,0 +1,214 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"muster/internal/noded/protocol"
+)
+
+// homes makes home directories on the shared /home; only the head does. Users own what is in theirs and may put links
+// there while the agent works as root, so every step stays inside the directory by os.Root.
+type homes struct {
+	disk    disk
+	cluster string // its ID
+}
+
+// ensure makes the user's home at first sight and brings the keys up to date.
+func (h homes) ensure(u protocol.User) error {
+	err := h.ensureInside(u)
+	if err != nil {
+		return fmt.Errorf("home of %s: %w", u.Name, err)
+	}
+	return nil
+}
+
+func (h homes) ensureInside(u protocol.User) error {
+	path := h.disk.path(filepath.Join("/home", u.Name))
+	err := os.Mkdir(path, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The directory is given to the user as the last step, so one that still is root's was never finished.
+	first := err == nil || ownedByRoot(path)
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	own := &owned{root: root, user: u.UID}
+	if first {
+		if err := own.copySkeleton(h.disk.path("/etc/skel")); err != nil {
+			return err
+		}
+	}
+	if err := own.directory(".ssh", 0o700); err != nil {
+		return err
+	}
+	internal, err := own.internalKey(h.cluster)
+	if err != nil {
+		return err
+	}
+	old, err := own.read(".ssh/authorized_keys")
+	if err != nil {
+		return err
+	}
+	if text := withKeys(old, append(append([]string{}, u.Keys...), internal)); text != old {
+		if err := own.write(".ssh/authorized_keys", []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	if first {
+		return h.disk.chown(path, u.UID, u.UID) // last: until then nobody else is in there
+	}
+	return nil
+}
+
+func ownedByRoot(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid == 0
+}
+
+// owned is a directory that belongs to a user.
+type owned struct {
+	root *os.Root
+	user int // both uid and gid
+
+}
+
+// madeFor begins the comment of a key of ours; the ID of the cluster that it opens follows.
+const madeFor = "muster:"
+
+// internalKey is the key by which the user's programs go from node to node of this cluster. A key that the user brought
+// instead is used as it is. One that another cluster's agent made came with a copy of that cluster's files, and is
+// replaced: it would open both.
+func (o *owned) internalKey(cluster string) (string, error) {
+	const private, public = ".ssh/id_ed25519", ".ssh/id_ed25519.pub"
+	if o.foreign(public, cluster) {
+		if err := o.root.Remove(private); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	if _, err := o.root.Lstat(private); errors.Is(err, fs.ErrNotExist) {
+		key, line, err := sshKey(madeFor + cluster)
+		if err != nil {
+			return "", err
+		}
+		if err := o.write(public, []byte(line+"\n"), 0o644); err != nil {
+			return "", err
+		}
+		return line, o.write(private, key, 0o600)
+	}
+	text, err := o.read(public)
+	if err != nil {
+		return "", nil // the user's own affair
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	if err != nil {
+		return "", nil
+	}
+	return string(ssh.MarshalAuthorizedKey(key)), nil
+}
+
+// foreign says that the agent of another cluster has made a public key.
+func (o *owned) foreign(public, cluster string) bool {
+	text, err := o.read(public)
+	if err != nil {
+		return false // the user's own affair
+	}
+	_, comment, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
+	of, ours := strings.CutPrefix(comment, madeFor)
+	return err == nil && ours && of != cluster
+}
+
+func (o *owned) copySkeleton(from string) error {
+	source := os.DirFS(from)
+	err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || name == ".":
+			return err
+		case entry.IsDir():
+			return o.directory(name, 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := fs.ReadFile(source, name)
+		if err != nil {
+			return err
+		}
+		return o.write(name, content, 0o644)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // an image without a skeleton
+	}
+	return err
+}
+
+func (o *owned) directory(name string, mode fs.FileMode) error {
+	if err := o.root.Mkdir(name, mode); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return o.give(name)
+}
+
+// read returns "" for a file that is not there; it refuses what is not a plain small file, such as a pipe.
+func (o *owned) read(name string) (string, error) {
+	info, err := o.root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a plain file", name)
+	}
+	f, err := o.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	return string(text), err
+}
+
+// write replaces the file by a new one of the user's.
+func (o *owned) write(name string, content []byte, mode fs.FileMode) error {
+	part := name + ".muster"
+	if err := o.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := o.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := o.give(part); err != nil {
+		return err
+	}
+	return o.root.Rename(part, name)
+}
+
+// give makes the user the owner of what was just made.
+func (o *owned) give(name string) error {
+	if os.Geteuid() != 0 {
+		return nil // a test: everything is the caller's
+	}
+	return o.root.Lchown(name, o.user, o.user)
+}

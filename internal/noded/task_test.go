@@ -1,0 +1,164 @@
+package noded
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/internal/noded/protocol"
+)
+
+// TestTasksRunOnARealCluster has a head of the real image run tasks by Slurm, in all the ways that they end.
+func TestTasksRunOnARealCluster(t *testing.T) {
+	r := newRack(t)
+	f := r.controller
+	queues := []protocol.Queue{{Name: "cpu", Default: true}}
+	head, n1, n2 := testPeer("head", 0, protocol.Head), testPeer("n1", 1, protocol.Compute), testPeer("n2", 2, protocol.Compute)
+	for _, p := range []protocol.Peer{head, n1, n2} {
+		r.plug(t, p)
+	}
+	r.configure(1, queues, head, n1, n2)
+	for _, p := range []protocol.Peer{head, n1, n2} {
+		r.boot(t, p)
+	}
+	revision := int64(1)
+	give := func(tasks ...protocol.Task) {
+		revision++
+		r.configure(revision, queues, head, n1, n2)
+		config := *f.configs["head"]
+		config.Tasks = tasks
+		f.set("head", config)
+	}
+	ends := func(id string) protocol.TaskState {
+		t.Helper()
+		f.until(t, "the end of "+id, func() bool { return f.task(id).Stage == protocol.TaskEnded })
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.task(id)
+	}
+	task := func(id string, script string) protocol.Task {
+		return protocol.Task{ID: id, Account: "alice", Script: script, Limit: time.Minute, Boot: 1}
+	}
+	f.until(t, "two idle nodes", func() bool {
+		return f.scheduler("n1").State == protocol.NodeFree && f.scheduler("n2").State == protocol.NodeFree
+	})
+
+	ranks := task("ranks", "")
+	ranks.Command, ranks.Nodes = []string{"sh", "-c", `echo "$(id -un) on $(hostname) 'as' $1"; echo "rank-$SLURM_PROCID 2.5 GB/s" >>$MUSTER_SAMPLES; pwd`, "x", "it $HOME is"}, 2
+	fails := task("fails", "#!/bin/sh\n#SBATCH --nodes=9\necho to stderr >&2\nexit 3\n")
+	loud := task("loud", "head -c 3000000 /dev/zero | tr '\\0' x; printf 'last \\033[2J'")
+	refused := task("refused", "true")
+	refused.Queue = "nothing"
+	stranger := task("stranger", "true")
+	stranger.Account = "mallory"
+	root := task("root", "id")
+	root.Account = "root"
+	give(ranks, fails, loud, refused, stranger, root)
+
+	s := ends("ranks")
+	if got := f.wrote("ranks"); s.Outcome != protocol.TaskOK || *s.Exit != 0 || !slices.Equal(s.Nodes, []string{"n1", "n2"}) ||
+		!strings.Contains(got, "alice on n1 'as' it $HOME is\n") || !strings.Contains(got, "alice on n2 'as'") || !strings.Contains(got, "/home/alice\n") {
+		t.Errorf("%+v has written\n%s", s, got)
+	}
+	slices.SortFunc(s.Samples, func(a, b protocol.TaskSample) int { return strings.Compare(a.Name, b.Name) })
+	if want := []protocol.TaskSample{{Name: "rank-0", Value: 2.5, Unit: "GB/s"}, {Name: "rank-1", Value: 2.5, Unit: "GB/s"}}; !slices.Equal(s.Samples, want) {
+		t.Errorf("its samples are %v", s.Samples)
+	}
+	if s := ends("fails"); s.Outcome != protocol.TaskFailed || *s.Exit != 3 || f.wrote("fails") != "to stderr\n" {
+		t.Errorf("%+v has written %q", s, f.wrote("fails"))
+	}
+	if s := ends("loud"); s.Outcome != protocol.TaskOK || s.Bytes != 3000009 || !strings.HasSuffix(f.wrote("loud"), "xlast \x1b[2J") || len(f.wrote("loud")) != 3000009 {
+		t.Errorf("%+v has written %d bytes", s, len(f.wrote("loud")))
+	}
+	if s := ends("refused"); s.Outcome != protocol.TaskFailed || s.Exit != nil || !strings.Contains(s.Text, "refused: ") {
+		t.Errorf("%+v", s)
+	}
+	for _, id := range []string{"stranger", "root"} {
+		if s := ends(id); s.Outcome != protocol.TaskFailed || !strings.Contains(s.Text, "is no user of the cluster") || f.wrote(id) != "" {
+			t.Errorf("%+v has written %q", s, f.wrote(id))
+		}
+	}
+
+	// What a user puts in the place of the output is read only if it is the user's.
+	thief := task("thief", "cd ~/.muster/tasks/thief; rm output; ln -s /etc/shadow output; echo 'n 1' >samples")
+	pipe := task("pipe", "cd ~/.muster/tasks/pipe; rm output; mkfifo output")
+	slow := task("slow", "echo begun; sleep 600")
+	slow.Limit = 2 * time.Second
+	unwanted := task("unwanted", "echo begun; sleep 600")
+	give(thief, pipe, slow, unwanted)
+	for _, id := range []string{"thief", "pipe"} {
+		if s := ends(id); s.Outcome != protocol.TaskOK || f.wrote(id) != "" {
+			t.Errorf("%+v has written %q", s, f.wrote(id))
+		}
+	}
+	if s := ends("slow"); s.Outcome != protocol.TaskTimedOut || !strings.HasPrefix(f.wrote("slow"), "begun\n") || s.Ended.Sub(s.Began) < slow.Limit {
+		t.Errorf("%+v has written %q", s, f.wrote("slow"))
+	}
+	f.until(t, "the output of what runs", func() bool { return string(f.outputs["unwanted"]) == "begun\n" })
+	unwanted.Cancel = true
+	give(thief, pipe, slow, unwanted)
+	if s := ends("unwanted"); s.Outcome != protocol.TaskCancelled {
+		t.Errorf("%+v", s)
+	}
+
+	// A head that boots anew goes on with what it has begun, and begins nothing twice.
+	on := task("on", "echo one >>~/on; until [ -e ~/go ]; do sleep 0.1; done; echo two >>~/on; cat ~/on; exit 4")
+	early := task("early", "echo early >>~/early")
+	give(on)
+	f.until(t, "a task that runs", func() bool { return f.task("on").Stage == protocol.TaskRuns })
+	r.reboot(t, head, 2)
+	give(on, early)
+	if s := ends("early"); s.Outcome != protocol.TaskLost || s.Exit != nil {
+		t.Errorf("what an earlier boot of the head was told of, and has noted nothing of, is %+v", s)
+	}
+	f.until(t, "a head that is well", func() bool { return f.reports["head"].Boot == 2 && f.healthy("head") })
+	r.ssh(t, head, "touch go")
+	if s := ends("on"); s.Outcome != protocol.TaskFailed || *s.Exit != 4 || f.wrote("on") != "one\ntwo\n" {
+		t.Errorf("%+v has written %q", s, f.wrote("on"))
+	}
+	// What was cancelled is in Slurm's list for as long as its node cleans up.
+	if got := r.ssh(t, head, `until [ -z "$(squeue -h)" ]; do sleep 0.1; done; ls`); got != "go\non\n" {
+		t.Errorf("in alice's home: %q", got)
+	}
+
+	give()
+	f.until(t, "nothing in the report", func() bool { return f.reports["head"].Revision == revision && len(f.reports["head"].Tasks) == 0 })
+	f.until(t, "nothing is left", func() bool {
+		left, err := filepath.Glob(filepath.Join(r.dir, "home/alice/.muster/tasks/*"))
+		records, err2 := filepath.Glob(filepath.Join(r.dir, "head/root", taskRecords, "*"))
+		return err == nil && err2 == nil && len(left) == 0 && len(records) == 0
+	})
+}
+
+// task is what the head says of a task.
+func (f *fakeController) task(id string) protocol.TaskState {
+	for _, s := range f.reports["head"].Tasks {
+		if s.ID == id {
+			return s
+		}
+	}
+	return protocol.TaskState{}
+}
+
+func (f *fakeController) wrote(id string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return string(bytes.Clone(f.outputs[id]))
+}
+
+// reboot ends the node without a word and starts its next boot, with its disk.
+func (r *rack) reboot(t testing.TB, p protocol.Peer, boot int) {
+	t.Helper()
+	dir := filepath.Join(r.dir, p.Name)
+	text, err := os.ReadFile(dir + ".boot")
+	must(t, err)
+	next := bytes.Replace(text, []byte(`"boot":1,`), fmt.Appendf(nil, `"boot":%d,`, boot), 1)
+	r.sh(t, `runc delete -f %s%s && cd '%s' && rm -rf run/* && mkdir -p run/muster/controllers`, r.net, p.Name, dir)
+	must(t, os.WriteFile(filepath.Join(dir, "run/muster/boot.json"), next, 0o600))
+	r.boot(t, p)
+}

@@ -1,0 +1,203 @@
+// Package place chooses machines, and parts of machines for guests: pure functions, no I/O, the same answer for the same
+// question.
+//
+// What enters: which nodes are wanted and which machines are free; what a guest asks and what its host has. What leaves: a
+// machine for every node, or which class is short by how many; the exact cores, memory and devices of a guest, or why not.
+package place
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"muster/internal/inventory"
+	"muster/internal/place/topology"
+)
+
+// Want is a number of nodes of one class.
+type Want struct {
+	Class  inventory.Class
+	Nodes  int
+	Policy Policy        // how they are to lie in the network; "": anywhere
+	Map    *topology.Map // of the network that the policy speaks of; nil: where machines are is not known
+	Beside []string      // IDs of the machines of nodes that are there, with which they are to lie so
+	Group  string        // wants of one group lie so together; "": of none
+}
+
+// Shortage says that a class cannot give what is asked of it, even with the best sharing between classes that overlap.
+type Shortage struct {
+	Class string
+	Asked int // in all wants of the class
+	Free  int // machines of the class that are free and not needed by wants that are scarcer
+	Lacks int // nodes that the want lacks which is short
+}
+
+func (s *Shortage) Error() string {
+	return fmt.Sprintf("class %s: %d asked, %d free", s.Class, s.Asked, s.Free)
+}
+
+// Choose gives every want its machines, in the wants' order. Machines are taken in the order of their names, so that
+// clusters lie together and the choice can be foreseen; those that a policy chose are place by place. Classes may overlap: a machine goes to the want that has fewer
+// others to choose from, and is handed on when a later want can use nothing else. A policy chooses among what is left to a
+// want by that: nobody goes without for it, but who wants one switch goes without where there is none.
+//
+// The error is a *Shortage, or an *Apart. Cost: wants × free machines, plus, only when classes overlap and run short, one
+// search over the wants per node, plus, of wants with a policy, about nodes × free machines.
+func Choose(wants []Want, free []inventory.Machine) ([][]inventory.Machine, error) {
+	m := matching{wants: slices.Clone(wants), free: slices.Clone(free), owner: make([]int, len(free)), held: make([]int, len(wants)), laid: make([][]int, len(wants))}
+	slices.SortFunc(m.free, func(a, b inventory.Machine) int { return naturally(a.Name, b.Name) })
+	m.candidates()
+	if err := m.fill(); err != nil {
+		return nil, err
+	}
+	if err := m.narrow(); err != nil {
+		return nil, err
+	}
+	m.arrange()
+	return m.result(), nil
+}
+
+// fill gives every want as many machines as it asks for, whichever, and forgets what was given before. The error is a *Shortage.
+func (m *matching) fill() error {
+	m.next = make([]int, len(m.wants))
+	clear(m.held)
+	for i := range m.owner {
+		m.owner[i] = nobody
+	}
+	order := make([]int, len(m.wants)) // scarcest first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(m.fits[a]), len(m.fits[b])) })
+	for _, w := range order {
+		for m.held[w] < m.wants[w].Nodes {
+			if !m.take(w) && !m.handOn(w) {
+				return m.shortage(w)
+			}
+		}
+	}
+	return nil
+}
+
+const nobody = -1
+
+// matching is the state of one choice.
+type matching struct {
+	wants []Want
+	free  []inventory.Machine
+	fits  [][]int // want → machines of its class
+	owner []int   // machine → want, or nobody
+	held  []int   // want → how many machines it has
+	next  []int   // want → where to look for the next free machine in fits
+	laid  [][]int // want → its machines place by place, where its policy chose them
+}
+
+func (m *matching) candidates() {
+	m.fits = make([][]int, len(m.wants))
+	for w, want := range m.wants {
+		for i, machine := range m.free {
+			if want.Class.Has(machine) {
+				m.fits[w] = append(m.fits[w], i)
+			}
+		}
+	}
+}
+
+// take gives want w the next machine that nobody owns.
+func (m *matching) take(w int) bool {
+	for ; m.next[w] < len(m.fits[w]); m.next[w]++ {
+		if i := m.fits[w][m.next[w]]; m.owner[i] == nobody {
+			m.owner[i] = w
+			m.held[w]++
+			return true
+		}
+	}
+	return false
+}
+
+// handOn finds a chain of wants, from w to one that can take a fresh machine, in which each can use a machine of the
+// next, and moves one machine along it: a shortest augmenting path.
+func (m *matching) handOn(w int) bool {
+	type step struct{ from, machine int }
+	came := map[int]step{w: {nobody, nobody}}
+	queue := []int{w}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, i := range m.fits[at] {
+			other := m.owner[i]
+			if _, seen := came[other]; seen {
+				continue
+			}
+			came[other] = step{at, i}
+			if !m.take(other) {
+				queue = append(queue, other)
+				continue
+			}
+			m.held[w]++
+			for at := other; at != w; at = came[at].from {
+				m.owner[came[at].machine] = came[at].from
+			}
+			m.held[other]--
+			return true
+		}
+	}
+	return false
+}
+
+func (m *matching) shortage(w int) *Shortage {
+	s := &Shortage{Class: m.wants[w].Class.Name, Lacks: m.wants[w].Nodes - m.held[w]}
+	for i, want := range m.wants {
+		if want.Class.Name == s.Class {
+			s.Asked += want.Nodes
+			s.Free += m.held[i]
+		}
+	}
+	return s
+}
+
+func (m *matching) result() [][]inventory.Machine {
+	chosen := make([][]inventory.Machine, len(m.wants))
+	for i, w := range m.owner {
+		if w != nobody && m.laid[w] == nil {
+			chosen[w] = append(chosen[w], m.free[i])
+		}
+	}
+	for w, machines := range m.laid {
+		for _, i := range machines {
+			chosen[w] = append(chosen[w], m.free[i])
+		}
+	}
+	return chosen
+}
+
+// naturally compares names so that local-2 comes before local-10.
+func naturally(a, b string) int {
+	for a != "" && b != "" {
+		textA, numberA, restA := split(a)
+		textB, numberB, restB := split(b)
+		if c := cmp.Or(cmp.Compare(textA, textB), cmp.Compare(len(numberA), len(numberB)), cmp.Compare(numberA, numberB)); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// split cuts a name into its leading text, the number after it without leading zeros, and the rest.
+func split(s string) (text, number, rest string) {
+	digit := func(i int) bool { return i < len(s) && '0' <= s[i] && s[i] <= '9' }
+	start := 0
+	for start < len(s) && !digit(start) {
+		start++
+	}
+	end := start
+	for digit(end) {
+		end++
+	}
+	number = s[start:end]
+	for len(number) > 1 && number[0] == '0' {
+		number = number[1:]
+	}
+	return s[:start], number, s[end:]
+}

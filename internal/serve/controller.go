@@ -1,0 +1,354 @@
+// Package serve puts the house together: it opens the store, builds the parts from the bottom up, and runs them
+// until it is told to stop. What joins parts that must not know each other is here too: the networks that machines boot from,
+// hosts and their guests, and the drivers of fabrics with what root says of them.
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/internal/admission"
+	"muster/internal/api"
+	"muster/internal/boot/images"
+	"muster/internal/core"
+	"muster/internal/core/sealing"
+	"muster/internal/core/telemetry"
+	"muster/internal/door/centre"
+	"muster/internal/door/identity"
+	"muster/internal/door/limit"
+	"muster/internal/door/login"
+	"muster/internal/door/rotation"
+	"muster/internal/drivers"
+	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
+	"muster/internal/kinds"
+	"muster/internal/kinds/authority"
+	"muster/internal/kinds/cluster/clusterlife"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/person"
+	"muster/internal/kit/clock"
+	"muster/internal/monitor"
+)
+
+// Config is what `muster serve` was told.
+type Config struct {
+	Data    string // directory of all state; absolute
+	DB      string // "postgres://…"; empty: SQLite in Data
+	Listen  string // address of the API
+	Site    string // path of the site file; empty: the built-in catalogue
+	Binary  string // of this program; nodes run it as their agent
+	Version string
+	Log     *slog.Logger
+	SSH     string           // address of the SSH gateway; empty: none
+	SSHName string           // host, or host:port, by which people reach it; empty: that address
+	Metrics string           // address where metrics and probes are read without a token; empty: none
+	Traces  string           // where traces go: the URL of an OTLP/HTTP receiver, or a file; empty: nowhere
+	Ready   func(url string) // called once, when requests are answered
+	Web     Web              // the door for web apps
+	// Substrates are those of the site; nil: all that there are.
+	Substrates substrate.Registry
+	// LocalHypervisor says that this host holds guests.
+	LocalHypervisor bool
+	// Divide says how many virtual functions devices of this host are to have, by their PCI addresses.
+	Divide map[string]int
+	// KeyFile and KeyCommand say where the key is that secrets in the database are sealed with, if it is not in Data: a file, or a
+	// program that prints it. At most one of them.
+	KeyFile, KeyCommand string
+}
+
+// admin is the administrator, whose token lies in the data directory.
+const admin = "admin"
+
+// sweepEvery is how often remains are looked for.
+const sweepEvery = 10 * time.Second
+
+// measureEvery is how often it is measured what clusters keep on disk.
+const measureEvery = 10 * time.Minute
+
+// controller is the parts that Run puts together.
+type controller struct {
+	Config
+	dir       dir
+	owner     string
+	db        *core.Store
+	authority *identity.Authority
+	keeper    *rotation.Keeper
+	images    *images.Store
+	shared    shared
+	providers map[string]life.Provider // by their substrates
+	workers   []substrate.Worker
+	ports     *segments
+	admission *admission.Admission
+	listener  net.Listener // for users
+	ssh       net.Listener // for users; nil: none
+	metrics   net.Listener // for whoever watches; nil: none
+	web       net.Listener // for users of web apps; nil: none
+	telemetry *telemetry.Telemetry
+	login     api.Login // nil: nobody logs in
+	budget    limit.Budget
+	doors     *limit.Group // of agents
+}
+
+// Run serves until ctx ends. Nodes that run go on running: the next controller finds them.
+func Run(ctx context.Context, c Config) error {
+	k, err := assemble(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	return k.run(ctx)
+}
+
+// assemble opens everything. It listens first: a controller that cannot must leave no trace in the data directory.
+func assemble(ctx context.Context, c Config) (*controller, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("the controller needs root: it makes namespaces and mounts")
+	}
+	catalogue, err := inventory.ReadCatalogue(c.Site)
+	if err != nil {
+		return nil, err
+	}
+	k := &controller{Config: c, dir: dir(c.Data), owner: newOwner()}
+	if catalogue.Login.Issuer != "" {
+		if k.login, err = login.Open(catalogue.Login); err != nil {
+			return nil, fmt.Errorf("site file %s: %w", c.Site, err)
+		}
+	}
+	if k.listener, err = net.Listen("tcp", c.Listen); err != nil {
+		return nil, fmt.Errorf("listen for users: %w", err)
+	}
+	if k.web, err = c.Web.listen(); err != nil {
+		k.close()
+		return nil, err
+	}
+	if c.SSH != "" {
+		if k.ssh, err = net.Listen("tcp", c.SSH); err != nil {
+			k.close()
+			return nil, fmt.Errorf("listen for SSH: %w", err)
+		}
+	}
+	if err := k.openTelemetry(); err != nil {
+		k.close()
+		return nil, err
+	}
+	if err := k.openLimits(); err != nil {
+		k.close()
+		return nil, err
+	}
+	if err := k.open(ctx, catalogue); err != nil {
+		k.close()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *controller) close() {
+	_ = k.listener.Close()
+	if k.web != nil {
+		_ = k.web.Close()
+	}
+	if k.ssh != nil {
+		_ = k.ssh.Close()
+	}
+	k.closeTelemetry()
+	if k.db != nil {
+		_ = k.db.Close()
+	}
+}
+
+// open opens the data directory, the store and the drivers.
+func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (err error) {
+	if err := k.dir.make(k.Log); err != nil {
+		return err
+	}
+	database := k.DB
+	if database == "" {
+		database = k.dir.database()
+	}
+	if k.db, err = kinds.Open(ctx, database, k.siteKeys()); err != nil {
+		return err
+	}
+	k.db.Telemetry = k.telemetry
+	if err := k.openAuthority(ctx, catalogue); err != nil {
+		return err
+	}
+	if k.images, err = images.Open(k.dir.images()); err != nil {
+		return err
+	}
+	k.admission = &admission.Admission{Catalogue: catalogue, Images: imageFinder{k.images}, Schedulers: drivers.Schedulers(), Substrates: k.substrates(), Short: k.short}
+	k.ports = &segments{db: k.db, log: k.Log, all: drivers.Switches()}
+	return k.openSubstrates(ctx)
+}
+
+// siteKeys is where the key is that secrets in the database are sealed with.
+func (k *controller) siteKeys() *sealing.Ring {
+	switch {
+	case k.KeyCommand != "":
+		return sealing.Command(k.KeyCommand)
+	case k.KeyFile != "":
+		return sealing.File(k.KeyFile, false)
+	}
+	return sealing.File(k.dir.key(), true)
+}
+
+// openAuthority gets the site's keys from the store, the first time making them, and sees to it that the data
+// directory belongs to that store: a controller with another database would take its nodes for remains.
+func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Catalogue) error {
+	token, err := k.dir.token()
+	if err != nil {
+		return err
+	}
+	k.authority = &identity.Authority{}
+	k.keeper = &rotation.Keeper{DB: k.db, Authority: k.authority, Log: k.Log}
+	if err := k.keeper.Establish(ctx); err != nil {
+		return err
+	}
+	var site string
+	err = k.db.Update(ctx, func(tx *core.Tx) (err error) {
+		// A site is known by its first authority of users, which is no secret, however often it has changed since.
+		if site, err = tx.Secret(ctx, "site", k.authority.UserCA()); err != nil {
+			return err
+		}
+		return person.Establish(ctx, tx, admin, person.HashToken(token), admission.NewID("t"), catalogue.ProjectNames()...)
+	})
+	if err != nil {
+		return err
+	}
+	return k.dir.belongTo(site)
+}
+
+func (k *controller) run(ctx context.Context) error {
+	fabrics := newFabrics(drivers.Fabrics(), k.dir, k.admission.Catalogue.Fabrics)
+	fixture := life.Deps{
+		Fabrics: fabrics,
+		DB:      k.db, Shared: segmented{k.shared, k.ports}, Snapshots: k.shared, Admission: k.admission, Authority: k.authority, Acceptance: k.admission.Catalogue.Acceptance,
+		Telemetry: k.telemetry, Power: drivers.Power(),
+		Providers: k.providers,
+	}
+	watch := monitor.New(k.db, k.authority, k.owner, k.Log)
+	watch.Telemetry, watch.Refresh = k.telemetry, k.keeper.Load
+	watch.Schedulers, watch.Substrates = k.admission.Schedulers, k.admission.Substrates
+	engine := kinds.NewEngine(k.owner, fixture, k.Log)
+	networks := newTestbed(k, watch)
+	watch.Images = networks.files
+	about := k.about(engine, networks)
+	about.LocalRoot = localRoot(k.shared.OwnUsers())
+	k.registerMetrics(engine, networks, about)
+	users := &api.API{DB: k.db, Admission: k.admission, Authority: k.authority, Images: k.images, Dialer: k.shared, Version: k.Version, Log: k.Log, Drivers: api.Drivers{Power: drivers.Power(), Switches: drivers.Switches(), Substrates: k.admission.Substrates},
+		Login: k.login, Telemetry: k.telemetry, Shares: api.NewShares(k.budget.API, k.telemetry), About: about, SSH: k.sshAddress(), CheckFabric: fabrics.check, HomeUsage: k.shared.HomeUsage}
+	door, err := k.newWebDoor()
+	if err != nil {
+		return err
+	}
+	if door != nil {
+		users.Web = &door.Place
+	}
+	handler, err := users.Handler()
+	if err != nil {
+		return err
+	}
+	agents, err := k.listenForAgents()
+	if err != nil {
+		return err
+	}
+	control, err := k.listenForControl()
+	if err != nil {
+		return errors.Join(err, agents.Close())
+	}
+	url := "http://" + k.listener.Addr().String()
+	if err := k.dir.announce(Announcement{URL: url, SSH: k.sshAddress(), Control: k.control()}); err != nil {
+		return errors.Join(err, agents.Close(), control.Close())
+	}
+
+	if k.LocalHypervisor {
+		if err := k.enrolHypervisor(ctx); err != nil {
+			return errors.Join(err, agents.Close(), control.Close())
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return engine.Run(ctx) })
+	group.Go(func() error { return k.keeper.Run(ctx) })
+	group.Go(func() error { return k.keepSealed(ctx) })
+	for _, w := range k.workers {
+		group.Go(func() error { w.Work(ctx); return nil })
+	}
+	clusters := clusterlife.Handlers{Deps: fixture}
+	group.Go(func() error { kinds.Sweep(ctx, fixture, sweepEvery, k.Log); return nil })
+	group.Go(func() error { clusters.WatchLimits(ctx, k.Log); return nil })
+	group.Go(func() error { clusters.MeasureHomes(ctx, measureEvery, k.Log); return nil })
+	group.Go(func() error { return watch.Run(ctx) })
+	group.Go(func() error { return watch.Listen(ctx, monitor.ThisHost) })
+	group.Go(func() error { return (&centre.Watcher{DB: k.db, Authority: k.authority, Log: k.Log}).Run(ctx) })
+	group.Go(func() error { return k.housekeep(ctx) })
+	group.Go(func() error { return k.serveHost(ctx, agents, watch.Handler()) })
+	group.Go(func() error {
+		return k.gate(control, k.budget.ControlLimits()).Serve(limit.Reserved(ctx), nil, handler)
+	})
+	group.Go(func() error { return networks.serve(ctx) })
+	group.Go(func() error { return k.ports.watch(ctx) })
+	group.Go(func() error { return k.serveGuests(ctx, watch) })
+	group.Go(func() error { return k.gate(k.listener, k.budget.APILimits()).Serve(ctx, nil, handler) })
+	if door != nil {
+		group.Go(func() error { return door.Run(ctx, k.gate(k.web, k.budget.WebLimits())) })
+	}
+	if k.ssh != nil {
+		group.Go(func() error { return k.gateway().Serve(ctx, k.gate(k.ssh, k.budget.SSHLimits())) })
+	}
+	if k.metrics != nil {
+		group.Go(func() error { return k.gate(k.metrics, k.budget.MetricsLimits()).Serve(ctx, nil, k.probes(users)) })
+	}
+	k.Log.Info("muster serves", "url", url, "site", k.admission.Catalogue.Site, "data", k.Data, "version", k.Version)
+	if k.Ready != nil {
+		k.Ready(url)
+	}
+	err = group.Wait()
+	k.Log.Info("muster has stopped; nodes go on running")
+	return err
+}
+
+// housekeep forgets what was kept for a while: answers for repeated requests, tokens that have ended, who did what.
+func (k *controller) housekeep(ctx context.Context) error {
+	for {
+		err := k.db.Update(ctx, func(tx *core.Tx) error {
+			return errors.Join(person.ForgetAnswers(ctx, tx, 24*time.Hour), person.ForgetTokens(ctx, tx, 24*time.Hour), authority.ForgetTrust(ctx, tx), person.ForgetEntries(ctx, tx, k.admission.Catalogue.AuditKeep))
+		})
+		if err != nil && ctx.Err() == nil {
+			k.Log.Error("cannot forget what is old", "error", err)
+		}
+		if clock.Sleep(ctx, time.Hour) != nil {
+			return nil
+		}
+	}
+}
+
+// keepSealed seals what an older key has sealed, whoever asked for a new one, until ctx ends.
+func (k *controller) keepSealed(ctx context.Context) error {
+	for {
+		if err := k.db.Reseal(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Error("cannot seal secrets", "error", err)
+		}
+		if clock.Sleep(ctx, 5*time.Second) != nil {
+			return nil
+		}
+	}
+}
+
+// newOwner names this controller among its replicas.
+func newOwner() string {
+	var random [4]byte
+	_, _ = rand.Read(random[:])
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}

@@ -1,0 +1,195 @@
+package serve
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"muster/internal/kit/files"
+	"muster/internal/kit/pattern"
+)
+
+// dir is the data directory, for root alone.
+//
+//	muster.db         the store, unless it is PostgreSQL
+//	admin.token       the local administrator's token
+//	site.key          what the secrets in the store are sealed with, unless that lies elsewhere
+//	controller.json   where the controller listens, for command lines on this host
+//	site              which store this directory belongs to
+//	images/           environment images by name and digest
+//	local/            state of the nodes on this host
+//	guests/           state of the virtual machines of this host
+//	sockets/          where agents on this host reach the controllers
+//	control/          where root on this host does
+//	power.d/          a site's own programs that switch machines
+//	signal.d/         a site's own scripts that have a subnet manager read its partitions anew
+//	secrets.d/        passwords and tokens for BMCs and UFM, by name, with whom each may be shown to
+//	recordings/       what terminals showed, of projects that keep that
+//	fabrics/          copies of fabrics that drivers make to try what they are about to tell; nobody misses them
+//	ipxe/             a site's own iPXE files, before those of the system
+type dir string
+
+func (d dir) path(name string) string { return filepath.Join(string(d), name) }
+func (d dir) database() string        { return d.path("muster.db") }
+func (d dir) key() string             { return d.path("site.key") }
+func (d dir) images() string          { return d.path("images") }
+func (d dir) sockets() string         { return d.path("sockets") }
+func (d dir) controls() string        { return d.path("control") }
+func (d dir) commands() string        { return d.path("power.d") }
+func (d dir) signals() string         { return d.path("signal.d") }
+func (d dir) secrets() string         { return d.path("secrets.d") }
+func (d dir) recordings() string      { return d.path("recordings") }
+func (d dir) fabrics() string         { return d.path("fabrics") }
+
+// make makes the directory and what is in it, for root alone; one that is there already becomes so.
+func (d dir) make(log *slog.Logger) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if err := d.close(log); err != nil {
+		return fmt.Errorf("data directory %s: %w", string(d), err)
+	}
+	for _, path := range []string{d.sockets(), d.controls(), d.fabrics(), d.signals(), d.secrets()} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return fmt.Errorf("data directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// theSystems are directories that a slip of the pen may name. They are not made root's alone.
+var theSystems = pattern.New(`^/(bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|var/(lib|log|opt|run|spool|tmp))?$`)
+
+// close sees to it that the directory is the caller's, and takes away what others may do in it.
+func (d dir) close(log *slog.Logger) error {
+	folder, err := os.Open(string(d))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	about, err := folder.Stat()
+	if err != nil {
+		return err
+	}
+	if owner, own := ownerOf(about), os.Geteuid(); owner != own {
+		return fmt.Errorf("user %d owns it, and could change all that is in it: `chown %d` it, if what it holds is the site's, or give another --data", owner, own)
+	}
+	real, err := filepath.EvalSymlinks(string(d))
+	if err != nil {
+		return err
+	}
+	if mode := about.Mode(); mode.Perm()&0o077 != 0 {
+		if theSystems.MatchString(real) || mode&fs.ModeSticky != 0 {
+			return errors.New("it is for others, too, and holds more than Muster's: give --data a directory of its own, such as " + filepath.Join(real, "muster"))
+		}
+		if err := folder.Chmod(0o700); err != nil {
+			return err
+		}
+		log.Warn("others could look into the data directory; now it is for root alone", "data", string(d), "mode_was", mode.Perm().String())
+	}
+	for _, path := range []string{string(d), real} {
+		if parent := loose(filepath.Dir(path)); parent != "" {
+			log.Warn("others than root can put another data directory in this one's place, as they may write above it", "data", string(d), "writable", parent)
+			break
+		}
+	}
+	return nil
+}
+
+// loose is the directory, of this one and those above it, in which others than root may replace what is not theirs; "" if there
+// is none.
+func loose(path string) string {
+	for ; ; path = filepath.Dir(path) {
+		about, err := os.Lstat(path)
+		switch {
+		case err != nil || about.Mode()&fs.ModeSymlink != 0: // what it leads to is looked at by its own path
+		case ownerOf(about) != 0, about.Mode().Perm()&0o022 != 0 && about.Mode()&fs.ModeSticky == 0:
+			return path
+		}
+		if path == filepath.Dir(path) {
+			return ""
+		}
+	}
+}
+
+func ownerOf(about fs.FileInfo) int {
+	if system, ok := about.Sys().(*syscall.Stat_t); ok {
+		return int(system.Uid)
+	}
+	return -1
+}
+
+// token reads the administrator's token, the first time making it. Replicas that start together agree on one.
+func (d dir) token() (string, error) {
+	return d.keep("admin.token", func() string {
+		var random [32]byte
+		_, _ = rand.Read(random[:])
+		return "muster_" + base64.RawURLEncoding.EncodeToString(random[:])
+	})
+}
+
+// keep reads a small secret file, the first time writing what made returns.
+func (d dir) keep(name string, made func() string) (string, error) {
+	path := d.path(name)
+	for {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			return strings.TrimSpace(string(text)), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("data directory: %w", err)
+		}
+		if err := files.Create(path, []byte(made()+"\n"), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
+}
+
+// belongTo refuses a directory that was made by a controller with another database.
+func (d dir) belongTo(site string) error {
+	owner, err := d.keep("site", func() string { return site })
+	if err == nil && owner != site {
+		err = fmt.Errorf("data directory %s belongs to another database; give --db that one, or another --data", string(d))
+	}
+	return err
+}
+
+// Announcement is what controller.json says.
+type Announcement struct {
+	URL string `json:"url"`
+	PID int    `json:"pid"`
+	SSH string `json:"ssh,omitempty"` // where the SSH gateway is reached: host:port
+	// Control is the path of a socket with the same API for root alone, which has room when the address has none.
+	Control string `json:"control,omitempty"`
+}
+
+func (d dir) announce(a Announcement) error {
+	a.PID = os.Getpid()
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return files.Write(d.path("controller.json"), append(text, '\n'), 0o600)
+}
+
+// Find reads where the controller of a data directory listens, and its administrator's token.
+func Find(data string) (a Announcement, token string, err error) {
+	d := dir(data)
+	text, err := os.ReadFile(d.path("controller.json"))
+	if err != nil {
+		return a, "", err
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return a, "", fmt.Errorf("%s: %w", d.path("controller.json"), err)
+	}
+	secret, err := os.ReadFile(d.path("admin.token"))
+	return a, strings.TrimSpace(string(secret)), err
+}

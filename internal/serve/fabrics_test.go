@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"muster/internal/drivers"
+	"muster/internal/fabric"
+	fabricrows "muster/internal/kinds/fabric"
+)
+
+// folders is a data directory with a secret and a script of root's.
+func folders(t *testing.T) dir {
+	t.Helper()
+	d := dir(t.TempDir())
+	if err := d.make(slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		filepath.Join(d.secrets(), "ufm"): "secret\nfor ufm.example.org\n", filepath.Join(d.secrets(), "here"): "secret\nfor 127.0.0.1\n", filepath.Join(d.signals(), "reload"): "true\n",
+		d.path("admin.token"): "muster_admin\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+func TestDriversOfFabricsAreOpenedFromRows(t *testing.T) {
+	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1, 2}}
+	for name, c := range map[string]struct {
+		driver string
+		config map[string]string
+		wrong  string // "": nothing is
+	}{
+		"plain": {"opensm", map[string]string{"hosts": "here,root@sm2"}, ""},
+		"all": {"opensm", map[string]string{"hosts": "here,root@sm2", "partitions": "/etc/opensm/partitions.conf", "log": "/var/log/opensm.log", "signal": "reload",
+			"options": "-C mlx5_1 -P 1"}, ""},
+		"too much":       {"opensm", map[string]string{"shell": "sh -s"}, `knows no "shell"; it is told hosts, log, options`},
+		"ufm":            {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm"}, ""},
+		"ufm's nothing":  {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "nowhere"}, "no such file"},
+		"ufm's reader":   {"ufm", map[string]string{"url": "https://ufm.example.org", "reader": "two words"}, `"two words" is no host`},
+		"no reader":      {"ufm", map[string]string{"url": "https://ufm.example.org", "options": "-C mlx5_1"}, "no reader is named"},
+		"ufm without":    {"ufm", nil, "told url, which is where UFM is"},
+		"unknown driver": {"subnet", nil, `there is no driver "subnet"; there are opensm, ufm`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := row
+			f.Driver, f.Config = c.driver, c.config
+			err := newFabrics(drivers.Fabrics(), folders(t), nil).check(f)
+			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestAnOperatorOfAFabricIsNotRoot says what somebody may say who runs the site and is not root on the controller's host: no
+// command, no path, no secret that is not named, and no secret to a host of their own. A row with such words, from before, is no
+// better.
+func TestAnOperatorOfAFabricIsNotRoot(t *testing.T) {
+	d := folders(t)
+	var heard atomic.Value
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { heard.Store(r.Header.Get("Authorization")) }))
+	defer thief.Close()
+	if err := os.Symlink(d.path("admin.token"), filepath.Join(d.secrets(), "link")); err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(d.signals(), "open")
+	if err := os.WriteFile(open, []byte("true"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	outside := d.path("admin.token")
+	for name, c := range map[string]struct {
+		driver string
+		config map[string]string
+		wrong  string
+	}{
+		"a command":                     {"opensm", map[string]string{"signal": "id >/root/owned"}, "a command is not taken from the API"},
+		"a command of one word":         {"opensm", map[string]string{"signal": "reboot"}, "no such file"},
+		"a path as signal":              {"opensm", map[string]string{"signal": "/bin/true"}, "a command is not taken"},
+		"signal.d/..":                   {"opensm", map[string]string{"signal": "../admin.token"}, "a command is not taken"},
+		"a script that others write":    {"opensm", map[string]string{"signal": "open"}, "chmod go-w"},
+		"another file":                  {"opensm", map[string]string{"partitions": "/etc/passwd"}, "another file than /etc/opensm/partitions.conf is not taken from the API"},
+		"another file, dressed up":      {"opensm", map[string]string{"partitions": "/etc/opensm/../passwd"}, "not taken from the API"},
+		"a log":                         {"opensm", map[string]string{"log": "/etc/shadow"}, "another file than /var/log/opensm.log"},
+		"an option with a file":         {"opensm", map[string]string{"options": "--cache /etc/cron.d/x"}, "not among -C ADAPTER"},
+		"a file after an option":        {"opensm", map[string]string{"options": "-C mlx5_1 /etc/passwd"}, "not among -C ADAPTER"},
+		"an option in one word":         {"opensm", map[string]string{"options": "-z/etc/shadow"}, "not among -C ADAPTER"},
+		"an option of ssh":              {"opensm", map[string]string{"hosts": "-oProxyCommand=id"}, "is no host"},
+		"a host with a command":         {"opensm", map[string]string{"hosts": "$(id)"}, "is no host"},
+		"a path as token":               {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": outside}, "is a path; secrets lie in"},
+		"a path as password":            {"ufm", map[string]string{"url": "https://ufm.example.org", "user": "u", "password_file": "/etc/shadow"}, "is a path; secrets lie in"},
+		"a path as authority":           {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm", "ca_file": "/etc/shadow"}, "is a path; secrets lie in"},
+		"secrets.d/..":                  {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "../admin.token"}, "no path"},
+		"a link out of secrets.d":       {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "link"}, "a link is not followed"},
+		"a secret for somebody else":    {"ufm", map[string]string{"url": "https://thief.example.org", "token_file": "ufm"}, "root has not said that it may be shown to thief.example.org"},
+		"this host":                     {"ufm", map[string]string{"url": thief.URL, "token_file": "here"}, "at another host"},
+		"this host, by https":           {"ufm", map[string]string{"url": "https://127.0.0.1:1", "token_file": "here"}, "at another host"},
+		"this host's links":             {"ufm", map[string]string{"url": "https://169.254.169.254", "token_file": "here"}, "may be shown to 169.254.169.254"},
+		"in the clear":                  {"ufm", map[string]string{"url": "http://ufm.example.org", "token_file": "ufm"}, "by https"},
+		"a file in the address":         {"ufm", map[string]string{"url": "file:///etc/shadow", "token_file": "ufm"}, "root has not said"},
+		"a path as reader":              {"ufm", map[string]string{"url": "https://ufm.example.org", "token_file": "ufm", "reader": "/bin/sh"}, "is no host"},
+		"the audit's":                   {"ufm", map[string]string{"url": thief.URL, "token_file": outside}, "is a path; secrets lie in"},
+		"the administrator's own token": {"ufm", map[string]string{"url": thief.URL, "user": "u", "password_file": "admin.token"}, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := newFabrics(drivers.Fabrics(), d, nil)
+			f := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: c.driver, Managers: []fabric.GUID{1}, Config: c.config}
+			err := all.check(f)
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%v, %q wanted", err, c.wrong)
+			}
+			driver, err := all.Driver(f)
+			if err == nil {
+				t.Errorf("a row of that is opened: %+v", driver)
+			}
+		})
+	}
+	if told := heard.Load(); told != nil {
+		t.Errorf("somebody was told %q", told)
+	}
+}
+
+// TestRootAdoptsWhatOldRowsSay is the way on for rows from before there were folders: the site file says the same, or the
+// secret is put where the row's path ends.
+func TestRootAdoptsWhatOldRowsSay(t *testing.T) {
+	d := folders(t)
+	opensm := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}, Config: map[string]string{"partitions": "/srv/p", "log": "/srv/l", "signal": "kill -HUP 1", "options": "-z /etc/m_key"}}
+	_, err := newFabrics(drivers.Fabrics(), d, nil).Driver(opensm)
+	if err == nil || !strings.Contains(err.Error(), `root says it in the site file: "fabrics: {ib0: {partitions: "/srv/p"}}"`) {
+		t.Error(err)
+	}
+	if _, err := newFabrics(drivers.Fabrics(), d, map[string]map[string]string{"ib0": opensm.Config}).Driver(opensm); err != nil {
+		t.Error(err)
+	}
+	ufm := fabricrows.Fabric{ID: "f2", Name: "ib1", Driver: "ufm", Managers: []fabric.GUID{1}, Config: map[string]string{"url": "https://ufm.example.org", "token_file": "/etc/muster/token"}}
+	_, err = newFabrics(drivers.Fabrics(), d, nil).Driver(ufm)
+	if want := "as root, install -m 0600 /etc/muster/token " + filepath.Join(d.secrets(), "token") + `, and add the line "for ufm.example.org" to it`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.secrets(), "token"), []byte("secret\nfor ufm.example.org\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newFabrics(drivers.Fabrics(), d, nil).Driver(ufm); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADriverStaysUntilItsRowChanges(t *testing.T) {
+	all := newFabrics(drivers.Fabrics(), folders(t), nil)
+	row := fabricrows.Fabric{ID: "f1", Name: "ib0", Driver: "opensm", Managers: []fabric.GUID{1}}
+	first, err := all.Driver(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Revision, row.Reason = 7, "something else"
+	if again, err := all.Driver(row); err != nil || again != first {
+		t.Errorf("another one for the same: %v", err)
+	}
+	row.Config = map[string]string{"options": "-C mlx5_1"}
+	if other, err := all.Driver(row); err != nil || other == first {
+		t.Errorf("the same for another: %v", err)
+	}
+}

@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+
+	"muster/internal/admission"
+	"muster/internal/core"
+	"muster/internal/door/gateway"
+	"muster/internal/kinds/cluster"
+)
+
+// gateway is the SSH door of this controller.
+func (k *controller) gateway() *gateway.Gateway {
+	host, _, _ := net.SplitHostPort(k.sshAddress())
+	hosts := []string{host, "localhost"}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	return &gateway.Gateway{
+		Name: k.owner, Hosts: hosts, DB: k.db, Authority: k.authority,
+		Sources: []gateway.Source{gateway.Clusters{Authority: k.authority, Dialer: k.shared}, gateway.Centres{Authority: k.authority}},
+		Resume:  k.resume, Recordings: k.dir.recordings(), Log: k.Log, Telemetry: k.telemetry, Limits: gateway.UsualLimits(),
+	}
+}
+
+// sshAddress is host:port by which people reach the gateway; "" if there is none.
+func (k *controller) sshAddress() string {
+	if k.ssh == nil {
+		return ""
+	}
+	listens := k.ssh.Addr().String()
+	host, port, err := net.SplitHostPort(listens)
+	switch {
+	case k.SSHName == "" && err == nil && net.ParseIP(host).IsUnspecified():
+		if name, err := os.Hostname(); err == nil {
+			return net.JoinHostPort(name, port)
+		}
+	case k.SSHName == "" || err != nil:
+	case strings.Contains(k.SSHName, ":"):
+		return k.SSHName
+	default:
+		return net.JoinHostPort(k.SSHName, port)
+	}
+	return listens
+}
+
+// resume brings a paused cluster back for somebody who logs in, as the API does.
+func (k *controller) resume(ctx context.Context, clusterID, person string) error {
+	err := k.db.Update(ctx, func(tx *core.Tx) error {
+		if err := cluster.Lock(ctx, tx, clusterID); err != nil {
+			return err
+		}
+		c, err := cluster.Get(ctx, tx, clusterID)
+		if err != nil {
+			return err
+		}
+		plan, err := k.admission.Resume(ctx, tx, c)
+		if err != nil || c.Desired == core.Present {
+			return err
+		}
+		_, err = k.admission.CarryOutResume(ctx, tx, plan, person+", who logs in")
+		return err
+	})
+	var refused *admission.Refusal
+	if errors.As(err, &refused) {
+		return &gateway.Refusal{Text: refused.Error()}
+	}
+	return err
+}

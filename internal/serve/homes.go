@@ -1,0 +1,19 @@
+package serve
+
+import "muster/internal/apiv1"
+
+// short says why no more files fit on the data directory's disk; "": they do.
+func (k *controller) short() string {
+	if k.shared == nil {
+		return ""
+	}
+	_, full, _ := k.shared.Room() // of a disk that cannot be looked at nothing is said
+	return full
+}
+
+func (k *controller) diskAlarms() []apiv1.Alarm {
+	if text := k.short(); text != "" {
+		return []apiv1.Alarm{{Name: "disk-full", Text: text + "; no cluster is made, and nothing more can be written to any /home"}}
+	}
+	return nil
+}

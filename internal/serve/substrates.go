@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+
+	"muster/internal/core"
+	"muster/internal/drivers"
+	"muster/internal/drivers/substrate"
+	"muster/internal/kinds/cluster"
+	"muster/internal/kinds/life"
+	"muster/internal/kinds/machine"
+)
+
+// shared is what the clusters of this host have, apart from their nodes: networks, /home, the state of their heads. One substrate
+// makes it for all.
+type shared interface {
+	substrate.Shared
+	substrate.Snapshots
+	substrate.Networks
+	// Listen opens a port at the gateway of a cluster's network; os.ErrNotExist where there is none.
+	Listen(cluster string, port int) (net.Listener, error)
+	// HomeUsage is how large a cluster's /home may become, and is.
+	HomeUsage(cluster string) (size, used int64, err error)
+	// Room is how many bytes clusters may still write, and why they may write no more; "": they may.
+	Room() (left int64, full string, err error)
+	// OwnUsers says whether root of a node is nobody for this host; why not, if it is not so.
+	OwnUsers() (own bool, why string)
+}
+
+// substrates are those of the site.
+func (k *controller) substrates() substrate.Registry {
+	if k.Substrates != nil {
+		return k.Substrates
+	}
+	return drivers.Substrates()
+}
+
+// openSubstrates opens all that there are. The first that makes what clusters share makes it for the others.
+func (k *controller) openSubstrates(ctx context.Context) error {
+	machine, err := hostMachine()
+	if err != nil {
+		return err
+	}
+	all := k.admission.Substrates
+	guest, _ := all.Find(all.Guests())
+	env := substrate.Env{
+		Binary: k.Binary, Sockets: k.dir.sockets(), Log: k.Log, Site: k.admission.Catalogue, Images: imageFinder{k.images}, Keys: k.authority,
+		Host:  substrate.Host{Machine: machine, Guests: k.LocalHypervisor, Divide: k.Divide},
+		Hosts: newHosts(k.db, k.limits(guest, guest.Deadlines)),
+		Boots: boots{k.db}, Power: newPower(k.dir, drivers.Power()), Place: k.ports.place, Notices: notices{k},
+	}
+	k.providers = map[string]life.Provider{}
+	for _, f := range all {
+		env.Dir = k.dir.path(cmp.Or(f.Folder, f.Name))
+		opened, err := f.Open(ctx, env)
+		if err != nil {
+			return err
+		}
+		if made, makes := opened.(shared); makes && k.shared == nil {
+			k.shared, env.Networks = made, made
+		}
+		if w, works := opened.(substrate.Worker); works {
+			k.workers = append(k.workers, w)
+		}
+		if k.providers[f.Name], err = life.NewProvider(f, opened, k.limits); err != nil {
+			return err
+		}
+	}
+	if k.shared == nil {
+		return errors.New("no substrate of the list makes the networks of clusters")
+	}
+	return nil
+}
+
+// limits are deadlines of a substrate as the site file sets them.
+func (k *controller) limits(of substrate.Factory, l substrate.Deadlines) substrate.Deadlines {
+	if boot := k.admission.Catalogue.BootWithin; boot > 0 && of.Caps.WholeMachine {
+		l.Boot, l.Inspection = boot, boot
+	}
+	if l.Idle > 0 {
+		l.Idle = cmp.Or(k.admission.Catalogue.HypervisorIdle, l.Idle)
+	}
+	l.Silence = cmp.Or(k.admission.Catalogue.Silence, l.Silence)
+	l.Together = cmp.Or(k.admission.Catalogue.Together, l.Together)
+	return l
+}
+
+// notices are what substrates say, in the log of events and in that of the controller.
+type notices struct{ *controller }
+
+func (n notices) Machine(ctx context.Context, name, text string) {
+	err := n.db.Update(ctx, func(tx *core.Tx) error {
+		tx.Log(core.Event{Type: "machine.warning", Machine: name, Text: text})
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		n.Log.Error("an alarm could not be written down", "machine", name, "alarm", text, "error", err)
+	}
+}
+
+func (n notices) Homes(ctx context.Context, clusters []string, text string) {
+	if len(clusters) == 0 {
+		return
+	}
+	err := n.db.Update(ctx, func(tx *core.Tx) error {
+		all, err := cluster.List(ctx, tx, "")
+		for _, c := range all {
+			if slices.Contains(clusters, c.ID) {
+				tx.Log(core.Event{Type: "cluster.home", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
+				n.Log.Warn("a cluster's /home", "cluster", c.Name, "project", c.Project, "text", text)
+			}
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		n.Log.Error("cannot say what became of a /home", "clusters", clusters, "error", err)
+	}
+}
+
+func (n notices) Inspect(ctx context.Context, name string) error {
+	return n.db.Update(ctx, func(tx *core.Tx) error {
+		m, err := machine.Get(ctx, tx, name)
+		if errors.Is(err, core.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return machine.AskInspection(ctx, tx, m.ID)
+	})
+}
