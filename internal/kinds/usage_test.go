@@ -140,18 +140,23 @@ func (s *fixture) lives(cluster, name string) int {
 // compareMeter compares the meter of a deleted cluster with the log.
 func (s *fixture) compareMeter(id string) {
 	s.Helper()
-	metered, logged := map[string][]string{}, map[string][]string{}
-	line := func(what usage.State, at time.Time) string { return string(what) + " " + at.Format("04:05.000") }
+	metered, logged := map[string]*kindstest.Course{}, map[string]*kindstest.Course{}
+	turn := func(in map[string]*kindstest.Course, node string, state usage.State, at time.Time) {
+		if in[node] == nil {
+			in[node] = new(kindstest.Course)
+		}
+		in[node].Turn(state, at)
+	}
 	rows := s.usage(meter.Of{Cluster: id})
 	slices.SortStableFunc(rows, func(a, b usage.Row) int { return a.From.Compare(b.From) })
 	for i, r := range rows {
 		if r.Kind != usage.Node {
 			continue
 		}
-		metered[r.Node] = append(metered[r.Node], line(r.State, r.From))
+		turn(metered, r.Node, r.State, r.From)
 		last := !slices.ContainsFunc(rows[i+1:], func(next usage.Row) bool { return next.Subject == r.Subject })
 		if last {
-			metered[r.Node] = append(metered[r.Node], line("gone", r.To))
+			turn(metered, r.Node, "gone", r.To)
 		}
 	}
 	s.view(func(ctx context.Context, tx *core.Tx) error {
@@ -172,7 +177,7 @@ func (s *fixture) compareMeter(id string) {
 			if state[e.Node] == "" || state[e.Node] == "gone" { // a new life began when it was added, which is before its first phase
 				for _, r := range rows {
 					if r.Node == e.Node && r.Machine == e.Machine && r.State == usage.Preparing && !r.From.After(e.At) && (r.To.IsZero() || r.To.After(e.At) || r.To.Equal(e.At)) {
-						logged[e.Node] = append(logged[e.Node], line(usage.Preparing, r.From))
+						turn(logged, e.Node, usage.Preparing, r.From)
 						break
 					}
 				}
@@ -181,12 +186,12 @@ func (s *fixture) compareMeter(id string) {
 				}
 			}
 			state[e.Node] = now
-			logged[e.Node] = append(logged[e.Node], line(now, e.At))
+			turn(logged, e.Node, now, e.At)
 		}
 		return err
 	})
 	for name := range metered {
-		if !slices.Equal(metered[name], logged[name]) {
+		if fmt.Sprint(metered[name]) != fmt.Sprint(logged[name]) {
 			s.Errorf("node %s:\nmetered %v\nlogged  %v", name, metered[name], logged[name])
 		}
 	}

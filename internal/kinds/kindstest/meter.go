@@ -2,6 +2,8 @@ package kindstest
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,4 +62,35 @@ func lifeOf(tx *core.Tx, r usage.Row) (began, ended time.Time, err error) {
 		ended = life.PhaseAt
 	}
 	return began, ended, err
+}
+
+// Course is what a meter must tell of one thing: which states it was in, from when, in their order.
+type Course []Turn
+
+// Turn is the beginning of a state. The zero state is the end.
+type Turn struct {
+	State usage.State
+	At    time.Time
+}
+
+// Turn adds a state. One that lasted no time is forgotten, since a meter has no row of it; one that goes on is one.
+func (c *Course) Turn(state usage.State, at time.Time) {
+	if n := len(*c); n > 0 && (*c)[n-1].At.Equal(at) {
+		*c = (*c)[:n-1]
+	}
+	if n := len(*c); n == 0 || (*c)[n-1].State != state {
+		*c = append(*c, Turn{state, at})
+	}
+}
+
+func (c Course) String() string {
+	var s strings.Builder
+	for _, t := range c {
+		state := t.State
+		if state == "" {
+			state = "ended"
+		}
+		fmt.Fprintf(&s, "%s %s, ", state, t.At.Format("04:05.000"))
+	}
+	return strings.TrimSuffix(s.String(), ", ")
 }

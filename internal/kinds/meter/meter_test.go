@@ -153,7 +153,7 @@ func live(ctx context.Context, s *core.Store, dice *rand.Rand, owner string, rea
 	return nil
 }
 
-// compare rebuilds from the diary what the meter must have: one stretch a state, none without length.
+// compare rebuilds from the diary what the meter must have.
 func compare(t *testing.T, s *core.Store, real *diary) {
 	t.Helper()
 	kindstest.View(t, s, func(ctx context.Context, tx *core.Tx) error {
@@ -168,33 +168,21 @@ func compare(t *testing.T, s *core.Store, real *diary) {
 			}
 		}
 		for id, entries := range real.entries {
-			var got, want []string
+			var got, want kindstest.Course
 			for i, r := range metered[id] {
 				if i > 0 && !r.From.Equal(metered[id][i-1].To) {
 					t.Errorf("node %s: a row ends at %v and the next begins at %v", id, metered[id][i-1].To, r.From)
 				}
-				if i > 0 && r.State == metered[id][i-1].State { // cut by a price
-					got = got[:len(got)-1]
-					r.From = metered[id][i-1].From
-					metered[id][i].From = r.From
+				got.Turn(r.State, r.From) // the next may have the same state and another price
+				if i == len(metered[id])-1 && !r.To.IsZero() {
+					got.Turn("", r.To)
 				}
-				got = append(got, stretch(r.State, r.From, r.To))
 			}
 			slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.fence, b.fence) }) // controllers may note them in another order
-			for i := 0; i < len(entries); i++ {
-				state, from, to := stateName(entries[i].phase), entries[i].at, time.Time{}
-				for i+1 < len(entries) && (stateName(entries[i+1].phase) == state || entries[i+1].at.Equal(from)) {
-					i++
-					state = stateName(entries[i].phase)
-				}
-				if i+1 < len(entries) {
-					to = entries[i+1].at
-				}
-				if state != "" {
-					want = append(want, stretch(state, from, to))
-				}
+			for _, e := range entries {
+				want.Turn(stateName(e.phase), e.at)
 			}
-			if !slices.Equal(got, want) {
+			if got.String() != want.String() {
 				t.Errorf("node %s:\nmetered %v\nlived   %v\nphases  %v", id, got, want, entries)
 			}
 		}
@@ -203,14 +191,6 @@ func compare(t *testing.T, s *core.Store, real *diary) {
 		}
 		return nil
 	})
-}
-
-func stretch(s usage.State, from, to time.Time) string {
-	end := "…"
-	if !to.IsZero() {
-		end = to.Format("05.000")
-	}
-	return fmt.Sprintf("%s %s-%s", s, from.Format("05.000"), end)
 }
 
 func stateName(p core.Phase) usage.State {
