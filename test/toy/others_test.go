@@ -7,12 +7,14 @@ import (
 	"muster/internal/drivers"
 	fabrics "muster/internal/drivers/fabric"
 	fakefabric "muster/internal/drivers/fabric/fake"
+	"muster/internal/drivers/scheduler/schedulertest"
 	fakeswitch "muster/internal/drivers/switch/fake"
 	"muster/internal/drivers/switch/switchtest"
 	"muster/internal/fabric"
 	"muster/internal/fabric/fabrictest"
 	"muster/internal/inventory"
 	"muster/test/toy/patch"
+	"muster/test/toy/spool"
 	"muster/test/toy/subnet"
 )
 
@@ -64,4 +66,15 @@ func TestAToyFabricIsAFolderAndALine(t *testing.T) {
 			Write: func(_ *testing.T, p fabric.GUID, e fabric.Entry) { f.Rogue(p, e) },
 		}
 	})
+}
+
+func TestAToySchedulerIsAFolderAndALine(t *testing.T) {
+	all := append(drivers.Schedulers(),
+		spool.Factory(),
+	)
+	f, found := all.Find("spool")
+	if !found || !f.Caps.Jobs {
+		t.Fatalf("%v, %+v", found, f)
+	}
+	schedulertest.Contract(t, f)
 }
