@@ -1,12 +1,8 @@
 package house
 
 import (
-	"go/ast"
-	"go/parser"
 	"go/token"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,40 +24,23 @@ func TestOnlyTheListKnowsDriversByName(t *testing.T) {
 	words := []string{"none", "bridge", "command"}
 	// What publishes values of the API: the virtual rack, which answers for BMCs; the first lines of secrets' files.
 	published := []string{"internal/rack/rack.go", "internal/kit/private/private.go"}
-	names, found := driverNames(), map[string]bool{}
-	for _, file := range tracked(t, "cmd/*.go", "internal/*.go") {
-		if strings.HasSuffix(file, "_test.go") || slices.Contains(published, file) {
+	names, found, house := driverNames(), map[string]bool{}, house(t)
+	for f := range house.product() {
+		if slices.Contains(published, f.path) {
 			continue
 		}
-		set := token.NewFileSet()
-		tree, err := parser.ParseFile(set, filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(tree, func(n ast.Node) bool {
-			if _, is := n.(*ast.ImportSpec); is {
-				return false
-			}
-			literal, is := n.(*ast.BasicLit)
-			if !is || literal.Kind != token.STRING {
-				return true
-			}
-			text, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+		house.eachString(t, f, func(at token.Position, text string) {
 			for _, name := range names {
 				whole := text == name && !slices.Contains(words, name)
 				if !whole && !strings.HasPrefix(text, name+":/") && !(text == name+":" && !slices.Contains(words[:2], name)) {
 					continue
 				}
-				if strings.HasPrefix(file, "internal/drivers/") {
+				if strings.HasPrefix(f.path, "internal/drivers/") {
 					found[name] = true
 				} else {
-					t.Errorf("%s: %q: ask the driver's declaration", set.Position(n.Pos()), text)
+					t.Errorf("%s: %q: ask the driver's declaration", at, text)
 				}
 			}
-			return true
 		})
 	}
 	for _, name := range names {

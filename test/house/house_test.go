@@ -4,9 +4,8 @@ package house
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,43 +15,19 @@ import (
 // kit holds what all packages share: any may import it, and it imports nothing of the house.
 const kit = "internal/kit/"
 
-func root(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// tracked lists the files of the tree that match a pattern.
-func tracked(t *testing.T, patterns ...string) []string {
-	t.Helper()
-	c := exec.Command("git", append([]string{"ls-files", "--"}, patterns...)...)
-	c.Dir = root(t)
-	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(string(out))
-}
-
 // drawing reads from docs/architecture.md which packages of the house each package may import, itself, its own folders and the
 // kit aside: arrows go down only. The page names packages below internal without that word.
 func drawing(t *testing.T) map[string][]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := house(t).page(t, "docs/architecture.md")
 	above := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").FindAllSubmatch(page, -1) {
-		name := string(row[1])
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[a-z0-9/-]+|images)` \\|.*\\| ?([^|]*)\\|$").FindAllStringSubmatch(page, -1) {
+		name := row[1]
 		if above[name] != nil {
 			t.Errorf("docs/architecture.md has two rows of %s", name)
 		}
 		above[name] = []string{}
-		for imported := range strings.SplitSeq(strings.TrimSpace(string(row[2])), ", ") {
+		for imported := range strings.SplitSeq(strings.TrimSpace(row[2]), ", ") {
 			if imported != "" && imported != "images" {
 				imported = "internal/" + imported
 			}
@@ -65,7 +40,7 @@ func drawing(t *testing.T) map[string][]string {
 func TestImportsFollowTheDrawing(t *testing.T) {
 	above, seen := drawing(t), map[string]bool{}
 	c := exec.Command("go", "list", "-json=ImportPath,Imports", "./cmd/...", "./internal/...", "./images/...")
-	c.Dir = root(t)
+	c.Dir = house(t).root
 	out, err := c.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -129,20 +104,16 @@ var namesAScheduler = map[string]string{
 
 func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {
 	word, seen := regexp.MustCompile(`(?i)slurm|munge`), map[string]bool{}
-	for _, file := range tracked(t, "cmd/*.go", "internal/*.go", "images/*.go") {
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/drivers/scheduler/slurm/") {
+	for f := range house(t).product() {
+		if strings.HasPrefix(f.path, "internal/drivers/scheduler/slurm/") || !word.MatchString(f.text) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root(t), file))
-		if err != nil {
-			continue // deleted, not committed yet
+		if seen[f.path] = true; namesAScheduler[f.path] != "" {
+			continue
 		}
-		for i, line := range strings.Split(string(text), "\n") {
-			if !word.MatchString(line) {
-				continue
-			}
-			if seen[file] = true; namesAScheduler[file] == "" {
-				t.Errorf("%s:%d: %s", file, i+1, strings.TrimSpace(line))
+		for i, line := range strings.Split(f.text, "\n") {
+			if word.MatchString(line) {
+				t.Errorf("%s:%d: %s", f.path, i+1, strings.TrimSpace(line))
 			}
 		}
 	}
@@ -155,56 +126,44 @@ func TestASchedulerIsNamedInItsFolderAlone(t *testing.T) {
 
 func TestFilesStaySmall(t *testing.T) {
 	const limit = 600
-	for _, file := range tracked(t, "*.go", "*.sh") {
-		text, err := os.ReadFile(filepath.Join(root(t), file))
-		if err != nil {
-			continue // deleted, not committed yet
+	for _, f := range house(t).files {
+		if ext := path.Ext(f.path); ext != ".go" && ext != ".sh" {
+			continue
 		}
-		if n := bytes.Count(text, []byte("\n")); n > limit {
-			t.Errorf("%s has %d lines: a room to divide", file, n)
+		if n := strings.Count(f.text, "\n"); n > limit {
+			t.Errorf("%s has %d lines: a room to divide", f.path, n)
 		}
 	}
 }
 
 func TestTheTreeSpeaksOfItselfAlone(t *testing.T) {
 	// The path of the tree on this machine, hosts of package registries, and marks that nobody will find again.
-	bad := regexp.MustCompile(regexp.QuoteMeta(root(t)) + `\b|\b(proxy|registry|deb|files)\.[a-z]+\.org\b|\bpypi\.|\b(TODO|FIXME|XXX)\b`)
-	for _, file := range tracked(t) {
-		if strings.HasPrefix(file, "test/house/") || file == "go.sum" {
+	house := house(t)
+	bad := regexp.MustCompile(regexp.QuoteMeta(house.root) + `\b|\b(proxy|registry|deb|files)\.[a-z]+\.org\b|\bpypi\.|\b(TODO|FIXME|XXX)\b`)
+	for _, f := range house.files {
+		if strings.HasPrefix(f.path, "test/house/") || f.path == "go.sum" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root(t), file))
-		if err != nil {
-			continue
-		}
-		for i, line := range strings.Split(string(text), "\n") {
-			if found := bad.FindString(line); found != "" {
-				t.Errorf("%s:%d: %q", file, i+1, found)
-			}
+		for _, found := range bad.FindAllStringIndex(f.text, -1) {
+			t.Errorf("%s:%d: %q", f.path, 1+strings.Count(f.text[:found[0]], "\n"), f.text[found[0]:found[1]])
 		}
 	}
 }
 
 // docs/security.md names, for each attack, the tests that hold its answer, and `make attack` runs them by these names.
 func TestEveryAttackOfThePageHasItsTest(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root(t), "docs/security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := regexp.MustCompile("`((?:internal|test)/[a-z0-9/]+)`((?: `Test[A-Za-z0-9]+`)+)").FindAllSubmatch(page, -1)
+	house := house(t)
+	page := house.page(t, "docs/security.md")
+	rows := regexp.MustCompile("`((?:internal|test)/[a-z0-9/]+)`((?: `Test[A-Za-z0-9]+`)+)").FindAllStringSubmatch(page, -1)
 	if len(rows) < 20 {
 		t.Fatalf("the page names the tests of %d attacks", len(rows))
 	}
 	for _, row := range rows {
-		for _, name := range strings.Fields(strings.ReplaceAll(string(row[2]), "`", " ")) {
-			held := false
-			for _, file := range tracked(t, string(row[1])+"/*_test.go") {
-				text, err := os.ReadFile(filepath.Join(root(t), file))
-				if err != nil {
-					t.Fatal(err)
-				}
-				held = held || bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)"))
-			}
+		for _, name := range strings.Fields(strings.ReplaceAll(row[2], "`", " ")) {
+			held := slices.ContainsFunc(house.files, func(f file) bool {
+				return strings.HasPrefix(f.path, row[1]+"/") && strings.HasSuffix(f.path, "_test.go") &&
+					strings.Contains(f.text, "\nfunc "+name+"(t *testing.T)")
+			})
 			if !held {
 				t.Errorf("docs/security.md: %s has no %s", row[1], name)
 			}

@@ -2,9 +2,6 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -12,16 +9,11 @@ import (
 // TestNoPackageCompilesRegularExpressionsAtItsStart: the program is started in every node and for every command. package
 // kit/pattern compiles at the first use.
 func TestNoPackageCompilesRegularExpressionsAtItsStart(t *testing.T) {
-	top := root(t)
-	for _, file := range tracked(t, "*.go") {
-		if strings.HasSuffix(file, "_test.go") {
+	for f := range house(t).code("cmd", "internal", "images", "test", "api") {
+		if strings.HasSuffix(f.path, "_test.go") {
 			continue
 		}
-		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, declared := range tree.Decls {
+		for _, declared := range f.syntax.Decls {
 			if _, does := declared.(*ast.GenDecl); !does {
 				continue
 			}
@@ -34,7 +26,7 @@ func TestNoPackageCompilesRegularExpressionsAtItsStart(t *testing.T) {
 					return true
 				}
 				if to, is := call.Fun.(*ast.SelectorExpr); is && to.Sel.Name == "MustCompile" {
-					t.Errorf("%s compiles a regular expression before anything begins; use pattern.New", file)
+					t.Errorf("%s compiles a regular expression before anything begins; use pattern.New", f.path)
 				}
 				return true
 			})

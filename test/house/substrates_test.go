@@ -1,13 +1,9 @@
 package house
 
 import (
-	"go/ast"
-	"go/parser"
 	"go/token"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -31,32 +27,16 @@ func TestNobodyKnowsASubstrateByItsName(t *testing.T) {
 	}
 	type found struct{ file, name string }
 	var all []found
-	for _, file := range tracked(t, "cmd/*.go", "internal/*.go", "images/*.go") {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			continue // deleted, not committed yet
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			if _, isImport := n.(*ast.ImportSpec); isImport {
-				return false
+	house := house(t)
+	for f := range house.product() {
+		house.eachString(t, f, func(_ token.Position, text string) {
+			switch _, named := home[text]; {
+			case !named || slices.Contains(homonyms[f.path], text):
+			case declares(f.path):
+				home[text] = path.Dir(f.path)
+			default:
+				all = append(all, found{f.path, text})
 			}
-			literal, ok := n.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
-				return true
-			}
-			text, err := strconv.Unquote(literal.Value)
-			if _, named := home[text]; err != nil || !named || slices.Contains(homonyms[file], text) {
-				return true
-			}
-			if declares(file) {
-				home[text] = path.Dir(file)
-				return true
-			}
-			all = append(all, found{file, text})
-			return true
 		})
 	}
 	for name, folder := range home {

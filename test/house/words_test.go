@@ -2,9 +2,7 @@ package house
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,22 +28,18 @@ func TestNamesAreTheFieldsWords(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range tracked(t, "cmd/*.go", "internal/*.go", "test/*.go") {
-		look(file, strings.TrimSuffix(filepath.Base(file), ".go"))
-		set := token.NewFileSet()
-		tree, err := parser.ParseFile(set, filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(tree, func(n ast.Node) bool {
+	house := house(t)
+	for f := range house.code("cmd", "internal", "test") {
+		look(f.path, strings.TrimSuffix(path.Base(f.path), ".go"))
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr: // others' names are theirs
 				if id, is := n.X.(*ast.Ident); is {
-					look(set.Position(id.Pos()).String(), id.Name)
+					look(house.set.Position(id.Pos()).String(), id.Name)
 					return false
 				}
 			case *ast.Ident:
-				look(set.Position(n.Pos()).String(), n.Name)
+				look(house.set.Position(n.Pos()).String(), n.Name)
 			}
 			return true
 		})
