@@ -151,7 +151,7 @@ func forbidden(c access.Caller, r *asked) *apiv1.Problem {
 	hint := "it takes an operator of the site"
 	switch {
 	case rule.Changes && c.Scope == access.ReadOnly:
-		hint = "the token is for reading only"
+		hint = "the token is read-only"
 	case rule.Wide && c.Project != "":
 		hint = "the token is for project " + c.Project + " only"
 	case len(rule.Roles) > 0:

@@ -24,7 +24,7 @@ func between(w apiv1.Window, from, now time.Time) (time.Time, time.Time, error) 
 		to = w.To
 	}
 	if from.After(now) || !w.From.IsZero() && !w.To.IsZero() && !w.To.After(w.From) {
-		return from, to, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("from %s to %s is no time that has passed", from.Format(time.RFC3339), to.Format(time.RFC3339)), "from must be before to, and in the past")
+		return from, to, problem(http.StatusUnprocessableEntity, "invalid", fmt.Sprintf("from %s to %s is not in the past", from.Format(time.RFC3339), to.Format(time.RFC3339)), "from must be before to, and in the past")
 	}
 	return from, to, nil
 }

@@ -63,7 +63,7 @@ func TestATokenMayNoMoreThanItIsFor(t *testing.T) {
 		{"POST", "/v1/clusters/aero%2Fcfd/scale", `{"nodes": 1}`}, {"DELETE", "/v1/clusters/aero%2Fcfd", ""}, {"POST", "/v1/clusters/aero%2Fcfd/certificate", `{"public_key": "x"}`},
 		{"POST", "/v1/tokens", `{"name": "more", "scope": "all"}`}, {"POST", "/v1/keys", `{"line": "x"}`}, {"DELETE", "/v1/tokens/t-sam", ""},
 	} {
-		wants(t, as(t, s, looks, c[0], c[1], c[2]), 403, "the token is for reading only")
+		wants(t, as(t, s, looks, c[0], c[1], c[2]), 403, "the token is read-only")
 	}
 
 	aero := made(t, s, "sam", `{"name": "ci", "project": "aero"}`).Token

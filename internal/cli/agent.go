@@ -14,9 +14,9 @@ func (a *app) agent() *cobra.Command {
 		Use:    "agent",
 		Hidden: true, // nobody types it
 		Short:  "Run as the first process of a node",
-		Long: `Run as the first process of a node: join the cluster with the one-time token of this boot, make the node what its
-configuration says, keep its services running, and report what is true. Substrates start it; do not run it yourself. The exit code
-is 3 when the controller has refused this boot for good.`,
+		Long: `Run as the first process of a node: join the cluster with the one-time token of this boot, apply the node's
+configuration, keep its services running, and report their state. Substrates start it; do not run it yourself. The exit code is
+3 when the controller has refused this boot for good.`,
 		Example: `  muster agent`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
@@ -36,10 +36,10 @@ func (a *app) agentHost() *cobra.Command {
 	return &cobra.Command{
 		Use:    "host",
 		Hidden: true,
-		Short:  "Hold the guests of a hypervisor",
-		Long: `Hold the guests of a machine that is a hypervisor: make those run that the controller wants, and report what is true. The
-machine's first process starts it, and starts it again when it has ended; guests run on meanwhile. The exit code is 3 when the
-controller has refused this boot for good.`,
+		Short:  "Run the guests of a hypervisor",
+		Long: `Run on a hypervisor: start and stop guests as the controller says, and report their state. The machine's first
+process starts it, and restarts it when it has ended; guests go on running meanwhile. The exit code is 3 when the controller has
+refused this boot for good.`,
 		Example: `  muster agent host`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ []string) error {
@@ -57,9 +57,9 @@ func (a *app) agentHome() *cobra.Command {
 	return &cobra.Command{
 		Use:    "home",
 		Hidden: true,
-		Short:  "Hold the NFS server of /home",
-		Long: `Hold the NFS server that serves /home to nodes that are not on the head's host, in a tree of its own with few rights. The
-head's first process starts it.`,
+		Short:  "Run the NFS server of /home",
+		Long: `Run the NFS server that serves /home to nodes that are not on the head's host, with few privileges and a file tree
+of its own. The head's first process starts it.`,
 		Example: `  muster agent home`,
 		Args:    cobra.NoArgs,
 		RunE:    a.do(func(context.Context, []string) error { return noded.HoldHomeServer() }),

@@ -10,13 +10,13 @@ import (
 func (a *app) apply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make a cluster be as its file says, new or not",
+		Short: "Create a cluster from a file, or change it to match the file",
 		Long: `Compare a cluster file with the cluster of its name and change what differs, or create the cluster if there is none. Applying
-the same file again changes nothing. What a change does to running jobs is printed by ` + "`muster plan`" + ` before.
+the same file again changes nothing. ` + "`muster plan`" + ` prints beforehand what a change does to running jobs.
 
-Another image reaches the nodes one after the other: each one's jobs end first, then it boots anew on its machine, and at
-most update.max_unavailable of them are down. A cluster keeps the build of an image that it has; --refresh-image rolls out
-the newest one of the same name.`,
+A new image is rolled out node by node: a node's jobs end first, then it is rebooted on its machine, and at most
+update.max_unavailable nodes are down at once. A cluster keeps its build of an image; --refresh-image rolls out the newest build
+of the same name.`,
 		Example: `  muster apply -f cluster.yaml --wait
   muster apply -f cluster.yaml --drain-timeout 10m
   muster apply -f cluster.yaml --refresh-image --wait`,

@@ -16,8 +16,9 @@ func (a *app) audit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what, or tried to",
-		Long: `Show the audit log, oldest first: every request to the API and every session, allowed or refused, with who made it and from where;
-never what passed through it. What was only looked at is left out of the table without --all. You see what you did yourself, an owner also what was done in their projects, an operator all.`,
+		Long: `Show the audit log, oldest first: every API request and every session, allowed or refused, with who made it and
+from where. The contents of sessions and requests are not in it. Requests that only read are left out of the table; --all shows
+them. You see what you did yourself; owners also see what was done in their projects, and operators see all.`,
 		Example: `  muster audit --since 1h
   muster audit --project aero --person bob
   muster audit --since 2026-11-01 -o json`,
@@ -28,7 +29,7 @@ never what passed through it. What was only looked at is left out of the table w
 	since := c.Flags().String("since", "1d", "only from this `TIME` on: 2h or 3d ago, a day, or RFC 3339")
 	_ = c.RegisterFlagCompletionFunc("person", a.completeAll(a.personNames))
 	_ = c.RegisterFlagCompletionFunc("project", a.completeAll(a.projectNames))
-	looks := c.Flags().Bool("all", false, "also what was only looked at")
+	looks := c.Flags().Bool("all", false, "show requests that only read, too")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		from, err := past(*since, time.Now())
@@ -52,7 +53,7 @@ func (a *app) printAudit(entries []apiv1.Entry, looks bool) {
 		})
 	}
 	if len(entries) == 0 {
-		a.say("nothing of that time is for you to see; `--since 30d` looks further back, --all shows also what was only looked at")
+		a.say("no entries that you may see; `--since 30d` looks further back, `--all` shows requests that only read, too")
 		return
 	}
 	t := newTable("TIME", "WHO", "DOOR", "WHAT", "PROJECT", "OF", "OUTCOME", "FROM", "WITH")
@@ -77,5 +78,5 @@ func past(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return now, usage("--since: %q is no time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", text)
+	return now, usage("--since: %q is not a time: write how long ago, as in 2h or 3d, a day as in 2026-11-01, or RFC 3339", text)
 }

@@ -17,11 +17,11 @@ func (a *app) calendar() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calendar [--class CLASS] [--from TIME] [--to TIME]",
 		Short: "Show which machines are free, held and reserved when",
-		Long: `Show for each class, from now on, how many of its machines are free, held by clusters until their leases end, and reserved by
-clusters that start later; one line for each time in which nothing changes. In the bar a machine, or an equal share of them,
-is # when it is held, = when it is reserved and . when it is free. Classes may overlap: a machine counts in each of its own.
+		Long: `Show for each class, from now on, how many of its machines are free, used by clusters until their leases end, and
+reserved by clusters that start later, with one line per period. In the bar, # is a machine in use, = a reserved one and . a
+free one; of many machines each character is an equal share. Classes may overlap: a machine counts in each of its classes.
 
-Times are in UTC by the controller's clock. A lease without an end holds its machines for ever.`,
+Times are in UTC by the controller's clock. A cluster whose lease has no end keeps its machines.`,
 		Example: `  muster calendar
   muster calendar --class epyc-ib --to +30d
   muster calendar --from 2027-03-01T08:00:00Z --to 2027-03-02T08:00:00Z -o json`,

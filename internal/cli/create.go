@@ -14,10 +14,10 @@ func (a *app) create() *cobra.Command {
 		Use:   "create {-f FILE | NAME --nodes N | NAME --from-snapshot SNAPSHOT}",
 		Short: "Create a cluster",
 		Long: `Create a cluster from a cluster file, or, without a file, from a name and a number of compute nodes; a head node to log in
-to comes on top. The file is checked here first; then the controller reserves every machine or refuses at once and says
-what is missing. The command returns when the cluster is accepted; with --wait, when it can be used.
+to is added. The file is checked here first; then the controller reserves all machines, or refuses at once and says what is
+missing. The command returns when the cluster is accepted; with --wait, when it is ready.
 
-A cluster made --from-snapshot starts with the saved /home and job queue, and with new keys.`,
+A cluster created with --from-snapshot starts with the saved /home and job queue, and with new keys.`,
 		Example: `  muster create hello --nodes 3 --wait
   muster create try --nodes 2 --for 2h --on-end delete
   muster create -f cluster.yaml
@@ -30,7 +30,7 @@ A cluster made --from-snapshot starts with the saved /home and job queue, and wi
 	var lease spec.Lease
 	c.Flags().StringVar(&lease.Start, "start", "", "with NAME: the `TIME` when it starts, in RFC 3339 or as +2h (default: now)")
 	c.Flags().StringVar(&lease.For, "for", "", "with NAME: the `TIME` that it runs, such as 5d (default: the site's)")
-	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `WHAT` happens then: pause or delete (default: pause)")
+	c.Flags().StringVar(&lease.OnEnd, "on-end", "", "with NAME: `WHAT` happens at the end of that time: pause or delete (default: pause)")
 	snapshot := c.Flags().String("from-snapshot", "", "start from this `SNAPSHOT`; with NAME alone, use the saved cluster's file too")
 	flags := changeFlags(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions

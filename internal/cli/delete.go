@@ -15,8 +15,8 @@ func (a *app) delete() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a cluster with its /home",
-		Long: `End a cluster: its jobs, its nodes and the files in its /home. The machines go back to the pool once it is proved that
-nothing of the cluster is left on them; --wait stays until then and prints the receipt.`,
+		Long: `Delete a cluster with its jobs, its nodes and the files in its /home. Its machines return to the pool once it is proved that
+nothing of the cluster is left on them; --wait waits for that and prints the receipt.`,
 		Example: `  muster delete hello
   muster delete hello --wait`,
 		Args:              cobra.ExactArgs(1),

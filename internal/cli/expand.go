@@ -13,9 +13,9 @@ func (a *app) expand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "expand -f FILE",
 		Short: "Print a cluster file with every default filled in",
-		Long: `Print a cluster file with every default written out and every short form spelt out. It asks no controller, so that the same
-file always gives the same result: the site's defaults are those of a site without a site file, or of the file given by
---config. What a controller made of a cluster is shown by ` + "`muster get NAME -o yaml`" + `.`,
+		Long: `Print a cluster file with every default and every short form written out. No controller is asked, so the same file
+always gives the same result: the site's defaults are those of a site without a site file, or of the file given by --config.
+` + "`muster get NAME -o yaml`" + ` shows the file of an existing cluster.`,
 		Example: `  muster expand -f cluster.yaml
   muster expand -f cluster.yaml --config site.yaml`,
 		Args: cobra.NoArgs,

@@ -15,20 +15,20 @@ func (a *app) extend() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "extend NAME --for TIME | --until TIME",
 		Short: "Move the end of a cluster's lease",
-		Long: `Let a cluster run longer: --for as much longer, from its end on, or from now if that has passed; or --until a time. Nothing
-restarts. It is refused (exit code 3) if it would take machines that somebody else has reserved, with the longest that fits,
-and (exit code 2) if the site does not allow leases that far ahead.
+		Long: `Let a cluster run longer: --for a time that is added to its end (to now, if the end has passed), or --until a new end. Nothing
+restarts. If the machines are reserved for somebody else then, it is refused with the longest time that fits (exit code 3); if
+the site does not allow leases that long, with exit code 2.
 
-A cluster that its lease has paused is extended first, then resumed.`,
+To continue a cluster that was paused at the end of its lease, extend it, then resume it.`,
 		Example: `  muster extend cfd --for 2d
   muster extend cfd --until 2027-03-01T08:00:00Z
   muster extend cfd --for 1w --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
 	}
-	longer := c.Flags().String("for", "", "how much longer: a `TIME` as in a cluster file, such as 2d")
+	longer := c.Flags().String("for", "", "the `TIME` to add, as in a cluster file, such as 2d")
 	until := c.Flags().String("until", "", "the new end: a `TIME` in RFC 3339, or +2d from now")
-	dryRun := c.Flags().Bool("dry-run", false, "say whether it fits, and change nothing")
+	dryRun := c.Flags().Bool("dry-run", false, "check whether it fits, and change nothing")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		if (*longer == "") == (*until == "") {

@@ -14,7 +14,7 @@ func (a *app) gateway() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "gateway",
 		Short: "Show the SSH gateway and change its host key",
-		Long:  "`muster serve --ssh ADDRESS`" + ` runs the gateway; all controllers of a site prove themselves with the same host key.`,
+		Long:  "`muster serve --ssh ADDRESS`" + ` runs the gateway. All controllers of a site share one host key.`,
 		Example: `  muster gateway show
   muster gateway rotate`,
 	}, a.gatewayShow(), a.gatewayRotate())
@@ -23,8 +23,8 @@ func (a *app) gateway() *cobra.Command {
 func (a *app) gatewayShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show",
-		Short:   "Show where the gateway is and its host keys",
-		Long:    `Show where the gateway is, and its host keys: the one in use, and the next one, if there is.`,
+		Short:   "Show the gateway's address and host keys",
+		Long:    `Show the gateway's address and host keys: the one in use, and the next one during a rotation.`,
 		Example: `  muster gateway show`,
 		Args:    cobra.NoArgs,
 	}
@@ -54,14 +54,14 @@ func (a *app) gatewayRotate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate",
 		Short: "Change the gateway's host key",
-		Long: `Make the gateway's next host key. It is announced to every client that comes, and takes over after a while: OpenSSH's clients that
-came in between know it by then, and nobody is asked about a changed key. Clients that were configured by
-` + "`muster ssh-config`" + ` trust the site's authority and need not learn it.`,
+		Long: `Make the gateway's next host key. It is announced to every client that connects, and replaces the current key after a while.
+OpenSSH clients that connected in between accept it without a warning about a changed key. Clients configured by
+` + "`muster ssh-config`" + ` trust the site's CA and are not affected.`,
 		Example: `  muster gateway rotate
   muster gateway rotate --after 30d`,
 		Args: cobra.NoArgs,
 	}
-	after := c.Flags().String("after", "7d", "the `TIME` until it takes over, as in 12h or 30d")
+	after := c.Flags().String("after", "7d", "the `TIME` until the new key replaces the old one, as in 12h or 30d")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return show(ctx, a, apiv1.RotateGatewayKey, apiv1.RotateGatewayKeyInput{After: *after}, *output, a.printGateway)

@@ -11,8 +11,8 @@ import (
 func (a *app) get() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get NAME",
-		Short: "Print a cluster, for people in a line, for programs whole",
-		Long: `Print one cluster by its name, or by its ID, which also finds deleted ones. With -o json or yaml it is the API's whole
+		Short: "Print a cluster: one line, or all of it as json or yaml",
+		Long: `Print one cluster by its name, or by its ID, which also finds deleted ones. -o json or yaml prints the whole API
 object with spec, nodes and receipt.`,
 		Example: `  muster get hello
   muster get hello -o yaml

@@ -16,10 +16,10 @@ import (
 func (a *app) images() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "images",
-		Short: "See, build and prove environment images",
-		Long: `An image is the environment that nodes boot: an operating system with Slurm, MPI and tools, addressed by its digest. Any user
-lists images through the controller. To build, import and verify them is the work of operators: those verbs run as root on
-the controller's host, on the image store in the data directory, whether or not the controller is running.`,
+		Short: "List, build, import and verify environment images",
+		Long: `An image is the environment that nodes boot: an operating system with Slurm, MPI and tools, addressed by its digest. Anybody can
+list images through the controller. Building, importing and verifying them is for operators: those commands run as root on the
+controller's host and use the image store in the data directory, whether or not the controller is running.`,
 		Example: `  muster images list
   muster images build debian12-hpc
   muster images verify debian12-hpc`,
@@ -31,7 +31,7 @@ func (a *app) imagesList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List images",
-		Long:    `List the images that clusters can be made with, by name; the newest of a name is what its bare name means.`,
+		Long:    `List the images that clusters can use. A name without a digest means the newest image of that name.`,
 		Example: `  muster images list`,
 		Args:    cobra.NoArgs,
 	}
@@ -50,7 +50,7 @@ func shortDigest(digest string) string { return digest[:min(len(digest), len("sh
 // openImages opens the image store of a data directory, where the controller has it too.
 func openImages(data string) (*images.Store, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("this works on the controller's image store in %s, and needs root", data)
+		return nil, fmt.Errorf("this command uses the controller's image store in %s and needs root", data)
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)

@@ -19,10 +19,10 @@ func (a *app) imagesBuild() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build RECIPE",
 		Short: "Build an image from a recipe",
-		Long: `Build an image from a recipe and put it into the store, where it becomes what its name means. RECIPE is one that Muster
-ships (debian12-hpc), or the path of a folder with a recipe.yaml, as in ./my-recipe. The same packages give the same digest.
-With --output the image's folder is left there instead, for ` + "`muster images import`" + ` on another host. Needs root, mmdebstrap and
-squashfs-tools, and reads Debian's packages from --mirror.`,
+		Long: `Build an image from a recipe and put it into the store, as the newest of its name. RECIPE is one that Muster ships
+(debian12-hpc), or the path of a folder with a recipe.yaml, as in ./my-recipe. The same packages give the same digest. With
+--output the image is written to that folder instead, for ` + "`muster images import`" + ` on another host. Needs root,
+mmdebstrap and squashfs-tools, and reads Debian's packages from --mirror.`,
 		Example: `  muster images build debian12-hpc
   muster images build ./my-recipe --output ./my-image`,
 		Args: cobra.ExactArgs(1),
@@ -32,7 +32,7 @@ squashfs-tools, and reads Debian's packages from --mirror.`,
 		},
 	}
 	data := dataFlag(c)
-	output := c.Flags().StringP("output", "o", "", "make the new folder `DIR` the image, instead of importing it into the store")
+	output := c.Flags().StringP("output", "o", "", "write the image to the new folder `DIR` instead of the store")
 	_ = c.MarkFlagDirname("output")
 	mirror := c.Flags().String("mirror", "", "the `URL` of a Debian mirror (default: mmdebstrap's choice)")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {

@@ -12,9 +12,9 @@ import (
 func (a *app) imagesVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify NAME",
-		Short: "Prove that an image is undamaged and works",
-		Long: `Hash an image of the store again, then run each of its acceptance checks in a fresh container without a network. NAME may
-carry a digest, as in debian12-hpc@sha256:1f0c, which may be cut short.`,
+		Short: "Check that an image is undamaged and works",
+		Long: `Compute an image's digest again, then run each of its acceptance checks in a new container without a network. NAME may include a
+digest or the start of one, as in debian12-hpc@sha256:1f0c.`,
 		Example: `  muster images verify debian12-hpc`,
 		Args:    cobra.ExactArgs(1),
 	}

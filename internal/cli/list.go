@@ -15,9 +15,10 @@ func (a *app) list() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List clusters",
-		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are ready, and why a
-cluster is not ready. Deleted clusters are not listed; ` + "`muster get ID`" + ` still finds them. Below stand registered clusters that Muster did
-not build, with the queues that your projects may use; as json or yaml, ` + "`muster clusters list`" + ` has those.`,
+		Long: `List the clusters of your projects, or all as an operator, with their phase, how many of their compute nodes are
+ready, and why a cluster is not ready. Deleted clusters are not listed; ` + "`muster get ID`" + ` still finds them. Registered
+clusters that Muster did not build follow, with the queues that your projects may use; for json or yaml of those, use
+` + "`muster clusters list`" + `.`,
 		Example: `  muster list
   muster list -o json`,
 		Args: cobra.NoArgs,

@@ -23,9 +23,9 @@ func addTopology(add func(name string, value any), f inventory.Facts) {
 	switch len(caches) {
 	case 0:
 	case 1:
-		add("caches", "one of the last level for all cores")
+		add("caches", "one last-level, for all cores")
 	default:
-		add("caches", fmt.Sprintf("%d of the last level, %s", len(caches), sharedText(caches)))
+		add("caches", fmt.Sprintf("%d last-level, %s", len(caches), sharedText(caches)))
 	}
 	for _, n := range f.NUMA {
 		add("numa "+strconv.Itoa(n.ID), numaText(n))

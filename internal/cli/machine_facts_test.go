@@ -24,7 +24,7 @@ cpu           AMD EPYC 9124 16-Core Processor
 cpus          64
 memory        384 GiB
 cores         32 on 2 sockets, 2 threads each
-caches        8 of the last level, each for 4 cores
+caches        8 last-level, each for 4 cores
 numa 0        cpus 0-15,32-47, 192 GiB
 numa 1        cpus 16-31,48-63, 192 GiB
 distances     0: 10 32
@@ -49,7 +49,7 @@ cpu           AMD EPYC 7302P 16-Core Processor
 cpus          32
 memory        128 GiB
 cores         16, 2 threads each
-caches        8 of the last level, each for 2 cores
+caches        8 last-level, each for 2 cores
 numa 0        cpus 0-3,16-19, 32 GiB, huge pages: 24 of 1.0 GiB (24 free)
 numa 1        cpus 4-7,20-23, 32 GiB, huge pages: 12288 of 2.0 MiB (12288 free)
 numa 2        cpus 8-11,24-27, 32 GiB, huge pages: 4096 of 2.0 MiB (1000 free) and 16 of 1.0 GiB (4 free)
@@ -71,6 +71,6 @@ hca     0000:11:00.0  2     13     0000:10:01.0  mlx5_core  0 of 16  Mellanox Te
 func TestAMachineShowsWhatItLacks(t *testing.T) {
 	built(t, "no-iommu").wants(t, 0, "iommu         off: no device can be given to a virtual machine\n")
 	built(t, "offline-cores").wants(t, 0, "cores         6, up to 2 threads each\n")
-	built(t, "offline-cores").wants(t, 0, "caches        one of the last level for all cores\n")
+	built(t, "offline-cores").wants(t, 0, "caches        one last-level, for all cores\n")
 	built(t, "cxl-memory").wants(t, 0, "numa 2        no cpus, 128 GiB\n")
 }

@@ -14,12 +14,12 @@ import (
 func (a *app) machinesHealth() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health [NAME]",
-		Short: "Show what machines measured before they were handed over",
+		Short: "Show what machines measured in acceptance tests",
 		Long: `Every node measures itself before it is handed over: memory bandwidth, compute, and the network to the head and to a
 neighbour. Without NAME this shows the newest test of every machine; with NAME all that are kept of one, the newest first.
-Beside each value stands what it is of the median of its like: the newest passes of the same class on the same model.
+Beside each value is its share of the median of similar machines: the newest passed tests of the same class on the same model.
 
-A whole machine that is far behind its like is measured twice again, and then refused like a broken one.`,
+A whole machine that is far below similar ones is measured twice more, and then quarantined.`,
 		Example: `  muster machines health
   muster machines health r1n7
   muster machines health r1n7 -o json`,
@@ -50,7 +50,7 @@ A whole machine that is far behind its like is measured twice again, and then re
 // printPasses shows tests of one machine, which need no name, or of several.
 func (a *app) printPasses(passes []apiv1.Pass, one bool) {
 	if len(passes) == 0 {
-		a.say("no node has been tested there yet; every node is before it is handed over, unless the site file says otherwise")
+		a.say("no node has been tested there yet; every node is tested before it is handed over, unless the site file says otherwise")
 		return
 	}
 	head := []string{"MACHINE", "CLASS", "AGO", "NODE", "VERDICT"}

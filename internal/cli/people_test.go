@@ -26,7 +26,7 @@ func TestATokenStandsAloneOnStandardOutput(t *testing.T) {
 	s := newSite(t)
 	sent := s.heard("POST /v1/tokens", 201, apiv1.Token{ID: "t-1", Name: "ci", Scope: access.ReadOnly, Project: "aero", ExpiresAt: time.Now().Add(30*24*time.Hour + time.Minute), Token: "muster_secret"})
 	r := muster(t, "tokens", "add", "ci", "--read", "--project", "aero", "--for", "30d")
-	r.wants(t, 0, "token t-1 for ci is for reading only, for project aero only, good for 30d0h")
+	r.wants(t, 0, "token t-1 for ci is read-only, for project aero only, good for 30d0h")
 	if r.out != "muster_secret\n" || *sent != `{"name":"ci","scope":"read","project":"aero","for":"30d"}` {
 		t.Errorf("out %q, sent %s", r.out, *sent)
 	}
@@ -152,5 +152,5 @@ func TestYouAreToldWhatYouAre(t *testing.T) {
 	s := newSite(t)
 	s.answers("GET /v1/site", 200, apiv1.Site{Site: "home", Version: "1", Identity: "bob", Operator: true, Project: "aero",
 		Roles: map[string]access.Role{"bio": access.Viewer, "aero": access.Owner}, Scope: access.ReadOnly})
-	muster(t, "whoami").wants(t, 0, "bob, an operator of the site", "owner of aero, viewer of bio", "for reading only")
+	muster(t, "whoami").wants(t, 0, "bob, an operator of the site", "owner of aero, viewer of bio", "read-only")
 }

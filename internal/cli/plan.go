@@ -15,9 +15,9 @@ func (a *app) plan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "Show what applying a file would do",
-		Long: `Compare a cluster file with the cluster of its name, running or not yet there, and print what ` + "`muster apply`" + ` would do: each
-changed value with its effect on running jobs, the nodes that would come with the machines chosen for them and how they lie in
-the network, the nodes that would go or boot anew, with when and why, and the price. Nothing is changed and nothing is reserved.`,
+		Long: `Compare a cluster file with the cluster of its name, if there is one, and print what ` + "`muster apply`" + ` would do: each
+changed value with its effect on running jobs, the new nodes with their machines and their place in the network, the nodes that
+would be removed or rebooted with time and reason, and the price. Nothing is changed or reserved.`,
 		Example: `  muster plan -f cluster.yaml
   muster plan -f cluster.yaml -o json`,
 		Args: cobra.NoArgs,

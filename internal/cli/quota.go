@@ -13,10 +13,10 @@ import (
 func (a *app) quota() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quota [PROJECT]",
-		Short: "Show what a project may hold and what it holds",
-		Long: `Show a project's quota of nodes, cores and GPUs with what its clusters hold of it now, and its budget and node-hours of this
-month. Without PROJECT, all your projects, or all of the site for operators. Heads are nodes too; nodes that a queue is always to have
-count also while they are missing.`,
+		Short: "Show a project's quota and budget, and what it uses of them",
+		Long: `Show a project's quota of nodes, cores and GPUs with what its clusters use of it now, and its budget and
+node-hours of this month. Without PROJECT, show all your projects; operators see all of the site. Heads count as nodes, and so
+do nodes that a queue must always have, even while they are missing.`,
 		Example: `  muster quota
   muster quota aero -o json`,
 		Args:              cobra.MaximumNArgs(1),

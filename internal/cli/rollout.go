@@ -12,17 +12,17 @@ import (
 func (a *app) rollout() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollout",
-		Short: "Go on with a rollout that has stopped, or go back",
-		Long: `A rollout gives the nodes of a cluster another image, a few at a time. It begins with ` + "`muster apply`" + ` and stops by itself as soon
-as a node does not come up with the new image; ` + "`muster describe`" + ` then says why.`,
+		Short: "Continue a rollout that has stopped, or roll back",
+		Long: `A rollout changes the image of a cluster's nodes, a few nodes at a time. ` + "`muster apply`" + ` starts it. It
+stops by itself when a node fails to start with the new image; ` + "`muster describe`" + ` shows why.`,
 		Example: `  muster rollout back cfd --wait
   muster rollout resume cfd`,
 	}
-	resume := a.rolloutVerb("resume", "Go on with a rollout that has stopped",
-		`Go on with a rollout that has stopped: the next node boots anew. If it fails too, the rollout stops again.`)
-	back := a.rolloutVerb("back", "Boot again what the cluster was last ready with",
-		`Go back to the image, and its very build, that the cluster was last wholly ready with, whether the rollout is under way or has
-stopped. The nodes that have the new image boot anew, a few at a time, as in any rollout.`)
+	resume := a.rolloutVerb("resume", "Continue a rollout that has stopped",
+		`Continue a rollout that has stopped: the next node is rebooted with the new image. If it fails too, the rollout stops again.`)
+	back := a.rolloutVerb("back", "Return to the image that the cluster was last ready with",
+		`Return to the exact build of the image with which all of the cluster was last ready, whether the rollout is running or has
+stopped. Nodes that already have the new image are rebooted, a few at a time, as in any rollout.`)
 	return group(c, resume, back)
 }
 

@@ -22,14 +22,15 @@ func (a *app) runOn() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run NAME [flags] -- COMMAND [ARGUMENT…]",
 		Short: "Run a program on a cluster, without logging in",
-		Long: `Run a program on a cluster as yourself, show what it writes, and end with its exit status. The cluster's scheduler starts it when
-it is its turn, once on each node that is asked for, or as often as --ranks says. With --script a file is run instead, once, on the
-first of its nodes: it may start others by srun or mpirun. On a cluster without a scheduler programs run on the head.
+		Long: `Run a program on a cluster as yourself, show its output, and exit with its exit status. The cluster's scheduler
+starts it like any job, once on each node asked for, or --ranks times. With --script a file is run instead, once, on the first
+of the nodes; it may start others by srun or mpirun. On a cluster without a scheduler, programs run on the head.
 
-It goes on when you stop watching, when the controller is away, and when the head boots anew. ` + "`muster tasks`" + ` shows it, what it wrote
-(the first 8 MiB), and ends it. It begins once or not at all: where nobody can know which, it is lost, and you decide.
+It goes on when you stop watching, while the controller is away, and when the head is rebooted. ` + "`muster tasks`" + ` shows
+it and the first 8 MiB of its output, and cancels it. It is never started twice: if nobody can know whether it ran, it is
+reported as lost.
 
-A program tells numbers by lines NAME VALUE [UNIT] in the file that MUSTER_SAMPLES names; they are kept with the task.`,
+A program reports samples as lines NAME VALUE [UNIT] in the file that MUSTER_SAMPLES names; they are kept with the task.`,
 		Example: `  muster run hello -- hostname
   muster run hello --nodes 3 -- hostname
   muster run cfd --ranks 64 --limit 30m -- ./solver input.dat
@@ -42,14 +43,14 @@ A program tells numbers by lines NAME VALUE [UNIT] in the file that MUSTER_SAMPL
 	var limit time.Duration
 	flags := c.Flags()
 	flags.SetInterspersed(true)
-	flags.IntVarP(&in.Body.Nodes, "nodes", "N", 0, "on `N` nodes, once on each if --ranks says nothing else")
-	flags.StringSliceVar(&in.Body.On, "on", nil, "on these nodes: `NODE,NODE…`")
-	flags.IntVarP(&in.Body.Ranks, "ranks", "n", 0, "start it `N` times, over the nodes")
-	flags.StringVar(&in.Body.Queue, "queue", "", "on nodes of this `QUEUE` (default: the first)")
+	flags.IntVarP(&in.Body.Nodes, "nodes", "N", 0, "run on `N` nodes, once on each without --ranks")
+	flags.StringSliceVar(&in.Body.On, "on", nil, "run on these nodes: `NODE,NODE…`")
+	flags.IntVarP(&in.Body.Ranks, "ranks", "n", 0, "start it `N` times, spread over the nodes")
+	flags.StringVar(&in.Body.Queue, "queue", "", "run on nodes of this `QUEUE` (default: the first)")
 	flags.BoolVar(&in.Body.Whole, "whole", false, "share the nodes with no other job")
-	flags.Var((*duration.Value)(&limit), "limit", "end it after this `TIME` of running, such as 90s or 10m (default 1h)")
+	flags.Var((*duration.Value)(&limit), "limit", "end it after running for this `TIME`, such as 90s or 10m (default 1h)")
 	script := flags.String("script", "", "run this `FILE`, or - for standard input, instead of a command")
-	detach := flags.BoolP("detach", "d", false, "don't wait for its end: say its ID")
+	detach := flags.BoolP("detach", "d", false, "print its ID and don't wait for its end")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		in.Cluster, in.Body.Command = args[0], args[1:]
@@ -162,7 +163,7 @@ func (a *app) ended(task apiv1.Task, raw []byte, output format) error {
 		return err
 	}
 	if task.Bytes > task.Kept && output == asTable {
-		a.say("task %s wrote %s, of which the first %s are kept", task.ID, bytesSize(task.Bytes), bytesSize(task.Kept))
+		a.say("task %s wrote %s; only the first %s were kept", task.ID, bytesSize(task.Bytes), bytesSize(task.Kept))
 	}
 	switch {
 	case task.Outcome == apiv1.TaskOK:
@@ -178,8 +179,8 @@ func standingTask(t apiv1.Task) string {
 	text := map[apiv1.Phase]string{apiv1.Pending: "waits", apiv1.Queued: "is in the queue", apiv1.Running: "runs"}[t.Phase]
 	if t.Phase == apiv1.Ended {
 		text = map[apiv1.TaskOutcome]string{apiv1.TaskOK: "has ended", apiv1.TaskFailed: "has failed",
-			apiv1.TaskTimedOut: "had not ended at its limit, and was ended", apiv1.TaskCancelled: "was cancelled",
-			apiv1.TaskLost: "is lost: it may have run, or not"}[t.Outcome]
+			apiv1.TaskTimedOut: "was ended at its time limit", apiv1.TaskCancelled: "was cancelled",
+			apiv1.TaskLost: "is lost: nobody knows whether it ran"}[t.Outcome]
 	}
 	if len(t.Nodes) > 0 {
 		text += " on " + strings.Join(t.Nodes, ", ")

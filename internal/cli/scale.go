@@ -16,10 +16,10 @@ func (a *app) scale() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "scale NAME [QUEUE=]N|MIN-MAX",
 		Short: "Change the number of nodes of a queue",
-		Long: `Give a queue another number of nodes; QUEUE= may be left out where the cluster has one. New nodes join the running
-cluster. Nodes that go are drained first, idle ones before busy ones: their jobs may end, for as long as --drain-timeout says.
+		Long: `Change a queue's number of nodes; QUEUE= may be left out if the cluster has only one. New nodes join the running
+cluster. Nodes to be removed are drained first, idle ones before busy ones: their jobs may finish, for at most --drain-timeout.
 
-MIN-MAX makes the queue grow and shrink with its jobs between the two. A single N gives it that size and ends its growing.`,
+MIN-MAX makes the queue grow and shrink with its jobs between the two. A single N sets a fixed size again.`,
 		Example: `  muster scale hello 5 --wait
   muster scale cfd gpu=2
   muster scale cfd cpu=0-16
@@ -36,7 +36,7 @@ MIN-MAX makes the queue grow and shrink with its jobs between the two. A single 
 		}
 		body := apiv1.ScaleClusterBody{Queue: queue}
 		if err := readSize(&body, number); err != nil || named && queue == "" {
-			return usage("%q is no number of nodes: write N, QUEUE=N or QUEUE=MIN-MAX, as in 5, gpu=2 or cpu=0-16", args[1])
+			return usage("%q is not a number of nodes: write N, QUEUE=N or QUEUE=MIN-MAX, as in 5, gpu=2 or cpu=0-16", args[1])
 		}
 		controller, err := a.connect()
 		if err != nil {
@@ -67,7 +67,7 @@ type drainTimeout time.Duration
 
 func drainFlag(c *cobra.Command) *drainTimeout {
 	d := new(drainTimeout)
-	d.flag(c, "the `TIME` that nodes that go may wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
+	d.flag(c, "the most `TIME` that nodes to be removed wait for their jobs, such as 10m; then the jobs are ended (default: no limit)")
 	return d
 }
 

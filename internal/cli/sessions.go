@@ -13,8 +13,8 @@ func (a *app) sessions() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "sessions",
 		Short: "Show and end sessions through the SSH gateway",
-		Long: `Show who is logged in through the SSH gateway, and who was: where, since when, from where, and how many bytes went each way. You
-see your own, an owner also those in their projects, an operator all.`,
+		Long: `Show who is or was logged in through the SSH gateway: to which cluster, since when, from where, and how many bytes
+were sent each way. You see your own sessions; owners also see those in their projects, and operators see all.`,
 		Example: `  muster sessions list
   muster sessions list --all
   muster sessions end s0f3a9c5d7e1b2468`,
@@ -26,12 +26,12 @@ func (a *app) sessionsList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List sessions, newest first",
-		Long:    `List the sessions that are open, and with --all those that have ended within a year too.`,
+		Long:    `List open sessions; with --all, also those that ended within the last year.`,
 		Example: `  muster sessions list
   muster sessions list --all -o json`,
 		Args: cobra.NoArgs,
 	}
-	ended := c.Flags().Bool("all", false, "also those that have ended")
+	ended := c.Flags().Bool("all", false, "list sessions that have ended, too")
 	output := formatFlag(c)
 	c.RunE = a.do(func(ctx context.Context, _ []string) error {
 		sessions, raw, err := askAll(ctx, a, apiv1.ListSessions, apiv1.ListSessionsInput{Ended: *ended})
@@ -45,7 +45,7 @@ func (a *app) sessionsList() *cobra.Command {
 
 func (a *app) printSessions(sessions []apiv1.Session) {
 	if len(sessions) == 0 {
-		a.say("there are no sessions that are for you to see")
+		a.say("no sessions that you may see")
 		return
 	}
 	t := newTable("ID", "PERSON", "WHERE", "WHAT", "FROM", "AGE", "IN", "OUT", "STATE")
@@ -61,9 +61,10 @@ func (a *app) printSessions(sessions []apiv1.Session) {
 
 func (a *app) sessionsEnd() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "end ID",
-		Short:   "End a session",
-		Long:    `End a session, with all that came over the same connection; the person is told by whom. What they left running on the cluster stays.`,
+		Use:   "end ID",
+		Short: "End a session",
+		Long: `End a session and all others on the same connection. The person is told who ended it. Programs that they left running in the
+background on the cluster go on.`,
 		Example: `  muster sessions end s0f3a9c5d7e1b2468`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(func(ctx context.Context, c *client) ([]string, error) {

@@ -13,8 +13,8 @@ func (a *app) spec() *cobra.Command {
 	schema := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of cluster files",
-		Long: `Print the JSON Schema (2020-12) of cluster files. An editor that knows it completes and checks cluster files as they are
-written.`,
+		Long: `Print the JSON Schema (2020-12) of cluster files. With it, an editor completes and checks cluster files as you
+type.`,
 		Example: `  muster spec schema > cluster.schema.json`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {
@@ -25,9 +25,9 @@ written.`,
 	fields := &cobra.Command{
 		Use:   "fields",
 		Short: "List the fields of cluster files",
-		Long: `List every field of a cluster file with its type, its default, and what another value does to a running cluster: live (at
-once), rolling (node by node), drains-queue (the queue's jobs end first), never (refused). Fields marked "later" are
-understood but not available yet.`,
+		Long: `List every field of a cluster file with its type, its default, and how a change reaches a running cluster: live
+(at once), rolling (node by node), drains-queue (after the queue's jobs have ended), never (refused). Fields marked "later" are
+not available yet.`,
 		Example: `  muster spec fields`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {
@@ -42,8 +42,8 @@ understood but not available yet.`,
 	return group(&cobra.Command{
 		Use:   "spec",
 		Short: "Describe cluster files",
-		Long: `A cluster file is strict YAML, and two values make a complete one: name and nodes. These commands print what else may be in
-one, for people and for editors.`,
+		Long: `A cluster file is strict YAML. Only name and nodes are required. These commands print all other fields, for people
+and for editors.`,
 		Example: `  muster spec fields
   muster spec schema > cluster.schema.json`,
 	}, schema, fields)

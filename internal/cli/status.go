@@ -20,8 +20,8 @@ func (a *app) status() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the site: the controller, its machines and clusters, alarms",
-		Long: `Show whether the controller is of use now and what it checked for that, how many clusters, nodes and machines are in which
-phase, and what a person should look at. It exits with 1 if the controller is not ready, so that scripts can ask.`,
+		Long: `Show whether the controller is ready and what it checked, how many clusters, nodes and machines are in each phase,
+and the alarms that need a person. The exit code is 1 if the controller is not ready, for use in scripts.`,
 		Example: `  muster status
   muster status -o json`,
 		Args: cobra.NoArgs,

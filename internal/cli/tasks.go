@@ -15,9 +15,10 @@ import (
 func (a *app) tasks() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "tasks",
-		Short: "See and end what `muster run` has started",
-		Long: `What was run on clusters by ` + "`muster run`" + `. A task is kept until its cluster is deleted, up to 1000 of a cluster, and 64 MiB of what
-those that have ended have written. What a task runs, wrote and measured is shown to whom it runs as, and to nobody else.`,
+		Short: "List, show and cancel tasks started by `muster run`",
+		Long: `Tasks are the programs started by ` + "`muster run`" + `. A cluster's tasks are kept until it is deleted, at most
+1000 of them, with 64 MiB of the output of those that have ended. Only the person whose task it is sees its command, output and
+samples.`,
 		Example: `  muster tasks list hello
   muster tasks output t-0123456789abcdef`,
 	}, a.tasksList(), a.tasksGet(), a.tasksOutput(), a.tasksCancel())
@@ -28,7 +29,7 @@ func (a *app) tasksList() *cobra.Command {
 		Use:               "list NAME",
 		Aliases:           []string{"ls"},
 		Short:             "List a cluster's tasks",
-		Long:              `List a cluster's tasks, the newest last: who has run what, how it ended, and how long it ran.`,
+		Long:              `List a cluster's tasks, the newest last: who ran what, how it ended, and how long it took.`,
 		Example:           `  muster tasks list hello`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(a.clusterNames),
@@ -88,8 +89,8 @@ func workText(w *apiv1.TaskBody) string {
 func (a *app) tasksGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "get TASK",
-		Short:   "Show a task and the numbers that it told",
-		Long:    `Show how far a task is or how it ended, where it ran, and the numbers that its program has told.`,
+		Short:   "Show a task and its samples",
+		Long:    `Show a task's state or how it ended, where it ran, and the samples that its program reported.`,
 		Example: `  muster tasks get t-0123456789abcdef -o json`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -125,13 +126,13 @@ func (a *app) tasksOutput() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "output TASK",
 		Short: "Show what a task wrote",
-		Long: `Show what a task of yours wrote to standard output and standard error, as far as it is kept: to a file as it is, to a terminal without
-what a terminal would obey. With -f it goes on until the task has ended, and ends with its exit status.`,
+		Long: `Print the kept standard output and standard error of your task: unchanged to a file, without control characters to a terminal.
+With -f, follow it until the task has ended, and exit with its exit status.`,
 		Example: `  muster tasks output t-0123456789abcdef > out.txt
   muster tasks output -f t-0123456789abcdef`,
 		Args: cobra.ExactArgs(1),
 	}
-	follow := c.Flags().BoolP("follow", "f", false, "go on until the task has ended")
+	follow := c.Flags().BoolP("follow", "f", false, "follow the output until the task has ended")
 	c.RunE = a.do(func(ctx context.Context, args []string) error {
 		controller, err := a.connect()
 		if err != nil {
@@ -148,9 +149,10 @@ what a terminal would obey. With -f it goes on until the task has ended, and end
 
 func (a *app) tasksCancel() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "cancel TASK",
-		Short:   "End a task",
-		Long:    `End a task that waits or runs. Its programs get a few seconds to end. Owners of a project may end everybody's.`,
+		Use:   "cancel TASK",
+		Short: "Cancel a task",
+		Long: `Cancel a task that waits or runs. Its programs get a few seconds to end. Owners of a project may cancel all of its
+tasks.`,
 		Example: `  muster tasks cancel t-0123456789abcdef`,
 		Args:    cobra.ExactArgs(1),
 	}

@@ -10,8 +10,8 @@ func (a *app) validate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate -f FILE",
 		Short: "Check a cluster file, without a controller",
-		Long: `Check a cluster file here, without asking a controller: everything that is wrong is printed with its line and column, what
-would work, and exit code 2. Whether the site has the classes, the image and the machines is told by ` + "`muster plan`" + `.`,
+		Long: `Check a cluster file without asking a controller. Every error is printed with its line, its column and what would work; the exit
+code is then 2. ` + "`muster plan`" + ` checks whether the site has the classes, the image and the machines.`,
 		Example: `  muster validate -f cluster.yaml
   muster validate -f - < cluster.yaml`,
 		Args: cobra.NoArgs,

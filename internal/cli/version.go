@@ -10,7 +10,7 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
-		Long:    `Print the version of this program, which need not be the controller's: ` + "`muster whoami`" + ` shows that one.`,
+		Long:    `Print the version of this program. The controller's may differ: ` + "`muster whoami`" + ` shows it.`,
 		Example: `  muster version`,
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(context.Context, []string) error {

@@ -18,8 +18,8 @@ func (a *app) whoami() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whoami",
 		Short: "Show who you are, and to which controller",
-		Long: `Ask the controller who your token says you are: your name, what you are in which projects, and what your token is limited to.
-This shows at once whether the controller is found and lets you in.`,
+		Long: `Show who you are to the controller: your name, your roles in projects, and what your token is limited to. Use it
+to check that the controller is found and accepts you.`,
 		Example: `  muster whoami`,
 		Args:    cobra.NoArgs,
 	}
@@ -50,7 +50,7 @@ func (a *app) printIdentity(site apiv1.Site, c *client) {
 		roles = append(roles, fmt.Sprintf("%s of %s", site.Roles[project], project))
 	}
 	if len(roles) == 0 {
-		roles = []string{"of no project: an operator or a project's owner can add you"}
+		roles = []string{"none: an operator or a project's owner can add you to one"}
 	}
 	t.row("projects", strings.Join(roles, ", "))
 	t.row("default", site.Project)
@@ -66,7 +66,7 @@ func (a *app) printIdentity(site apiv1.Site, c *client) {
 func tokenLimits(scope access.Scope, project string, until time.Time) string {
 	var limits []string
 	if scope == access.ReadOnly {
-		limits = append(limits, "for reading only")
+		limits = append(limits, "read-only")
 	}
 	if project != "" {
 		limits = append(limits, "for project "+project+" only")

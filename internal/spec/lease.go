@@ -30,7 +30,7 @@ func Time(text string, now time.Time) (time.Time, error) {
 	after, relative := strings.CutPrefix(text, "+")
 	switch {
 	case !k.accepts(text):
-		return now, fmt.Errorf("%q is no time: write %s", text, k.advice())
+		return now, fmt.Errorf("%q is not a time: write %s", text, k.advice())
 	case text == Now:
 		return now, nil
 	case relative:
