@@ -89,7 +89,7 @@ func (c *child) Err() error {
 	case c.status.Exited():
 		return exited(c.status.ExitStatus())
 	default:
-		return fmt.Errorf("killed by %v", c.status.Signal())
+		return killed(c.status.Signal())
 	}
 }
 
@@ -97,6 +97,11 @@ func (c *child) Err() error {
 type exited int
 
 func (e exited) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// killed is the signal that ended a process.
+type killed syscall.Signal
+
+func (k killed) Error() string { return "killed by " + syscall.Signal(k).String() }
 
 func (c *child) Signal(sig syscall.Signal) {
 	c.reaper.mu.Lock()

@@ -52,7 +52,7 @@ func (n *node) newTaskDuty(self string) *taskDuty {
 	if r, ok := n.driver.(scheduler.Runner); ok {
 		d.runner = r
 	} else {
-		d.runner = &starter{processes: n.deps.processes, self: self, started: map[string]started{}}
+		d.runner = newStarter(n.deps.processes, self)
 	}
 	return d
 }

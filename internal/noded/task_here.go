@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 
 	"muster/internal/drivers/scheduler"
 	"muster/internal/noded/protocol"
@@ -23,8 +21,12 @@ type starter struct {
 }
 
 type started struct {
-	name    string
-	process Process
+	account, name string
+	process       Process
+}
+
+func newStarter(p processes, self string) *starter {
+	return &starter{processes: p, self: self, started: map[string]started{}}
 }
 
 // Submit starts the work's script with its output in the file.
@@ -39,7 +41,7 @@ func (s *starter) Submit(_ context.Context, w scheduler.Work) (string, error) {
 	defer s.mu.Unlock()
 	s.last++
 	number := strconv.Itoa(s.last)
-	s.started[number] = started{w.Name, p}
+	s.started[number] = started{w.Account, w.Name, p}
 	return number, nil
 }
 
@@ -48,7 +50,7 @@ func (s *starter) Find(_ context.Context, w scheduler.Work) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for number, one := range s.started {
-		if one.name == w.Name {
+		if one.account == w.Account && one.name == w.Name {
 			return number, nil
 		}
 	}
@@ -70,11 +72,12 @@ func (s *starter) Follow(_ context.Context, job string) (scheduler.JobState, err
 	case <-one.process.Done():
 		state.Stage = protocol.TaskEnded
 		var code exited
+		var signal killed
 		switch err := one.process.Err(); {
 		case errors.As(err, &code):
 			state.Exit = int(code)
-		case err != nil:
-			state.Exit, state.Text = 128+int(syscall.SIGKILL), strings.TrimSpace(err.Error())
+		case errors.As(err, &signal):
+			state.Exit, state.Text = 128+int(signal), signal.Error()
 		}
 	default:
 	}

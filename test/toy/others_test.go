@@ -1,12 +1,17 @@
 package toy
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"muster/internal/drivers"
 	fabrics "muster/internal/drivers/fabric"
 	fakefabric "muster/internal/drivers/fabric/fake"
+	"muster/internal/drivers/scheduler"
 	"muster/internal/drivers/scheduler/schedulertest"
 	fakeswitch "muster/internal/drivers/switch/fake"
 	"muster/internal/drivers/switch/switchtest"
@@ -77,4 +82,17 @@ func TestAToySchedulerIsAFolderAndALine(t *testing.T) {
 		t.Fatalf("%v, %+v", found, f)
 	}
 	schedulertest.Contract(t, f)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to run jobs of users")
+	}
+	homes := t.TempDir()
+	if err := os.Chmod(filepath.Dir(homes), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runner := f.Open(schedulertest.Host(schedulertest.NewFiles(t))).(scheduler.Runner)
+	schedulertest.RunnerContract(t, runner, schedulertest.Users{
+		Homes: homes, Run: func(context.Context, int, ...string) ([]byte, error) {
+			return nil, errors.New("a spool runs no programs")
+		},
+	})
 }

@@ -27,11 +27,14 @@ func Factory() scheduler.Factory {
 		Name: "spool", Title: "Spool",
 		Caps:  scheduler.Capabilities{Jobs: true, Controller: daemon},
 		Words: scheduler.JobWords("Spool"),
-		Open:  func(h scheduler.Host) scheduler.Driver { return driver{h} },
+		Open:  func(h scheduler.Host) scheduler.Driver { return driver{h, &jobs{}} },
 	}
 }
 
-type driver struct{ host scheduler.Host }
+type driver struct {
+	host scheduler.Host
+	*jobs
+}
 
 func (d driver) Prepare(*protocol.Config) error { return d.host.Files.Directory(drains, 0o755, "") }
 

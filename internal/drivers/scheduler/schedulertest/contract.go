@@ -142,6 +142,9 @@ func serves(t *testing.T, f scheduler.Factory, role protocol.Role) {
 	if _, controls := driver.(scheduler.Control); controls != f.Caps.Jobs {
 		t.Errorf("it controls: %v, it knows of jobs: %v", controls, f.Caps.Jobs)
 	}
+	if _, runs := driver.(scheduler.Runner); runs != f.Caps.Jobs {
+		t.Errorf("it runs programs: %v, it knows of jobs: %v", runs, f.Caps.Jobs)
+	}
 	for range 2 {
 		if err := driver.Prepare(c); err != nil {
 			t.Fatal(err)
