@@ -70,12 +70,22 @@ func (s *Store) makeTables(ctx context.Context) error {
 	})
 }
 
+// migrationWords are what migrations ask for that each database says in a way of its own: {{devices}} are all devices of
+// machines that are nobody's guests, by machine_id, kind and guid, out of what is known of the machines.
+var migrationWords = map[dialect]*strings.Replacer{
+	sqliteFile: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, json_extract(e.value, '$.kind') AS kind, json_extract(e.value, '$.guid') AS guid
+		FROM machine m, json_each(m.facts, '$.devices') e WHERE m.host_id IS NULL AND m.phase <> 'removed')`),
+	postgres: strings.NewReplacer("{{devices}}", `(SELECT m.id AS machine_id, e.value ->> 'kind' AS kind, e.value ->> 'guid' AS guid
+		FROM machine m, jsonb_array_elements(COALESCE(NULLIF(CAST(m.facts AS jsonb) -> 'devices', 'null'), '[]')) AS e(value)
+		WHERE m.host_id IS NULL AND m.phase <> 'removed')`),
+}
+
 // withLife fills in the columns of a life.
 func withLife(statements string) string {
 	return strings.ReplaceAll(statements, "{{life}}", strings.TrimSpace(life))
 }
 
-// migrator carries out the migration files, which are plain SQL that both databases accept. Their versions are 1, 2, … in the
+// migrator carries out the migration files, which are plain SQL that both databases accept, but for migrationWords. Their versions are 1, 2, … in the
 // order of their names, up to newest.
 func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
@@ -88,7 +98,7 @@ func migrator(db *sql.DB, d dialect) (provider *goose.Provider, newest int64, er
 		if err != nil {
 			return nil, 0, err
 		}
-		statements := withLife(string(text))
+		statements := migrationWords[d].Replace(withLife(string(text)))
 		up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, statements)
 			return err

@@ -176,6 +176,10 @@ var writtenThen = []struct {
 		f, err := fabrics.Get(ctx, tx, "f1")
 		return fmt.Sprint(f.Config["hosts"], " ", f.Managers), err
 	}, "here [0x0002c90300000001]"},
+	{"00060_adapter", "whose the adapter of a port is", func(ctx context.Context, tx *core.Tx) (any, error) {
+		homes, err := fabrics.Homes(ctx, tx, "f1")
+		return fmt.Sprint(homes), err
+	}, "[{0x0002c90300000012 m2}]"},
 	{"00059_task", "what a task runs, and what its head said of it", func(ctx context.Context, tx *core.Tx) (any, error) {
 		t, err := task.Get(ctx, tx, "t1")
 		return fmt.Sprint(t.Work.Command, t.Work.Ranks, t.Work.Limit, " ", *t.Said.Exit, t.Said.Nodes, t.Said.Samples), err

@@ -459,7 +459,7 @@ func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition,
 		return p, r.Scan(&p.ID, &p.Fabric, &p.Key, &p.ClusterID, &p.Cluster, &p.Name, &p.Open, &p.Wanted)
 	}
 	all, err := core.List(ctx, tx, scan, `SELECT p.id, p.fabric_id, p.pkey, COALESCE(p.cluster_id, ''), COALESCE(c.name, ''), p.name, p.open, p.wanted
-		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id WHERE ($1 = '' OR p.fabric_id = $1) ORDER BY p.fabric_id, p.pkey`, fabricID)
+		FROM partition p LEFT JOIN cluster c ON c.id = p.cluster_id WHERE `+ofFabric("p.fabric_id", fabricID)+` ORDER BY p.fabric_id, p.pkey`, fabricID)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
@@ -473,7 +473,7 @@ func Partitions(ctx context.Context, tx *core.Tx, fabricID string) ([]Partition,
 		return m, m.GUID.UnmarshalText([]byte(guid))
 	}
 	members, err := core.List(ctx, tx, scanMember, `SELECT partition_id, guid, kind, COALESCE(node_id, ''), full_member, wanted, since
-		FROM partition_member WHERE ($1 = '' OR fabric_id = $1) ORDER BY guid`, fabricID)
+		FROM partition_member WHERE `+ofFabric("fabric_id", fabricID)+` ORDER BY guid`, fabricID)
 	if err != nil {
 		return nil, fmt.Errorf("list members of fabric %s: %w", fabricID, err)
 	}

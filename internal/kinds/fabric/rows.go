@@ -271,7 +271,42 @@ func scanPort(r core.Scanner) (Port, error) {
 
 // Ports lists a fabric's ports by GUID; those of all fabrics with "".
 func Ports(ctx context.Context, tx *core.Tx, id string) ([]Port, error) {
-	return portsWhere(ctx, tx, `($1 = '' OR p.fabric_id = $1)`, id)
+	return portsWhere(ctx, tx, ofFabric("p.fabric_id", id), id)
+}
+
+// ofFabric is the condition that a row is a fabric's, or any's with ""; $1 is the fabric. It is one that an index answers.
+func ofFabric(column, id string) string {
+	if id == "" {
+		return `$1 = ''`
+	}
+	return column + ` = $1`
+}
+
+// Home is a port that was found to be a machine's.
+type Home struct {
+	Port    fabric.GUID
+	Machine string // ID
+}
+
+// homesQuery reads the ports of one fabric, and the owners of their adapters; no machine.
+const homesQuery = `SELECT p.guid, a.machine_id FROM fabric_port p JOIN adapter a ON a.guid = p.adapter
+	WHERE p.fabric_id = $1 AND p.assigned = 0 AND COALESCE(p.machine_id, '') <> a.machine_id ORDER BY p.guid`
+
+// Homes finds the machines of a fabric's ports by the GUIDs of the adapters that inspections have found in them: of ports that
+// are not said to be those machines' yet, and whose machine no operator has said.
+func Homes(ctx context.Context, tx *core.Tx, id string) ([]Home, error) {
+	scan := func(r core.Scanner) (h Home, err error) {
+		var guid string
+		if err := r.Scan(&guid, &h.Machine); err != nil {
+			return h, err
+		}
+		return h, h.Port.UnmarshalText([]byte(guid))
+	}
+	homes, err := core.List(ctx, tx, scan, homesQuery, id)
+	if err != nil {
+		return nil, fmt.Errorf("find the machines at the ports of fabric %s: %w", id, err)
+	}
+	return homes, nil
 }
 
 // MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.

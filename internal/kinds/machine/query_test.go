@@ -14,7 +14,7 @@ import (
 
 func TestMachinesOfAClusterAreFoundByIndex(t *testing.T) {
 	kindstest.Each(t, func(t *testing.T, url string) {
-		kindstest.UsesIndex(t, kindstest.Open(t, url), "node_by_name", machine.UnderQuery, "c1")
+		kindstest.UsesIndex(t, kindstest.Open(t, url), "node_by_name|node_name", machine.UnderQuery, "c1")
 	})
 }
 

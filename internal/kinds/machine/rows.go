@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/fabric"
 	"muster/internal/inventory"
 	"muster/internal/kit/printable"
 	"muster/internal/noded/protocol"
@@ -133,8 +134,30 @@ func Add(ctx context.Context, tx *core.Tx, m inventory.Machine) error {
 			return fmt.Errorf("machine %s: MAC %s is another machine's: %w", m.Name, mac, core.ErrExists)
 		}
 	}
+	if err == nil {
+		err = saveAdapters(ctx, tx, m.ID, m.Facts)
+	}
 	if err != nil {
 		return fmt.Errorf("add machine %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// saveAdapters notes by which adapters a machine is on fabrics. One that was another machine's has been moved: what was found
+// last holds. A guest has none: what it was given is its host's.
+func saveAdapters(ctx context.Context, tx *core.Tx, id string, f inventory.Facts) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM adapter WHERE machine_id = $1`, id); err != nil {
+		return err
+	}
+	for _, d := range f.Devices {
+		guid, err := fabric.ParseGUID(d.GUID)
+		if d.Kind != "hca" || err != nil {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO adapter (guid, machine_id) SELECT $1, id FROM machine WHERE id = $2 AND host_id IS NULL
+			ON CONFLICT (guid) DO UPDATE SET machine_id = excluded.machine_id`, guid.String(), id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -282,7 +305,11 @@ func SaveFacts(ctx context.Context, tx *core.Tx, id string, number int64, f inve
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`, string(facts), number, id); err != nil {
+	_, err = tx.Exec(ctx, `UPDATE machine SET facts = $1, inspected = $2, suspect = '', failures = 0, tries = 0 WHERE id = $3`, string(facts), number, id)
+	if err == nil {
+		err = saveAdapters(ctx, tx, id, f)
+	}
+	if err != nil {
 		return fmt.Errorf("save facts of machine %s: %w", id, err)
 	}
 	return nil
@@ -293,6 +320,7 @@ func Forget(ctx context.Context, tx *core.Tx, id string) error {
 	for _, statement := range []string{
 		`DELETE FROM lease WHERE mac IN (SELECT mac FROM nic WHERE machine_id = $1)`,
 		`DELETE FROM nic WHERE machine_id = $1`,
+		`DELETE FROM adapter WHERE machine_id = $1`,
 		`DELETE FROM boot WHERE machine_id = $1`,
 		`DELETE FROM pass WHERE machine_id = $1`,
 		`DELETE FROM held WHERE guest_id = $1`,

@@ -32,14 +32,8 @@ type fabricView struct {
 	partitions []fabrics.Partition
 	ports      map[fabric.GUID]fabrics.Port
 	before     map[fabric.GUID]fabrics.PortSeen
-	homes      []home // of ports whose machine is known now and was not before
+	homes      []fabrics.Home // of ports whose machine is known now and was not before
 	now        time.Time
-}
-
-// home is a port that was found to be a machine's.
-type home struct {
-	port    fabric.GUID
-	machine string
 }
 
 func (w Handlers) table() core.StateTable[fabricView] {
@@ -74,37 +68,11 @@ func loadFabric(ctx context.Context, tx *core.Tx, id string) (fabricView, core.S
 	if v.before, err = fabrics.PortsSeen(ctx, tx, id); err != nil {
 		return v, core.Subject{}, err
 	}
-	if v.homes, err = homes(ctx, tx, ports); err != nil {
+	if v.homes, err = fabrics.Homes(ctx, tx, id); err != nil {
 		return v, core.Subject{}, err
 	}
 	v.now, err = tx.Now(ctx)
 	return v, core.Subject{Life: v.Life, Event: core.Event{}}, err
-}
-
-// homes finds the machines of ports by the GUIDs of the adapters that inspections have found in them.
-func homes(ctx context.Context, tx *core.Tx, ports []fabrics.Port) ([]home, error) {
-	if !slices.ContainsFunc(ports, func(p fabrics.Port) bool { return !p.Assigned }) {
-		return nil, nil
-	}
-	machines, err := machine.List(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	owners := map[fabric.GUID]string{}
-	for _, m := range machines {
-		for _, d := range m.Facts.Devices {
-			if adapter, err := fabric.ParseGUID(d.GUID); !m.IsGuest() && d.Kind == "hca" && err == nil {
-				owners[adapter] = m.ID
-			}
-		}
-	}
-	var found []home
-	for _, p := range ports {
-		if owner := owners[p.Adapter]; owner != "" && owner != p.MachineID && !p.Assigned {
-			found = append(found, home{p.GUID, owner})
-		}
-	}
-	return found, nil
 }
 
 // fabricKeep tells the fabric's manager what is wanted, reads all ports, and writes what they hold. Who waits for a port
@@ -180,7 +148,7 @@ func (v fabricView) odd() bool {
 
 func (v fabricView) giveHomes(ctx context.Context, tx *core.Tx) error {
 	for _, h := range v.homes {
-		if err := fabrics.GivePort(ctx, tx, h.port, h.machine, false); err != nil && !errors.Is(err, fabrics.ErrInUse) {
+		if err := fabrics.GivePort(ctx, tx, h.Port, h.Machine, false); err != nil && !errors.Is(err, fabrics.ErrInUse) {
 			return err
 		}
 	}
