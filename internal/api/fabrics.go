@@ -270,8 +270,8 @@ func (a *API) forgetPort(ctx context.Context, in *apiv1.FabricPortRef) (*output[
 
 // onPort checks that a port is on a fabric.
 func (a *API) onPort(ctx context.Context, tx *core.Tx, f fabrics.Fabric, port fabric.GUID) error {
-	ports, err := fabrics.Ports(ctx, tx, f.ID)
-	if err == nil && !slices.ContainsFunc(ports, func(p fabrics.Port) bool { return p.GUID == port }) {
+	on, err := fabrics.FabricOf(ctx, tx, port)
+	if err == nil && on != f.ID {
 		err = problem(http.StatusNotFound, "not-found", fmt.Sprintf("port %s is not on fabric %s", port, f.Name), "`muster fabric get "+f.Name+"` shows its ports; `muster fabric import` adds some")
 	}
 	return err
@@ -287,12 +287,12 @@ func portViews(ctx context.Context, tx *core.Tx, machine string) ([]apiv1.Machin
 	if err != nil {
 		return nil, err
 	}
+	seen, err := fabrics.MachinePortsSeen(ctx, tx, machine)
+	if err != nil {
+		return nil, err
+	}
 	var ports []apiv1.MachinePort
 	for _, f := range all {
-		seen, err := fabrics.PortsSeen(ctx, tx, f.ID)
-		if err != nil {
-			return nil, err
-		}
 		for _, p := range mine {
 			if s := seen[p.GUID]; p.Fabric == f.ID {
 				ports = append(ports, apiv1.MachinePort{Fabric: f.Name, Port: p.GUID, Answers: s.Answered, Entries: some(s.Entries), Capacity: s.Capacity})

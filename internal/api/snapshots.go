@@ -9,6 +9,7 @@ import (
 	"muster/internal/admission"
 	"muster/internal/apiv1"
 	"muster/internal/core"
+	"muster/internal/door/access"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/machine"
 	"muster/internal/kinds/node"
@@ -96,11 +97,12 @@ func (a *API) listSnapshots(ctx context.Context, in *apiv1.Page) (*output[apiv1.
 
 // findSnapshot is the snapshot of a name, or of an ID, deleted or not.
 func (a *API) findSnapshot(ctx context.Context, tx *core.Tx, ref string) (snapshot.Snapshot, error) {
-	all, err := snapshot.List(ctx, tx, "")
+	_, name := access.Named(ref)
+	named, err := snapshot.AllNamed(ctx, tx, name)
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}
-	s, err := choose(ctx, "snapshot", ref, all, func(s snapshot.Snapshot) (string, string) { return s.Project, s.Name })
+	s, err := choose(ctx, "snapshot", ref, named, func(s snapshot.Snapshot) (string, string) { return s.Project, s.Name })
 	if isNotFound(err) {
 		if byID, other := snapshot.Get(ctx, tx, ref); !isNotFound(other) {
 			s, err = byID, other

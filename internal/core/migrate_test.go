@@ -176,7 +176,7 @@ var writtenThen = []struct {
 		f, err := fabrics.Get(ctx, tx, "f1")
 		return fmt.Sprint(f.Config["hosts"], " ", f.Managers), err
 	}, "here [0x0002c90300000001]"},
-	{"00060_adapter", "whose the adapter of a port is", func(ctx context.Context, tx *core.Tx) (any, error) {
+	{"00060_by_index", "whose the adapter of a port is", func(ctx context.Context, tx *core.Tx) (any, error) {
 		homes, err := fabrics.Homes(ctx, tx, "f1")
 		return fmt.Sprint(homes), err
 	}, "[{0x0002c90300000012 m2}]"},

@@ -19,12 +19,12 @@ type Centres struct{ Authority *identity.Authority }
 const KindCentre = "centre"
 
 // Places lists the centres that these projects may use.
-func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error) {
+func (s Centres) Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error) {
 	centres, err := centres.List(ctx, tx)
 	var all []Place
 	for _, c := range centres {
 		for _, p := range c.Projects {
-			if slices.Contains(projects, p.Project) {
+			if slices.Contains(projects, p.Project) && (name == "" || name == c.Name) {
 				all = append(all, s.place(c, p))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,21 +39,35 @@ const certificateLife = 5 * time.Minute
 const KindCluster = "cluster"
 
 // Places lists the clusters of these projects.
-func (s Clusters) Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error) {
+func (s Clusters) Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error) {
+	clusters, err := inProjects(ctx, tx, projects, name)
+	if err != nil {
+		return nil, err
+	}
 	var all []Place
+	for _, c := range clusters {
+		all = append(all, Place{
+			Kind: KindCluster, ID: c.ID, Project: c.Project, Name: c.Name, Admits: c.Admits,
+			Open: func(ctx context.Context, tx *core.Tx, person string) (Target, error) {
+				return s.open(ctx, tx, c, person)
+			},
+		})
+	}
+	return all, nil
+}
+
+// inProjects lists the clusters of these projects, those of a name by its index.
+func inProjects(ctx context.Context, tx *core.Tx, projects []string, name string) (all []cluster.Cluster, err error) {
+	if name != "" {
+		all, err = cluster.AllNamed(ctx, tx, name)
+		return slices.DeleteFunc(all, func(c cluster.Cluster) bool { return !slices.Contains(projects, c.Project) }), err
+	}
 	for _, project := range projects {
 		clusters, err := cluster.List(ctx, tx, project)
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range clusters {
-			all = append(all, Place{
-				Kind: KindCluster, ID: c.ID, Project: c.Project, Name: c.Name, Admits: c.Admits,
-				Open: func(ctx context.Context, tx *core.Tx, person string) (Target, error) {
-					return s.open(ctx, tx, c, person)
-				},
-			})
-		}
+		all = append(all, clusters...)
 	}
 	return all, nil
 }

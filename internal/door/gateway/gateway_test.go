@@ -39,8 +39,8 @@ type onePlace struct {
 	dial      func(context.Context) (net.Conn, error)
 }
 
-func (s onePlace) Places(_ context.Context, _ *core.Tx, projects []string) ([]Place, error) {
-	if !slices.Contains(projects, "aero") {
+func (s onePlace) Places(_ context.Context, _ *core.Tx, projects []string, name string) ([]Place, error) {
+	if !slices.Contains(projects, "aero") || name != "" && name != "cfd" {
 		return nil, nil
 	}
 	return []Place{{

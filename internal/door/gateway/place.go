@@ -15,8 +15,8 @@ import (
 
 // Source knows the places of one kind: Muster's own clusters, or those that were registered.
 type Source interface {
-	// Places lists the places in these projects, whoever asks.
-	Places(ctx context.Context, tx *core.Tx, projects []string) ([]Place, error)
+	// Places lists the places in these projects, whoever asks: those of a name, or all with "".
+	Places(ctx context.Context, tx *core.Tx, projects []string, name string) ([]Place, error)
 }
 
 // Place is where a session may go. One that serves several projects is one Place for each of them.
@@ -61,12 +61,12 @@ func (r *Refusal) Error() string {
 	return r.Text + "; " + r.Hint
 }
 
-// places lists what a caller may enter.
-func (g *Gateway) places(ctx context.Context, tx *core.Tx, c access.Caller) ([]Place, error) {
+// places lists what a caller may enter: of a name, or all with "".
+func (g *Gateway) places(ctx context.Context, tx *core.Tx, c access.Caller, name string) ([]Place, error) {
 	var all []Place
 	projects := slices.DeleteFunc(c.Projects(), func(project string) bool { return !c.May(access.Enter, project) })
 	for _, source := range g.Sources {
-		places, err := source.Places(ctx, tx, projects)
+		places, err := source.Places(ctx, tx, projects, name)
 		if err != nil {
 			return nil, err
 		}
@@ -77,15 +77,20 @@ func (g *Gateway) places(ctx context.Context, tx *core.Tx, c access.Caller) ([]P
 
 // find is the one place that a reference means to a caller.
 func (g *Gateway) find(ctx context.Context, tx *core.Tx, c access.Caller, ref string) (Place, error) {
-	all, err := g.places(ctx, tx, c)
+	_, name := access.Named(ref)
+	named, err := g.places(ctx, tx, c, name)
 	if err != nil {
 		return Place{}, err
 	}
-	found := access.Choose(c, ref, all, func(p Place) (project, name string) { return p.Project, p.Name })
+	found := access.Choose(c, ref, named, func(p Place) (project, name string) { return p.Project, p.Name })
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
+		all, err := g.places(ctx, tx, c, "")
+		if err != nil {
+			return Place{}, err
+		}
 		return Place{}, unknown(ref, c, all)
 	}
 	return Place{}, &Refusal{Text: fmt.Sprintf("%s may be %s", ref, names(found, " or ")), Hint: "write the project too, as " + found[0].ref() + " or " + found[0].Name + "." + found[0].Project}

@@ -138,7 +138,7 @@ func (l *looker) judge(ctx context.Context, w who) (verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	places, err := l.g.places(ctx, l.tx, caller)
+	places, err := l.g.places(ctx, l.tx, caller, "")
 	for _, p := range places {
 		v.places[placeKey(p.Kind, p.ID, p.Project)] = true
 	}

@@ -247,9 +247,18 @@ func readSeen(r core.Scanner, p *PortSeen, before ...any) error {
 
 // PortsSeen are the ports of a fabric that were ever read, by GUID.
 func PortsSeen(ctx context.Context, tx *core.Tx, id string) (map[fabric.GUID]PortSeen, error) {
-	all, err := core.List(ctx, tx, scanSeen, `SELECT `+seenColumns+` FROM port_seen s WHERE s.fabric_id = $1`, id)
+	return seenWhere(ctx, tx, `s.fabric_id = $1`, id)
+}
+
+// MachinePortsSeen are the ports of a machine that were ever read, whichever fabric they are on, by GUID.
+func MachinePortsSeen(ctx context.Context, tx *core.Tx, machine string) (map[fabric.GUID]PortSeen, error) {
+	return seenWhere(ctx, tx, `s.guid IN (SELECT guid FROM fabric_port WHERE machine_id = $1)`, machine)
+}
+
+func seenWhere(ctx context.Context, tx *core.Tx, condition, value string) (map[fabric.GUID]PortSeen, error) {
+	all, err := core.List(ctx, tx, scanSeen, `SELECT `+seenColumns+` FROM port_seen s WHERE `+condition, value)
 	if err != nil {
-		return nil, fmt.Errorf("list what was read from fabric %s: %w", id, err)
+		return nil, fmt.Errorf("list what was read from ports: %w", err)
 	}
 	seen := make(map[fabric.GUID]PortSeen, len(all))
 	for _, p := range all {
@@ -312,6 +321,16 @@ func Homes(ctx context.Context, tx *core.Tx, id string) ([]Home, error) {
 // MachinePorts lists the ports of a machine by GUID, whichever fabric they are on.
 func MachinePorts(ctx context.Context, tx *core.Tx, machine string) ([]Port, error) {
 	return portsWhere(ctx, tx, `p.machine_id = $1`, machine)
+}
+
+// FabricOf is the ID of the fabric that a port is on, "" if it is on none.
+func FabricOf(ctx context.Context, tx *core.Tx, port fabric.GUID) (string, error) {
+	scan := func(r core.Scanner) (id string, err error) { return id, r.Scan(&id) }
+	id, err := core.One(ctx, tx, scan, `SELECT fabric_id FROM fabric_port WHERE guid = $1`, port.String())
+	if errors.Is(err, core.ErrNotFound) {
+		err = nil
+	}
+	return id, err
 }
 
 func portsWhere(ctx context.Context, tx *core.Tx, condition, value string) ([]Port, error) {

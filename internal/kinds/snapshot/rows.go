@@ -75,6 +75,17 @@ func List(ctx context.Context, tx *core.Tx, project string) ([]Snapshot, error) 
 	return all, nil
 }
 
+// AllNamed lists those of this name that are not deleted, of all projects.
+func AllNamed(ctx context.Context, tx *core.Tx, name string) ([]Snapshot, error) {
+	all, err := core.List(ctx, tx, scan, namedQuery, name)
+	if err != nil {
+		return nil, fmt.Errorf("snapshots named %s: %w", name, err)
+	}
+	return all, nil
+}
+
+const namedQuery = `SELECT ` + columns + ` FROM snapshot WHERE name = $1 AND phase <> 'deleted' ORDER BY project`
+
 // Get finds a snapshot by ID, deleted or not.
 func Get(ctx context.Context, tx *core.Tx, id string) (Snapshot, error) {
 	s, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM snapshot WHERE id = $1`, id)

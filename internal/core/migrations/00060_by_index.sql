@@ -11,3 +11,6 @@ INSERT INTO adapter (guid, machine_id)
   FROM (SELECT machine_id, LOWER(REPLACE(REPLACE(guid, '0x', ''), ':', '')) AS digits FROM {{devices}} d WHERE kind = 'hca') h
   WHERE LENGTH(digits) = 16 AND digits NOT IN ('0000000000000000', 'ffffffffffffffff')
   GROUP BY digits;
+
+-- A name is looked for in all projects at once.
+CREATE INDEX snapshot_by_name ON snapshot (name) WHERE phase <> 'deleted';
