@@ -29,9 +29,8 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	revision := int64(1)
 	give := func(tasks ...protocol.Task) {
 		revision++
-		r.configure(revision, queues, head, n1, n2)
 		config := *f.configs["head"]
-		config.Tasks = tasks
+		config.Revision, config.Tasks = revision, tasks
 		f.set("head", config)
 	}
 	ends := func(id string) protocol.TaskState {
