@@ -188,13 +188,13 @@ func (a *Admission) Create(ctx context.Context, tx *core.Tx, c spec.Cluster) (*P
 		if other.Desired == core.ToDelete {
 			hint = "it is being deleted; wait for its end with `muster delete --wait`"
 		}
-		return nil, refuse(Conflict, "name-taken", "name", fmt.Sprintf("there is a cluster %s already", resolved.Name), hint)
+		return nil, refuse(Conflict, "name-taken", "name", fmt.Sprintf("a cluster %s already exists", resolved.Name), hint)
 	} else if !errors.Is(err, core.ErrNotFound) {
 		return nil, err
 	}
 	if a.Short != nil {
 		if why := a.Short(); why != "" {
-			return nil, refuse(NoCapacity, "disk-full", "", why, "delete what is not needed, snapshots too, or ask the site's operators")
+			return nil, refuse(NoCapacity, "disk-full", "", why, "delete clusters and snapshots that are not needed, or ask an operator")
 		}
 	}
 	image, err := a.newest(resolved.Image)
@@ -272,8 +272,8 @@ func (a *Admission) admits(ctx context.Context, tx *core.Tx, c spec.Cluster) err
 	var ds spec.Diagnostics
 	for i, user := range c.Access.Users {
 		if !slices.Contains(names, user) {
-			ds = append(ds, spec.Diagnostic{Code: "unknown-user", Path: fmt.Sprintf("access.users[%d]", i), Text: fmt.Sprintf("%s is not in project %s", user, c.Project),
-				Hint: "in it are " + strings.Join(names, ", ")})
+			ds = append(ds, spec.Diagnostic{Code: "unknown-user", Path: fmt.Sprintf("access.users[%d]", i), Text: fmt.Sprintf("%s is not a member of project %s", user, c.Project),
+				Hint: "its members are " + strings.Join(names, ", ")})
 		}
 	}
 	if len(ds) > 0 {
@@ -374,7 +374,7 @@ func (a *Admission) place(ctx context.Context, tx *core.Tx, plan *Plan, missing 
 	}
 	for _, p := range plan.Add {
 		if p.Role == protocol.Compute && plan.Spec.Boot == spec.BootDisk && !a.caps(p.Machine).WholeMachine {
-			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk is for whole machines, and %s is not one", p.Name))
+			plan.Messages = append(plan.Messages, fmt.Sprintf("boot: disk has no effect on %s, which is not a whole machine", p.Name))
 		}
 		if a.caps(p.Machine).Kernel && !plan.image.Boots {
 			return noKernel(plan.image, p.Machine.Name)

@@ -35,7 +35,7 @@ func (a *Admission) drives(image Image, role protocol.Role, class string, m inve
 		}
 		needed = append(needed, driver)
 		if reason == "" && !slices.Contains(image.Drivers, driver) {
-			reason = fmt.Sprintf("image %s does not carry the driver %s, which the %s of machine %s needs: %s", image.Name, driver, d.Kind, m.Name,
+			reason = fmt.Sprintf("image %s lacks the driver %s, which the %s of machine %s needs: %s", image.Name, driver, d.Kind, m.Name,
 				strings.TrimSpace(d.Vendor+":"+d.ID+" "+d.Name))
 		}
 	}
@@ -44,9 +44,9 @@ func (a *Admission) drives(image Image, role protocol.Role, class string, m inve
 	}
 	slices.Sort(needed)
 	needed = slices.Compact(needed)
-	hint := fmt.Sprintf("no image here carries %s; a recipe names drivers that it brings under `drivers`", strings.Join(needed, " and "))
+	hint := fmt.Sprintf("no image here has %s; a recipe lists its drivers under `drivers`", strings.Join(needed, " and "))
 	if others := a.Images.With(needed); len(others) > 0 {
-		hint = "these would do: " + strings.Join(others, ", ")
+		hint = "these have it: " + strings.Join(others, ", ")
 	}
 	return refuse(Invalid, "image-without-driver", "image", reason, hint)
 }

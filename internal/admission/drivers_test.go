@@ -33,12 +33,12 @@ func TestAnImageWithoutTheDriverOfADeviceIsRefused(t *testing.T) {
 		text       string
 		want, hint string // "": admitted
 	}{
-		"a class that asks for GPUs":    {strings.NewReplacer("IMAGE", "bare", "CLASS", "gpu").Replace(metal), "image bare does not carry the driver nvidia, which the gpu of machine r1n1 needs: 10de:2330 NVIDIA H100", "these would do: cuda"},
+		"a class that asks for GPUs":    {strings.NewReplacer("IMAGE", "bare", "CLASS", "gpu").Replace(metal), "image bare lacks the driver nvidia, which the gpu of machine r1n1 needs: 10de:2330 NVIDIA H100", "these have it: cuda"},
 		"an image with the driver":      {strings.NewReplacer("IMAGE", "cuda", "CLASS", "gpu").Replace(metal), "", ""},
 		"an image that was made before": {strings.NewReplacer("IMAGE", "debian12-hpc", "CLASS", "gpu").Replace(metal), "", ""},
 		"a class that does not ask":     {strings.NewReplacer("IMAGE", "bare", "CLASS", "any").Replace(metal), "", ""},
-		"a guest with a GPU":            {strings.NewReplacer("IMAGE", "bare", "DEVICES", "gpu: 1").Replace(vm), "image bare does not carry the driver nvidia, which the gpu of machine hv1-g1 needs: 10de:2330 NVIDIA H100", "these would do: cuda"},
-		"a guest with an HCA":           {strings.NewReplacer("IMAGE", "cuda", "DEVICES", "ib: 1").Replace(vm), "image cuda does not carry the driver mlx5, which the hca of machine hv1-g1 needs: 15b3:1021", "no image here carries mlx5; a recipe names drivers that it brings under `drivers`"},
+		"a guest with a GPU":            {strings.NewReplacer("IMAGE", "bare", "DEVICES", "gpu: 1").Replace(vm), "image bare lacks the driver nvidia, which the gpu of machine hv1-g1 needs: 10de:2330 NVIDIA H100", "these have it: cuda"},
+		"a guest with an HCA":           {strings.NewReplacer("IMAGE", "cuda", "DEVICES", "ib: 1").Replace(vm), "image cuda lacks the driver mlx5, which the hca of machine hv1-g1 needs: 15b3:1021", "no image here has mlx5; a recipe lists its drivers under `drivers`"},
 		"a guest with a GPU it drives":  {strings.NewReplacer("IMAGE", "cuda", "DEVICES", "gpu: 1").Replace(vm), "", ""},
 	} {
 		_, err := d.plan(c.text)

@@ -50,7 +50,7 @@ func join(ctx context.Context, tx *core.Tx, node node.Node, m inventory.Machine,
 	var full *fabrics.TableFull
 	var used *fabrics.KeysUsed
 	if errors.As(err, &full) || errors.As(err, &used) {
-		return refuse(NoCapacity, "no-capacity", "", err.Error(), "`muster fabric get` shows what is in it")
+		return refuse(NoCapacity, "no-capacity", "", err.Error(), "`muster fabric get` shows the partitions in use")
 	}
 	return err
 }

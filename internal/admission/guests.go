@@ -265,12 +265,12 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 		}
 	}
 	if _, missing := a.Images.Image(inventory.HypervisorImage); missing != nil && whole > 0 {
-		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, and its machines cannot become hypervisors without the image %s", short.class, short.Asked, inventory.HypervisorImage),
-			"`muster images build "+inventory.HypervisorImage+"` makes it")
+		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, but its machines cannot become hypervisors without the image %s", short.class, short.Asked, inventory.HypervisorImage),
+			"`muster images build "+inventory.HypervisorImage+"` builds it")
 	}
 	if there == 0 {
-		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, and no machine of it holds guests", short.class, short.Asked),
-			"`muster serve --local-hypervisor` makes the controller's host one")
+		return refuse(NoCapacity, "no-capacity", path, fmt.Sprintf("class %s: %d asked, but it has no hypervisors", short.class, short.Asked),
+			"`muster serve --local-hypervisor` makes the controller's host a hypervisor")
 	}
 	text := fmt.Sprintf("class %s: %s", short.class, short.GuestShortage)
 	if len(short.Reasons) == 0 { // none of them can be asked now; what follows says why
@@ -279,7 +279,7 @@ func (a *Admission) refuseGuests(short *guestShortage, members []member, machine
 	for _, state := range slices.Sorted(maps.Keys(aside)) {
 		text += fmt.Sprintf(", %s %s", words.Count(aside[state], "host"), state)
 	}
-	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows what hosts hold")
+	return refuse(NoCapacity, "no-capacity", path, text, "`muster machines list` shows hosts and their guests")
 }
 
 // wouldBecomeHypervisor says better why there is no room where there would be, if a machine became a hypervisor: those that are free stay
@@ -290,7 +290,7 @@ func wouldBecomeHypervisor(err error, placed []Placed, members []member, machine
 	}
 	for i, p := range placed {
 		if p.guest != nil && slices.ContainsFunc(machines, func(m machine.Machine) bool { return m.ID == p.guest.Host && m.CanHost() }) {
-			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: no free machine becomes a hypervisor while machines are reserved for a time to come, and those that are one have no room", p.Class),
+			return refuse(NoCapacity, "reserved", members[i].path, fmt.Sprintf("class %s: its hypervisors have no room, and no free machine becomes one while machines are reserved for later", p.Class),
 				"`muster calendar` shows who has reserved machines")
 		}
 	}
@@ -317,7 +317,7 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 			others = append(others, class.Name)
 		}
 	}
-	known := "there is none; the site file says hypervisor: true of such a class"
+	known := "there is none; the site file makes one by hypervisor: true"
 	if len(hypervisors) > 0 {
 		known = "there are " + strings.Join(hypervisors, ", ")
 	}
@@ -327,7 +327,7 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 		ds = append(ds, spec.Diagnostic{Code: "wrong-class", Path: path, Text: text, Hint: hint})
 	}
 	if slices.Contains(hypervisors, c.Head.Class) {
-		wrong("head.class", fmt.Sprintf("class %s makes virtual machines, and a head keeps its cluster's files, which would go with one", c.Head.Class), "write head: {class: "+a.Catalogue.Head+"}")
+		wrong("head.class", fmt.Sprintf("class %s makes virtual machines; a head cannot be one, since the cluster's files would be lost with it", c.Head.Class), "write head: {class: "+a.Catalogue.Head+"}")
 	}
 	for i, q := range c.Queues {
 		parts := 0
@@ -342,13 +342,13 @@ func (a *Admission) knownParts(c spec.Cluster) spec.Diagnostics {
 			}
 			switch {
 			case guests && slices.Contains(others, name):
-				wrong(path, fmt.Sprintf("class %s is of whole machines, and isolation is %s", name, c.Isolation), "of classes of virtual machines "+known)
+				wrong(path, fmt.Sprintf("class %s has whole machines, but isolation is %s", name, c.Isolation), "classes of virtual machines: "+known)
 			case hypervisor && a.whole(c.Isolation):
-				wrong(path, fmt.Sprintf("class %s makes virtual machines, and isolation is %s", name, c.Isolation), "write isolation: auto, or another class")
+				wrong(path, fmt.Sprintf("class %s makes virtual machines, but isolation is %s", name, c.Isolation), "write isolation: auto, or another class")
 			}
 		}
 		if q.VM != nil && parts == 0 && !guests {
-			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class), "of classes of virtual machines "+known)
+			wrong(fmt.Sprintf("queues[%d].vm", i), fmt.Sprintf("class %s makes nodes of whole machines", q.Class), "classes of virtual machines: "+known)
 		}
 	}
 	return ds

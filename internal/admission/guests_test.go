@@ -261,11 +261,11 @@ func TestMetalAndGuestsInOneClusterAndInsteadOfEachOther(t *testing.T) {
 func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
 	d := newGuestFixture(t, "", 2, hypervisor(4, 16))
 	for file, want := range map[string]string{
-		"name: a\nisolation: vm\nqueues: [{name: cpu, class: small, nodes: 1}]\n":                               "queues[0].class: class small is of whole machines, and isolation is vm (of classes of virtual machines there are vm, cheap)",
-		"name: a\nisolation: local\nqueues: [{name: cpu, class: small, or: [vm], nodes: 1}]\n":                  "queues[0].or[0]: class vm makes virtual machines, and isolation is local",
+		"name: a\nisolation: vm\nqueues: [{name: cpu, class: small, nodes: 1}]\n":                               "queues[0].class: class small has whole machines, but isolation is vm (classes of virtual machines: there are vm, cheap)",
+		"name: a\nisolation: local\nqueues: [{name: cpu, class: small, or: [vm], nodes: 1}]\n":                  "queues[0].or[0]: class vm makes virtual machines, but isolation is local",
 		"name: a\nqueues: [{name: cpu, class: small, nodes: 1, vm: {cpus: 1, memory: 1GiB}}]\n":                 "queues[0].vm: class small makes nodes of whole machines",
-		"name: a\nhead: {class: vm}\nnodes: 1\n":                                                                "head.class: class vm makes virtual machines, and a head keeps its cluster's files",
-		"name: a\nqueues: [{name: cpu, class: vm, nodes: 1}]\nlease: {start: 2100-01-01T00:00:00Z}\n":           "lease.start: not available yet: virtual machines",
+		"name: a\nhead: {class: vm}\nnodes: 1\n":                                                                "head.class: class vm makes virtual machines; a head cannot be one",
+		"name: a\nqueues: [{name: cpu, class: vm, nodes: 1}]\nlease: {start: 2100-01-01T00:00:00Z}\n":           "lease.start: not available yet: reserving virtual machines",
 		"name: a\nqueues: [{name: cpu, class: vm, nodes: 1, vm: {cpus: 1, memory: 64GiB}}]\n":                   "memory",
 		"name: a\nqueues: [{name: cpu, class: vm, nodes: 1, vm: {cpus: 1, memory: 1GiB, devices: {gpu: 1}}}]\n": "gpu",
 	} {
@@ -278,7 +278,7 @@ func TestClassesAndIsolationMustAgreeAboutParts(t *testing.T) {
 func TestWithoutAHypervisorTheRefusalSaysHowToGetOne(t *testing.T) {
 	d := newGuestFixture(t, "", 1)
 	_, err := d.plan("name: a\nisolation: vm\nnodes: 1\n")
-	if text := refused(t, err).Error(); !strings.Contains(text, "no machine of it holds guests") || !strings.Contains(text, "--local-hypervisor") {
+	if text := refused(t, err).Error(); !strings.Contains(text, "but it has no hypervisors") || !strings.Contains(text, "--local-hypervisor") {
 		t.Error(text)
 	}
 }

@@ -106,7 +106,7 @@ func TestNoMachineTurnsThatReservationsMayNeed(t *testing.T) {
 		t.Errorf("a guest for a hypervisor that is there: %v", err)
 	}
 	_, err := d.plan("name: b\nqueues: [{name: q, class: parts, nodes: 2}]\nlease: {for: 1h, on_end: delete}\n")
-	if r := refused(t, err); !strings.Contains(r.Error(), "no free machine becomes a hypervisor while machines are reserved") {
+	if r := refused(t, err); !strings.Contains(r.Error(), "no free machine becomes one while machines are reserved") {
 		t.Errorf("two guests: %v", r)
 	}
 }

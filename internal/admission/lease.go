@@ -27,7 +27,7 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 	case plan.current != nil:
 		t.StartsAt = plan.current.StartsAt
 	case t.StartsAt.Before(now):
-		return refuse(Invalid, "past", "lease.start", fmt.Sprintf("%s has passed: it is %s", spec.When(t.StartsAt), spec.When(now)), "write now, or a time to come")
+		return refuse(Invalid, "past", "lease.start", fmt.Sprintf("%s has passed: it is %s", spec.When(t.StartsAt), spec.When(now)), "write now, or a later time")
 	}
 	if lease.For != "" {
 		t.EndsAt = t.StartsAt.Add(spec.Duration(lease.For))
@@ -48,8 +48,8 @@ func (a *Admission) term(now time.Time, plan *Plan, machines []machine.Machine) 
 	latest = latest.Add(a.Catalogue.Leases.Max)
 	switch {
 	case a.Catalogue.Leases.Max > 0 && (t.EndsAt.IsZero() || t.EndsAt.After(latest)):
-		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases of this site may run until %s at most (%s ahead)", spec.When(latest), duration.Text(a.Catalogue.Leases.Max)),
-			"for "+duration.Text(plainly(latest.Sub(t.StartsAt)))+" is the longest; it can be extended while it runs")
+		return refuse(Invalid, "too-long", "lease.for", fmt.Sprintf("leases at this site may end at %s at the latest (%s from now)", spec.When(latest), duration.Text(a.Catalogue.Leases.Max)),
+			"the longest is for: "+duration.Text(plainly(latest.Sub(t.StartsAt)))+"; extend it while it runs")
 	case !t.EndsAt.IsZero() && !t.EndsAt.After(now):
 		return refuse(Invalid, "past", "lease.for", fmt.Sprintf("its lease would have ended at %s", spec.When(t.EndsAt)), "write more than "+duration.Text(now.Sub(t.StartsAt)))
 	}
@@ -77,7 +77,7 @@ func (a *Admission) prolong(ctx context.Context, tx *core.Tx, plan *Plan, now ti
 	if conflict == nil {
 		return nil
 	}
-	hint := "its end cannot be later than it is"
+	hint := "its end cannot be moved"
 	if end := latest.Add(-plan.Term.Lead).Truncate(time.Second); end.After(plan.current.EndsAt) {
 		hint = fmt.Sprintf("until %s fits: `muster extend %s --until %s`", spec.When(end), plan.current.Name, end.Format(time.RFC3339))
 	}
@@ -105,7 +105,7 @@ func hurt(ctx context.Context, tx *core.Tx, project string, conflict *calendar.C
 	if other.Project != project {
 		whose = "another project's cluster"
 	}
-	return fmt.Sprintf("%s would lack %s, which it has reserved from %s", whose, words.Count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
+	return fmt.Sprintf("%s would lack %s that it has reserved from %s", whose, words.Count(conflict.Lacks, "machine"), spec.When(other.StartsAt)), nil
 }
 
 // find chooses machines for the members that are missing, and leaves to reservations what they will need. For a lease
@@ -128,7 +128,7 @@ func (a *Admission) find(ctx context.Context, tx *core.Tx, plan *Plan, now time.
 	b := calendar.Booking{By: asks.ID, From: now, Until: plan.Term.Returned(), Wants: a.wants(missing, plan.Spec.Isolation, plan.image.Arch)}
 	later := plan.Later(now)
 	if i := slices.IndexFunc(missing, a.partly); later && i >= 0 {
-		return nil, refuse(Invalid, "not-available", "lease.start", fmt.Sprintf("not available yet: virtual machines, as those of class %s, reserved for a time to come", missing[i].Class),
+		return nil, refuse(Invalid, "not-available", "lease.start", fmt.Sprintf("not available yet: reserving virtual machines, such as those of class %s, for a later time", missing[i].Class),
 			"write start: now, or a class of whole machines")
 	}
 	if later {
@@ -264,12 +264,12 @@ func (a *Admission) endable(ctx context.Context, tx *core.Tx, plan *Plan, machin
 			on = "machine " + at
 		}
 	case len(plan.Add) == 0 && slices.ContainsFunc(machines, fits) && !slices.ContainsFunc(machines, keeps): // a reservation
-		on = "a whole machine, as all of class " + class.Name
+		on = "a whole machine, like all of class " + class.Name
 	}
 	if on == "" {
 		return nil
 	}
-	return refuse(Invalid, "head-on-metal", "lease.on_end", fmt.Sprintf("the cluster could not be paused at its lease's end: the head is %s, in whose memory its state would be lost", on),
+	return refuse(Invalid, "head-on-metal", "lease.on_end", fmt.Sprintf("the cluster could not be paused at the end of its lease: the head is %s and keeps its state in memory, where it would be lost", on),
 		"write on_end: delete, or create the cluster with its head on a service host, as `head: {class: service}`")
 }
 
@@ -289,7 +289,7 @@ func (a *Admission) Foresee(ctx context.Context, tx *core.Tx, c cluster.Cluster)
 	}
 	for i, lacks := range cal.Lacking() {
 		if cal.Bookings[i].By == c.ID && lacks > 0 {
-			return fmt.Sprintf("as things stand, %s will be missing at its start", words.Count(lacks, "machine")), nil
+			return fmt.Sprintf("at present, %s would be missing at its start", words.Count(lacks, "machine")), nil
 		}
 	}
 	return "", nil

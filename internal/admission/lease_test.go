@@ -101,7 +101,7 @@ func TestAReservationTakesNothingNowAndIsHonoured(t *testing.T) {
 	})
 
 	_, err := d.plan("name: long\nnodes: 1\n")
-	long := refusal(t, err, admission.NoCapacity, "cluster course would lack 2 machines", "which it has reserved from "+spec.When(course.StartsAt), "fits: lease: {for: 7h}")
+	long := refusal(t, err, admission.NoCapacity, "cluster course would lack 2 machines", "that it has reserved from "+spec.When(course.StartsAt), "fits: lease: {for: 7h}")
 	if long.FitsAt == nil || !long.FitsAt.Equal(course.EndsAt) {
 		t.Errorf("%v, not when the reservation ends, %s", long.FitsAt, course.EndsAt)
 	}
@@ -162,12 +162,12 @@ func TestASitesRulesForLeases(t *testing.T) {
 		t.Error(c.Term, c.Spec.Lease)
 	}
 	_, err := d.plan("name: b\nnodes: 1\nlease: {for: 31d, on_end: delete}\n")
-	refusal(t, err, admission.Invalid, "lease.for", "30d is the longest")
+	refusal(t, err, admission.Invalid, "lease.for", "the longest is for: 30d")
 	if _, err := d.plan("name: b\nnodes: 1\nlease: {start: +3d, for: 30d, on_end: delete}\n"); err != nil {
 		t.Error("the limit counts from the start:", err)
 	}
 	err = d.until(c, c.StartsAt.Add(31*24*time.Hour))
-	refusal(t, err, admission.Invalid, "30d ahead")
+	refusal(t, err, admission.Invalid, "30d from now")
 	if err := d.until(c, c.StartsAt.Add(30*24*time.Hour)); err != nil {
 		t.Error(err)
 	}
@@ -177,7 +177,7 @@ func TestASitesRulesForLeases(t *testing.T) {
 	_, err = d.plan("name: b\nnodes: 1\n")
 	refusal(t, err, admission.Invalid, "lease.on_end", "the head is machine", "on_end: delete")
 	_, err = d.plan("name: b\nnodes: 1\nlease: {start: +1h}\n")
-	refusal(t, err, admission.Invalid, "lease.on_end", "as all of class small")
+	refusal(t, err, admission.Invalid, "lease.on_end", "like all of class small")
 }
 
 func TestAFileThatSaysNothingOfTheLeaseLeavesItAsItIs(t *testing.T) {

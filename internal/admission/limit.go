@@ -122,7 +122,7 @@ func (a *Admission) spendable(ctx context.Context, tx *core.Tx, id string, c spe
 	}
 	for _, l := range all {
 		if l.Reached() && l.Pauses {
-			return refuse(l.Kind, "over-limit", "", fmt.Sprintf("project %s has used its %s: %s", c.Project, l.What, l), "the next month begins anew; the site's operators set the limit"), nil
+			return refuse(l.Kind, "over-limit", "", fmt.Sprintf("project %s has used its %s: %s", c.Project, l.What, l), "it starts again next month; operators set the limit"), nil
 		}
 	}
 	return nil, nil

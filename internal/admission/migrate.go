@@ -51,12 +51,12 @@ func (a *Admission) Elsewhere(ctx context.Context, tx *core.Tx, n node.Node, rea
 		hosts, of = append(hosts, at[0]), append(of, r.machine)
 	}
 	if others > 0 && len(hosts) == 0 {
-		return g, fmt.Sprintf("on no other host of class %s would it see the same processors and memory", class.Name), nil
+		return g, fmt.Sprintf("no other host of class %s has the same CPUs and memory layout", class.Name), nil
 	}
 	placed, err := spread(asked, 1, hosts)
 	var short *place.GuestShortage
 	if errors.As(err, &short) {
-		return g, fmt.Sprintf("no other host of class %s can take it: %s", class.Name, short), nil
+		return g, fmt.Sprintf("no other host of class %s has room for it: %s", class.Name, short), nil
 	}
 	if err != nil {
 		return g, "", err

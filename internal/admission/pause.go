@@ -24,14 +24,14 @@ func (a *Admission) Unpausable(ctx context.Context, tx *core.Tx, c cluster.Clust
 		return nil, err
 	}
 	if c.Phase == core.Pending && c.Begins().After(now) {
-		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` gives its reservation up"), nil
+		return refuse(Conflict, "not-started", "", fmt.Sprintf("cluster %s has not started: it starts at %s", c.Name, spec.When(c.StartsAt)), "`muster delete "+c.Name+"` cancels its reservation"), nil
 	}
 	at, err := a.losesHead(ctx, tx, c)
 	if err != nil || at == "" {
 		return nil, err
 	}
-	return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s: its /home and its job queue are in that machine's memory and would be lost", at),
-		"create the cluster with head.class on a service host, as `head: {class: service}`; then its state outlives its nodes"), nil
+	return refuse(Conflict, "head-on-metal", "head.class", fmt.Sprintf("the head is machine %s and keeps /home and the job queue in memory, where they would be lost", at),
+		"create the cluster with its head on a service host, as in `head: {class: service}`"), nil
 }
 
 // losesHead names the machine of a cluster's head if what the head keeps would be lost with it; "" if it outlives it.
@@ -101,8 +101,8 @@ func (m member) noMemoryDisk(machines []machine.Machine, hosts []place.Host, sho
 	if len(hosts) > 0 {
 		why = short.Error()
 	}
-	return refuse(NoCapacity, "no-capacity", m.path, fmt.Sprintf("node %s sleeps on %s, which has no room for it now: %s", m.Name, host, why),
-		"resume it later; or give up what its nodes have in memory with `muster pause --on-jobs requeue`: then they come wherever there is room")
+	return refuse(NoCapacity, "no-capacity", m.path, fmt.Sprintf("node %s is suspended on %s, which has no room for it now: %s", m.Name, host, why),
+		"resume it later, or discard its nodes' memory with `muster pause --on-jobs requeue`: then they can resume on any host with room")
 }
 
 // CarryOutResume writes the plan of Resume as intent. Call it in the transaction that made the plan.
@@ -124,5 +124,5 @@ func (a *Admission) CarryOutResume(ctx context.Context, tx *core.Tx, p *Plan, by
 }
 
 func beingDeleted(c cluster.Cluster) *Refusal {
-	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait for its end, then create it anew")
+	return refuse(Conflict, "being-deleted", "name", fmt.Sprintf("cluster %s is being deleted", c.Name), "wait until it is deleted, then create it again")
 }

@@ -63,8 +63,8 @@ func (a *Admission) pay(ctx context.Context, tx *core.Tx, plan *Plan, machines [
 	for _, p := range add {
 		plan.Price = plan.Price.Plus(a.Catalogue.Rate(p.Class, p.Machine))
 		if p.Role == protocol.Head && !a.caps(p.Machine).KeepsHead && plan.Spec.Budget != nil && plan.Spec.Budget.OnLimit != spec.OnLimitWarn {
-			return refuse(Conflict, "head-on-metal", "budget.on_limit", fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s, in whose memory its state would be lost", p.Machine.Name),
-				"write on_limit: warn, or create the cluster with its head on a service host, as `head: {class: service}`")
+			return refuse(Conflict, "head-on-metal", "budget.on_limit", fmt.Sprintf("the cluster could not be paused at its budget's limit: the head is machine %s and keeps its state in memory, where it would be lost", p.Machine.Name),
+				"write on_limit: warn, or create the cluster with its head on a service host, as in `head: {class: service}`")
 		}
 	}
 	most := 1
@@ -83,7 +83,7 @@ func (a *Admission) foresee(ctx context.Context, tx *core.Tx, plan *Plan) error 
 		return nil
 	}
 	if storage := a.Catalogue.Tariff.Storage; storage.Currency != "" {
-		plan.Messages = append(plan.Messages, fmt.Sprintf("what /home holds costs %s per GiB and month on top", storage))
+		plan.Messages = append(plan.Messages, fmt.Sprintf("/home costs %s per GiB and month in addition", storage))
 	}
 	if lease := plan.Spec.Lease; lease != nil && lease.For != "" {
 		length := spec.Duration(lease.For)

@@ -137,7 +137,7 @@ func (a *Admission) promisable(ctx context.Context, tx *core.Tx, plan *Plan) err
 		return err
 	}
 	return refuse(OverQuota, "over-quota", "", fmt.Sprintf("project %s: %d of %s in use, %d more asked", plan.Spec.Project, use.Nodes, words.Count(*quota, "node"), asked),
-		"nodes that are reserved count from now on; `muster quota` shows what is left")
+		"reserved nodes count from now on; `muster quota` shows what is left")
 }
 
 // above says that a total, to which something was added, is above a limit. A limit that was lowered under what is in use
@@ -158,10 +158,10 @@ func (a *Admission) knownMoney(c spec.Cluster) spec.Diagnostics {
 	if limit.Currency == "" || limit.Currency == site {
 		return nil
 	}
-	d := spec.Diagnostic{Code: "unknown-currency", Path: "budget.limit", Text: fmt.Sprintf("a budget in %s, but this site counts in %s", limit.Currency, site),
+	d := spec.Diagnostic{Code: "unknown-currency", Path: "budget.limit", Text: fmt.Sprintf("the budget is in %s, but this site's prices are in %s", limit.Currency, site),
 		Hint: fmt.Sprintf("write budget: {limit: %s}", inventory.Price{Micros: limit.Micros, Currency: site})}
 	if site == "" {
-		d.Text, d.Hint = "a budget, but this site has no prices", "leave the budget out"
+		d.Text, d.Hint = "this site has no prices, so a budget has no meaning", "leave the budget out"
 	}
 	return spec.Diagnostics{d}
 }

@@ -275,7 +275,7 @@ func ready(t *testing.T, d fixture, c cluster.Cluster) {
 func TestABudgetMustBeInTheSitesMoneyAndMustBeKeepable(t *testing.T) {
 	d := newFixture(t, farm(3, 0)...)
 	_, err := d.request(t.Context(), "name: a\nnodes: 1\nbudget: {limit: 5 USD}\n")
-	refusal(t, err, admission.Invalid, "budget.limit: a budget in USD, but this site counts in EUR", "5.00 EUR")
+	refusal(t, err, admission.Invalid, "budget.limit: the budget is in USD, but this site's prices are in EUR", "5.00 EUR")
 	if err := d.db.Update(t.Context(), func(tx *core.Tx) error {
 		return machine.Add(t.Context(), tx, inventory.Machine{ID: "x", Name: "x", Substrate: "metal"})
 	}); err != nil {

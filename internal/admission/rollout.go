@@ -145,7 +145,7 @@ func (a *Admission) exactly(name, digest string) Image {
 func (a *Admission) newest(name string) (Image, error) {
 	image, err := a.Images.Image(name)
 	if err != nil {
-		return image, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows those there are; `muster images build debian12-hpc` makes the shipped one")
+		return image, refuse(Invalid, "unknown-image", "image", err.Error(), "`muster images list` shows the images; `muster images build debian12-hpc` builds the shipped one")
 	}
 	return image, nil
 }
@@ -168,7 +168,7 @@ func (a *Admission) Newer(p *Plan) []string {
 func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	good := current.Rollout.Good
 	if good.Image == "" || good == current.Root() {
-		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to go back from", current.Name), "`muster apply` with another image in the file starts one")
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout to roll back", current.Name), "`muster apply` with another image in the file starts one")
 	}
 	old := current.Spec
 	old.Image, old.Boot = good.Name, spec.BootMemory
@@ -185,13 +185,13 @@ func (a *Admission) RollBack(ctx context.Context, tx *core.Tx, current cluster.C
 // ResumeRollout plans to go on with a rollout that has stopped.
 func (a *Admission) ResumeRollout(ctx context.Context, tx *core.Tx, current cluster.Cluster) (*Plan, error) {
 	if !current.Halted() {
-		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name), "`muster describe "+current.Name+"` shows how it stands")
+		return nil, refuse(Conflict, "no-rollout", "", fmt.Sprintf("cluster %s has no rollout that has stopped", current.Name), "`muster describe "+current.Name+"` shows its state")
 	}
 	plan, err := a.Change(ctx, tx, current, current.Spec)
 	if err != nil {
 		return nil, err
 	}
-	plan.rolls, plan.again = true, "go on with the rollout of "+aim(current.Root(), current.Rollout.Good)
+	plan.rolls, plan.again = true, "continue the rollout of "+aim(current.Root(), current.Rollout.Good)
 	return plan, a.renewals(ctx, tx, plan)
 }
 
@@ -226,8 +226,8 @@ func (a *Admission) bootable(ctx context.Context, tx *core.Tx, p *Plan, nodes []
 		case a.caps(m.Machine).Kernel && !p.image.Boots:
 			return noKernel(p.image, m.Name)
 		case n.Role == protocol.Head && !a.caps(m.Machine).KeepsHead:
-			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is on machine %s and has /home and the scheduler's state in its memory, which a new boot would lose", m.Name),
-				"create a new cluster for it, with head.class on a service host, which keeps both")
+			return refuse(Invalid, "head-in-memory", "image", fmt.Sprintf("the head is machine %s and keeps /home and the scheduler's state in memory; a reboot would lose them", m.Name),
+				"create a new cluster with its head on a service host, which keeps both, as in `head: {class: service}`")
 		}
 		if err := a.drives(p.image, n.Role, n.Class, m.Machine); err != nil {
 			return err
@@ -248,7 +248,7 @@ func waves(c cluster.Cluster, behind []node.Node) []Step {
 	for _, n := range behind {
 		step := Step{Node: n.Name, Does: bootsAnew, Why: because(c, n)}
 		if n.Role == protocol.Head {
-			step.When = "last; logins end, batch jobs run on"
+			step.When = "last; logins end, batch jobs continue"
 			last = append(last, step)
 			continue
 		}
@@ -300,7 +300,7 @@ func departures(c cluster.Cluster, release []node.Node) []Step {
 		switch {
 		case n.Role == protocol.Head:
 		case i < 0:
-			why = fmt.Sprintf("queue %s goes", n.Queue)
+			why = fmt.Sprintf("queue %s is removed", n.Queue)
 		case c.Spec.Queues[i].Class != n.Class:
 			why = fmt.Sprintf("queue %s gets nodes of class %s", n.Queue, c.Spec.Queues[i].Class)
 		case n.VM != nil && c.Spec.Queues[i].VM != nil && !n.VM.Same(*c.Spec.Queues[i].VM):
@@ -321,7 +321,7 @@ func (a *Admission) closings(old, new spec.Cluster) []string {
 	}
 	for _, q := range old.Queues {
 		if !slices.ContainsFunc(new.Queues, func(other spec.Queue) bool { return other.Name == q.Name }) {
-			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it end with it, unless they are moved to another", q.Name))
+			messages = append(messages, fmt.Sprintf("queue %s takes no new jobs from now on; jobs that wait in it are lost with it unless you move them to another queue", q.Name))
 		}
 	}
 	return messages
@@ -332,7 +332,7 @@ func (a *Admission) unannounced(p *Plan) []string {
 	if a.Schedulers.Of(p.Spec.Scheduler()).Caps.Jobs || len(p.Steps) == 0 {
 		return nil
 	}
-	return []string{"nothing tells Muster of jobs in this cluster: nodes that go or boot anew do so at once, whatever runs on them"}
+	return []string{"Muster does not know the jobs of this cluster, which has no scheduler: nodes are removed or rebooted at once, whatever runs on them"}
 }
 
 // imageChange is a change of the image that keeps its name.
@@ -363,5 +363,5 @@ func (p *Plan) rolloutWords() string {
 	case len(booting) == 0:
 		return ""
 	}
-	return fmt.Sprintf("boot %s anew with %s", words.Count(len(booting), "node"), p.Steps[len(p.Steps)-1].Why)
+	return fmt.Sprintf("reboot %s with %s", words.Count(len(booting), "node"), p.Steps[len(p.Steps)-1].Why)
 }

@@ -44,7 +44,7 @@ func (l Layout) String() string {
 	case len(parts) == 1:
 		return text + "1 leaf (" + l.Places[0].Place + ")" + l.strangers()
 	case l.Hops == topology.Unreachable:
-		text += fmt.Sprintf("%d leaves (%s), with no way known between some of them", len(parts), strings.Join(parts, ", "))
+		text += fmt.Sprintf("%d leaves (%s), with no known path between some of them", len(parts), strings.Join(parts, ", "))
 	default:
 		text += fmt.Sprintf("%d leaves (%s), at most %s apart", len(parts), strings.Join(parts, ", "), words.Count(l.Hops, "hop"))
 	}
@@ -58,7 +58,7 @@ func (l Layout) strangers() string {
 	if l.Unknown == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %d more the leaf is not known", l.Unknown)
+	return fmt.Sprintf("; the leaf of %d more is not known", l.Unknown)
 }
 
 // knownTopology is what is known of where machines are: a map a fabric, and for guests their hosts.
@@ -284,9 +284,9 @@ func unheeded(members []member, later bool) []string {
 		told[m.Queue] = true
 		switch {
 		case later:
-			all = append(all, fmt.Sprintf("queue %s: placement %s is looked at when the lease starts: what is reserved is machines, not where they are", m.Queue, m.policy))
+			all = append(all, fmt.Sprintf("queue %s: placement %s is decided when the lease starts: a reservation is for a number of machines, not for places", m.Queue, m.policy))
 		case m.fabric == nil && m.policy != place.SameSwitch:
-			all = append(all, fmt.Sprintf("queue %s: placement %s has no effect: of no machine of class %s is known which switch it is on", m.Queue, m.policy, m.Class))
+			all = append(all, fmt.Sprintf("queue %s: placement %s has no effect: Muster does not know the switch of any machine of class %s", m.Queue, m.policy, m.Class))
 		}
 	}
 	return all
@@ -300,9 +300,9 @@ func apart(short *place.Apart, members []member) *Refusal {
 			path = m.path
 		}
 	}
-	hint := "placement: compact takes as few switches as it can"
+	hint := "placement: compact uses as few switches as possible"
 	if short.At == "" {
-		hint = "placement: any would work; operators tell where machines are with `muster fabric cables import`"
+		hint = "placement: any would work; an operator can import the cables with `muster fabric cables import`"
 	}
 	return refuse(NoCapacity, "no-switch", path, short.Error(), hint)
 }

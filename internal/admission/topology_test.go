@@ -133,7 +133,7 @@ func TestOneSwitchIsRefusedBeforeAnythingIsReserved(t *testing.T) {
 
 	c := d.create(existing("cfd", "nodes: 4, placement: same-switch"))
 	_, err = d.change(c, func(s *spec.Cluster) { n := 5; s.Queues[0].Min, s.Queues[0].Max = &n, &n })
-	refusal(t, err, admission.NoCapacity, "class epyc-ib: 1 asked on leaf02, where the others are, and 0 free there")
+	refusal(t, err, admission.NoCapacity, "class epyc-ib: 1 asked on leaf02, where the other nodes are, 0 free there")
 }
 
 func TestAQueueOnOneSwitchIsOfOneClass(t *testing.T) {
@@ -161,7 +161,7 @@ func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 		t.Error(err, plan)
 	}
 	plan, err = d.plan("name: cfd\nlease: {start: +8h, for: 2h, on_end: delete}\nqueues: [{name: cpu, nodes: 3, placement: same-switch}]\n")
-	if err != nil || len(plan.Messages) == 0 || !strings.Contains(strings.Join(plan.Messages, " "), "queue cpu: placement same-switch is looked at when the lease starts") {
+	if err != nil || len(plan.Messages) == 0 || !strings.Contains(strings.Join(plan.Messages, " "), "queue cpu: placement same-switch is decided when the lease starts") {
 		t.Error(err, plan)
 	}
 }
@@ -169,11 +169,11 @@ func TestReservationsLeavePlacementToThoseWhoRun(t *testing.T) {
 func TestWhereNothingIsKnownOfTheNetworkThatIsSaid(t *testing.T) {
 	d := newFixture(t, farm(3, 3)...)
 	plan, err := d.plan(existing("cfd", "nodes: 2, class: big, placement: compact"))
-	if err != nil || len(plan.Messages) != 1 || !strings.Contains(plan.Messages[0], "queue cpu: placement compact has no effect: of no machine of class big is known") || len(plan.Lays) > 0 {
+	if err != nil || len(plan.Messages) != 1 || !strings.Contains(plan.Messages[0], "queue cpu: placement compact has no effect: Muster does not know the switch of any machine of class big") || len(plan.Lays) > 0 {
 		t.Error(plan, err)
 	}
 	_, err = d.plan(existing("cfd", "nodes: 2, class: big, placement: same-switch"))
-	if r := refusal(t, err, admission.NoCapacity, "of none of its free machines is known which switch it is on"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric cables import") {
+	if r := refusal(t, err, admission.NoCapacity, "the switch of none of its free machines is known"); !strings.Contains(r.Diagnostics[0].Hint, "muster fabric cables import") {
 		t.Error(r.Diagnostics)
 	}
 }

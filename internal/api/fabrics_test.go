@@ -127,7 +127,7 @@ func TestADifferenceSaysWhyTheFabricCannotBeRead(t *testing.T) {
 func TestAFabricThatIsKeptIsNotImportedFromLLDP(t *testing.T) {
 	s, _ := fabricServer(t)
 	got := call(t, s, "PUT", "/v1/fabrics/ib0/snapshot", `{"snapshot": "machine=m1\nlldp.eth0.chassis.mac=00:11:22:33:44:01\n"}`)
-	if got.status != 422 || !strings.Contains(got.text, "is nothing that ibnetdiscover prints") {
+	if got.status != 422 || !strings.Contains(got.text, "is not output of ibnetdiscover") {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 	for _, got := range []reply{

@@ -31,7 +31,7 @@ type Node struct {
 // Part is what a guest holds of its host.
 type Part struct {
 	Host    string       `json:"host"`
-	Cells   []place.Cell `json:"cells" doc:"by memory node of the host"`
+	Cells   []place.Cell `json:"cells" doc:"by NUMA node of the host"`
 	Devices []string     `json:"devices,omitempty" doc:"PCI addresses on the host"`
 	Share   int          `json:"share" doc:"guests that may have its cores, itself included"`
 	MovesTo string       `json:"moves_to,omitempty" doc:"the host that it is on its way to"`

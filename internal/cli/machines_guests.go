@@ -34,7 +34,7 @@ func partWords(p apiv1.Part) string {
 		} else {
 			cores = "core " + cores
 		}
-		words = append(words, fmt.Sprintf("memory node %d: %s, %s", cell.NUMA, cores, bytesSize(int64(cell.MemoryMiB)<<20)))
+		words = append(words, fmt.Sprintf("NUMA node %d: %s, %s", cell.NUMA, cores, bytesSize(int64(cell.MemoryMiB)<<20)))
 	}
 	words = append(words, p.Devices...)
 	if p.Share > 1 {

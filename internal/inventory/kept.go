@@ -1,7 +1,7 @@
 package inventory
 
 // Kept is what a hypervisor keeps of itself for its own work and for the emulators of its guests: cores by Core.ID, and
-// memory in MiB by memory node. Guests never get it.
+// memory in MiB by NUMA node. Guests never get it.
 //
 // It is the first core of every socket; with fewer than four cores that would be too much, and the guests' emulators run
 // beside them. Of memory it is a sixteenth of every node, and at least half a GiB of the first that has any.

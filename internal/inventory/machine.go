@@ -57,7 +57,7 @@ type Facts struct {
 	CPUMops  float64 `json:"cpu_mops,omitempty"`  // SHA-256 blocks of 1 KiB on all CPUs, thousands a second
 }
 
-// NUMANode is one memory node with the CPUs beside it.
+// NUMANode is one NUMA node with the CPUs beside it.
 type NUMANode struct {
 	ID        int    `json:"id"`
 	CPUs      string `json:"cpus"` // Linux CPU list: "0-3,8"

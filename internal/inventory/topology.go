@@ -17,7 +17,7 @@ type Core struct {
 	Cache   int   `json:"cache"`   // its last-level cache: the lowest Core.ID of those that share it
 }
 
-// HugePages are a memory node's pages of one size.
+// HugePages are a NUMA node's pages of one size.
 type HugePages struct {
 	KiB   int `json:"kib"` // of one page: 2048, 1048576
 	Total int `json:"total"`
@@ -119,7 +119,7 @@ func parseLike(word string) ([]Core, error) {
 	for i, place := range []*int{&c.Package, &c.NUMA, &c.Cache} {
 		n, err := strconv.ParseUint(places[i], 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("%.20q is no number of a package, a memory node or a cache", places[i])
+			return nil, fmt.Errorf("%.20q is no number of a package, a NUMA node or a cache", places[i])
 		}
 		*place = int(n)
 	}

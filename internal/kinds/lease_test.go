@@ -208,7 +208,7 @@ func TestAReplacementMayTakeAReservedMachineAndTheReservationIsTold(t *testing.T
 		})
 		s.update(func(_ context.Context, tx *core.Tx) error { tx.Wake(cluster.Kind, later); return nil })
 		s.until(later, "told what it will lack", func(c cluster.Cluster, _ []node.Node) bool {
-			return c.Short == "as things stand, 1 machine will be missing at its start"
+			return c.Short == "at present, 1 machine would be missing at its start"
 		})
 		if told := s.told(later, "cluster.short"); len(told) != 1 {
 			t.Error(told)

@@ -158,7 +158,7 @@ func TestAHypervisorThatIsDrainedWaitsForTheGuestsThatSleepThere(t *testing.T) {
 		return m.Phase == machine.InUse && strings.HasPrefix(m.Reason, "waits until its guests, 1 now, have gone")
 	})
 	var refusal *admission.Refusal
-	if err := s.resume(id); !errors.As(err, &refusal) || !strings.Contains(refusal.Error(), "node n4 sleeps on r2, which has no room for it now") {
+	if err := s.resume(id); !errors.As(err, &refusal) || !strings.Contains(refusal.Error(), "node n4 is suspended on r2, which has no room for it now") {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "r2", machine.ForService) })

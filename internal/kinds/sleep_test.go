@@ -157,7 +157,7 @@ func TestANodeWakesOnItsOwnHostOrNotAtAll(t *testing.T) {
 	s.drain("hv1")
 	var refusal *admission.Refusal
 	err := s.resume(id)
-	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || !strings.Contains(refusal.Error(), "node n1 sleeps on hv1, which has no room for it now: in maintenance") {
+	if !errors.As(err, &refusal) || refusal.Kind != admission.NoCapacity || !strings.Contains(refusal.Error(), "node n1 is suspended on hv1, which has no room for it now: in maintenance") {
 		t.Fatalf("resumed where there is no room: %v", err)
 	}
 	s.untilAsleep(id, 2)

@@ -27,7 +27,7 @@ func gpusOf(caps substrate.Capabilities, m, host machine.Machine) []protocol.GPU
 }
 
 // guestGPUs orders them as they come on the guest's buses, which package domain lays: first those that are near
-// to none of its memory nodes, then by memory node from the last one down, and within by the host's root ports.
+// to none of its NUMA nodes, then by NUMA node from the last one down, and within by the host's root ports.
 func guestGPUs(m, host machine.Machine) []protocol.GPU {
 	if m.Allocation == nil {
 		return nil
@@ -47,7 +47,7 @@ func guestGPUs(m, host machine.Machine) []protocol.GPU {
 	return slices.Concat(near...)
 }
 
-// nearest are the CPUs of a memory node; "" where it is not known, or is the only one.
+// nearest are the CPUs of a NUMA node; "" where it is not known, or is the only one.
 func nearest(f inventory.Facts, node int) string {
 	for _, n := range f.NUMA {
 		if n.ID == node && len(f.NUMA) > 1 {

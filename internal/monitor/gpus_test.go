@@ -29,7 +29,7 @@ func TestAGPUKeepsItsAddressInAGuest(t *testing.T) {
 		Machine:    inventory.Machine{ID: "g", Name: "r1n1-g1", Substrate: "vm", Host: "h", Facts: inventory.Facts{NUMA: []inventory.NUMANode{{ID: 0, CPUs: "0-3"}, {ID: 1, CPUs: "4-7"}}}},
 		Allocation: &place.Allocation{Cells: []place.Cell{{NUMA: all[2].NUMA}, {NUMA: all[5].NUMA}}, Devices: []string{all[2].PCI, all[5].PCI}},
 	}
-	// A guest's last memory node has the lowest bus.
+	// A guest's last NUMA node has the lowest bus.
 	want := []protocol.GPU{{Address: "r1n1/gpu5", Model: all[5].Name, CPUs: "4-7"}, {Address: "r1n1/gpu2", Model: all[2].Name, CPUs: "0-3"}}
 	if diff := cmp.Diff(want, gpusOf(part, guest, host)); diff != "" {
 		t.Error(diff)

@@ -7,7 +7,7 @@ import (
 	"muster/internal/inventory"
 )
 
-// View is what a guest sees of its part of a host, in words that are equal for equal views: memory nodes, how far they are
+// View is what a guest sees of its part of a host, in words that are equal for equal views: NUMA nodes, how far they are
 // from each other, and how its cores share sockets and caches. A guest that runs can only go where it sees the same. Devices
 // are not in it: a guest that has any does not go.
 func (h Allocation) View(f inventory.Facts) string {

@@ -49,7 +49,7 @@ func (r Room) Check() error {
 			}
 		}
 		if held > there {
-			return fmt.Errorf("memory node %d: %d MiB are held of %d", id, held, there)
+			return fmt.Errorf("NUMA node %d: %d MiB of %d are in use", id, held, there)
 		}
 	}
 	for i, h := range r.Held {
@@ -64,11 +64,11 @@ func (r Room) Check() error {
 
 func (r Room) checkCore(id, numa int) error {
 	if slices.Contains(r.Keep, id) {
-		return fmt.Errorf("core %d stays with the host", id)
+		return fmt.Errorf("core %d is kept by the host", id)
 	}
 	for _, c := range r.Facts.Layout {
 		if c.ID == id && c.NUMA != numa {
-			return fmt.Errorf("core %d is on memory node %d, not %d", id, c.NUMA, numa)
+			return fmt.Errorf("core %d is on NUMA node %d, not %d", id, c.NUMA, numa)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func (r Room) checkDevice(pci string, allocation int) error {
 	case d.Kind == "bridge":
 		return fmt.Errorf("device %s is a bridge", pci)
 	case d.Host != "":
-		return fmt.Errorf("device %s is the host's: %s", pci, d.Host)
+		return fmt.Errorf("device %s is the host's own: %s", pci, d.Host)
 	case d.Group == "":
 		return fmt.Errorf("device %s has no IOMMU group", pci)
 	}
@@ -93,12 +93,12 @@ func (r Room) checkDevice(pci string, allocation int) error {
 		holder := slices.IndexFunc(r.Held, func(h Allocation) bool { return slices.Contains(h.Devices, other.PCI) })
 		switch {
 		case other.Parent == pci && (holder >= 0 || other.Host != ""), other.PCI == d.Parent && holder >= 0:
-			return fmt.Errorf("device %s is held, and so is %s: one of them is a part of the other", pci, other.PCI)
+			return fmt.Errorf("devices %s and %s are both in use, and one is a part of the other", pci, other.PCI)
 		case other.Group != d.Group || other.Kind == "bridge":
 		case other.Host != "":
-			return fmt.Errorf("device %s is in IOMMU group %s with %s, which is the host's: %s", pci, d.Group, other.PCI, other.Host)
+			return fmt.Errorf("device %s shares IOMMU group %s with %s, which is the host's own: %s", pci, d.Group, other.PCI, other.Host)
 		case holder >= 0 && holder != allocation:
-			return fmt.Errorf("device %s is in IOMMU group %s with %s, which guest %s has", pci, d.Group, other.PCI, r.Held[holder].Guest)
+			return fmt.Errorf("device %s shares IOMMU group %s with %s, which guest %s has", pci, d.Group, other.PCI, r.Held[holder].Guest)
 		}
 	}
 	return nil
@@ -111,26 +111,26 @@ func (r Room) Grants(h Allocation) error {
 	for _, c := range h.Cells {
 		n := s.node(c.NUMA)
 		if n == nil {
-			return misfit(memoryShort, "the host has no memory node %d", c.NUMA)
+			return misfit(memoryShort, "the host has no NUMA node %d", c.NUMA)
 		}
 		if n.memory < c.MemoryMiB {
-			return misfit(memoryShort, "%d MiB asked of memory node %d, %d are free", c.MemoryMiB, c.NUMA, n.memory)
+			return misfit(memoryShort, "%d MiB asked of NUMA node %d, %d are free", c.MemoryMiB, c.NUMA, n.memory)
 		}
 		n.memory -= c.MemoryMiB
 		for _, core := range c.Cores {
 			if !n.take(core) {
-				return misfit(coresShort, "core %d of memory node %d is offline, kept by the host, or held", core, c.NUMA)
+				return misfit(coresShort, "core %d of NUMA node %d is offline, kept by the host, or in use", core, c.NUMA)
 			}
 		}
 	}
 	for i, pci := range h.Devices {
 		free := slices.ContainsFunc(s.devices, func(o offer) bool { return o.PCI == pci })
 		if !free || slices.Contains(h.Devices[:i], pci) {
-			return misfit(devicesShort, "device %s cannot be given: it is gone, held, lost, the host's, divided, or in an IOMMU group with such", pci)
+			return misfit(devicesShort, "device %s is not available: it is gone, in use, lost, the host's own, divided, or shares an IOMMU group with one that is", pci)
 		}
 	}
 	if now := s.withheld(h.Devices); !slices.Equal(now, h.Withheld) {
-		return misfit(iommuShort, "with its devices %v would have to be withheld, not %v: IOMMU groups have changed", now, h.Withheld)
+		return misfit(iommuShort, "IOMMU groups have changed: with its devices %v would have to be withheld, not %v", now, h.Withheld)
 	}
 	return nil
 }

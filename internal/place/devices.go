@@ -72,7 +72,7 @@ func offers(r Room) []offer {
 	return slices.CompactFunc(list, func(a, b offer) bool { return a.PCI == b.PCI }) // facts that name a device twice
 }
 
-// near says that a device is local to one of these memory nodes. Where the firmware does not tell its place, it is local
+// near says that a device is local to one of these NUMA nodes. Where the firmware does not tell its place, it is local
 // only on a machine that has but one.
 func (s *stock) near(o offer, set []int) bool {
 	if o.NUMA < 0 {
@@ -81,7 +81,7 @@ func (s *stock) near(o offer, set []int) bool {
 	return slices.ContainsFunc(set, func(i int) bool { return s.nodes[i].id == o.NUMA })
 }
 
-// choose gives the guest its devices, on memory nodes for which weigh has found that they are there.
+// choose gives the guest its devices, on NUMA nodes for which weigh has found that they are there.
 func (s *stock) choose(w want, set []int) []string {
 	var chosen []offer
 	pick := func(n int, from func(offer) bool) {

@@ -8,7 +8,7 @@ import (
 
 // Hold gives a guest its part of a host: the exact cores, memory and devices. The error is a *Misfit.
 //
-// The cores lie on as few memory nodes as possible, in equal parts. Among such answers the best is the one with the most
+// The cores lie on as few NUMA nodes as possible, in equal parts. Among such answers the best is the one with the most
 // devices near (if that is preferred) and the most GPUs with an HCA of their own (if that is asked), then with the shortest
 // distances between its nodes, then on the fewest last-level caches. Among equals it is the one that leaves the most to
 // others: the fewest devices beside it that it does not want, the fewest cores that nobody has yet, the least memory. And
@@ -63,12 +63,12 @@ func (s *stock) want(g Guest) want {
 // kinds are the kinds of devices asked for, in order.
 func (w want) kinds() []string { return slices.Sorted(maps.Keys(w.devices)) }
 
-// score is how good a set of memory nodes is: less is better, and what comes first weighs more than all that follows.
+// score is how good a set of NUMA nodes is: less is better, and what comes first weighs more than all that follows.
 type score [8]int
 
 // What the places of a score are.
 const (
-	scoreNodes    = iota // memory nodes
+	scoreNodes    = iota // NUMA nodes
 	scoreFar             // devices on other ones, where the guest prefers near ones
 	scoreLone            // GPUs without an HCA of their own, where the guest asks for pairs
 	scoreDistance        // between its nodes
@@ -80,7 +80,7 @@ const (
 
 func (a score) less(b score) bool { return slices.Compare(a[:], b[:]) < 0 }
 
-// search finds the best set of memory nodes. It weighs every set of one node, then of two, and so on, until one fits.
+// search finds the best set of NUMA nodes. It weighs every set of one node, then of two, and so on, until one fits.
 func (s *stock) search(w want) (set []int, best score, found bool) {
 	for k := 1; k <= min(len(s.nodes), w.cores) && !found; k++ {
 		if w.memory > 0 && w.part(k) == 0 {

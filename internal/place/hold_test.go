@@ -50,15 +50,15 @@ func TestHolds(t *testing.T) {
 		{"the node that has less left", Room{Facts: two, Held: []Allocation{guest(1, 4)}}, Guest{CPUs: 3, MemoryMiB: 1024}, "1: cores 5-7, 1024 MiB | "},
 		{"equal parts on several", Room{Facts: two}, Guest{CPUs: 5, MemoryMiB: gib(6)}, "0: cores 0-2, 3072 MiB; 1: cores 4-5, 3072 MiB | "},
 		{"no parts that are not equal", Room{Facts: two, Held: []Allocation{guest(1, 4, 5)}}, Guest{CPUs: 6, MemoryMiB: 1024},
-			"cores: 6 cores asked, 6 cores free, at most 4 cores on one memory node; a guest on several has equal parts of cores and memory on each, which are not free"},
+			"cores: 6 cores asked, 6 cores free, at most 4 cores on one NUMA node; a guest on several needs equal parts of cores and memory on each, which are not free"},
 		{"two nodes for the sake of memory", Room{Facts: two}, Guest{CPUs: 2, MemoryMiB: gib(9)}, "0: cores 0, 4608 MiB; 1: cores 4, 4608 MiB | "},
-		{"whole cores", Room{Facts: ccx}, Guest{CPUs: 5, MemoryMiB: 1024}, "threads: 5 CPUs asked: a core of the host has 2 and is given whole; 4 or 6 would work"},
+		{"whole cores", Room{Facts: ccx}, Guest{CPUs: 5, MemoryMiB: 1024}, "threads: 5 CPUs asked: guests get whole cores of the host, of 2 CPUs each; 4 or 6 would work"},
 		{"one cache", Room{Facts: ccx, Keep: []int{0, 4}}, Guest{CPUs: 8, MemoryMiB: 1024}, "0: cores 8-11, 1024 MiB | "},
 		{"the cache that it fills best", Room{Facts: ccx, Keep: []int{4}}, Guest{CPUs: 6, MemoryMiB: 1024}, "0: cores 5-7, 1024 MiB | "},
 		{"the host's cores stay", Room{Facts: two, Keep: []int{0, 4}}, Guest{CPUs: 7, MemoryMiB: 1024},
-			"cores: 7 cores asked, 6 cores free, at most 3 cores on one memory node"},
+			"cores: 7 cores asked, 6 cores free, at most 3 cores on one NUMA node"},
 		{"the host's memory stays", Room{Facts: two, KeepMiB: map[int]int{0: 1024}}, Guest{CPUs: 1, MemoryMiB: gib(16)},
-			"memory: 16 GiB asked, 15 GiB free beside free cores, at most 8 GiB on one memory node"},
+			"memory: 16 GiB asked, 15 GiB free on nodes with free cores, at most 8 GiB on one NUMA node"},
 		{"a device beside the cores", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"hca": 1}, Locality: Required},
 			"0: cores 0, 1024 MiB | 0000:02:00.0"},
 		{"the second node for the sake of devices", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Required},
@@ -66,13 +66,13 @@ func TestHolds(t *testing.T) {
 		{"a far device rather than a second node", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2}, Locality: Preferred},
 			"0: cores 0-1, 1024 MiB | 0000:01:00.0 0000:03:00.0"},
 		{"nothing is beside a device that knows no place", Room{Facts: gpus}, Guest{CPUs: 2, MemoryMiB: 1024, Devices: map[string]int{"nic": 1}, Locality: Required},
-			"locality: 1 nic asked beside 2 cores and 1 GiB: they are free, but not on the same memory nodes; locality: preferred would work"},
+			"locality: 1 nic asked with 2 cores and 1 GiB: they are free, but not on the same NUMA nodes; locality: preferred would work"},
 		{"a GPU with its HCA", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 1, "hca": 1}, GPUDirect: true},
 			"1: cores 4, 1024 MiB | 0000:03:00.0 0000:04:00.0"},
 		{"no HCA for the second GPU", Room{Facts: gpus, Lost: []string{"0000:02:00.0"}}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 2, "hca": 1}, GPUDirect: true},
-			"gpu_direct: 2 gpu and 1 hca asked, each GPU with an HCA below its root port: those that can be given do not lie so; gpu_direct: false would work"},
+			"gpu_direct: 2 gpu and 1 hca asked, each GPU with an HCA below its root port: the available ones are not paired so; gpu_direct: false would work"},
 		{"more devices than there are", Room{Facts: gpus}, Guest{CPUs: 1, MemoryMiB: 1024, Devices: map[string]int{"gpu": 3}}, "gpu: 3 gpu asked, the host has 2"},
-		{"nothing known", Room{}, Guest{CPUs: 1, MemoryMiB: 1024}, "facts: how the host's cores and memory lie is not known: it has to be inspected"},
+		{"nothing known", Room{}, Guest{CPUs: 1, MemoryMiB: 1024}, "facts: the layout of the host's cores and memory is not known: inspect the host"},
 		{"a core that guests may share, before a fresh one", Room{Facts: two, Held: []Allocation{{Cells: []Cell{{NUMA: 1, Cores: []int{6}, MemoryMiB: 1024}}, Share: 2}}},
 			Guest{CPUs: 1, MemoryMiB: 1024, Share: 4}, "1: cores 6, 1024 MiB | "},
 	} {
@@ -280,7 +280,7 @@ func BenchmarkHold(b *testing.B) {
 		"impossible":  {CPUs: 4, MemoryMiB: gib(4), Devices: map[string]int{"gpu": 8, "hca": 8}, GPUDirect: true, Locality: Required},
 		"without-fit": {CPUs: 512, MemoryMiB: gib(4)},
 	} {
-		r := hypervisor(shapes.Named("dgx-a100")) // 8 memory nodes, 256 threads, 16 devices and the disks
+		r := hypervisor(shapes.Named("dgx-a100")) // 8 NUMA nodes, 256 threads, 16 devices and the disks
 		g.Share = 1
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

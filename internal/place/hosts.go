@@ -19,7 +19,7 @@ type Placed struct {
 	Allocation Allocation // without the guest's name
 }
 
-// PlaceGuests gives n guests alike their hosts. Each goes where it lies best: on the fewest memory nodes, with its devices
+// PlaceGuests gives n guests alike their hosts. Each goes where it lies best: on the fewest NUMA nodes, with its devices
 // near, by the order that Hold has. Of hosts that are equal to it in that, it goes to the one with the fewest devices that it
 // does not want, then to the one with the fewest cores that nobody has, so that hosts are filled one after the other and big
 // guests still fit later, then by name.
@@ -99,7 +99,7 @@ type Reason struct {
 func (s *GuestShortage) Error() string {
 	text := fmt.Sprintf("%d asked, %d fit", s.Asked, s.Fit)
 	if len(s.Reasons) == 0 {
-		return text + ": there is no host for guests"
+		return text + ": there is no hypervisor"
 	}
 	var reasons []string
 	for _, r := range s.Reasons {
@@ -117,13 +117,13 @@ func (r Reason) lack() string {
 	case factsShort:
 		return "not inspected for guests yet"
 	case threadsShort:
-		return "not made of cores with so many CPUs"
+		return "without cores of so many CPUs"
 	case iommuShort:
 		return "without an IOMMU"
 	case directShort:
-		return "without such pairs of GPU and HCA"
+		return "without enough pairs of GPU and HCA"
 	case localityShort:
-		return "without cores, memory and devices in one place"
+		return "without cores, memory and devices on the same NUMA node"
 	}
 	return "short of " + r.What
 }

@@ -78,7 +78,7 @@ func TestAShortageCountsHostsByReason(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil); err == nil || err.Error() != "1 asked, 0 fit: there is no host for guests" {
+	if _, err := PlaceGuests(Guest{CPUs: 4, MemoryMiB: 1024}, 1, nil); err == nil || err.Error() != "1 asked, 0 fit: there is no hypervisor" {
 		t.Error(err)
 	}
 }

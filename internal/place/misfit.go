@@ -12,7 +12,7 @@ import (
 const (
 	factsShort    = "facts"      // it is not known what the host has
 	threadsShort  = "threads"    // a core of the host is not given in parts
-	coresShort    = "cores"      // too few are free, or not on so few memory nodes
+	coresShort    = "cores"      // too few are free, or not on so few NUMA nodes
 	memoryShort   = "memory"     // the same
 	devicesShort  = "devices"    // one that was chosen before cannot be given now
 	iommuShort    = "iommu"      // the host has such devices, but cannot give them to guests
@@ -29,18 +29,18 @@ func ask(f inventory.Facts, g Guest) *Misfit {
 	threads := f.Threads()
 	switch {
 	case len(f.Layout) == 0 || len(f.NUMA) == 0:
-		return misfit(factsShort, "how the host's cores and memory lie is not known: it has to be inspected")
+		return misfit(factsShort, "the layout of the host's cores and memory is not known: inspect the host")
 	case g.CPUs < 1:
-		return misfit(coresShort, "%d CPUs asked: a guest has one at least", g.CPUs)
+		return misfit(coresShort, "%d CPUs asked: a guest needs at least one", g.CPUs)
 	case g.CPUs < threads:
-		return misfit(threadsShort, "%d CPUs asked: a core of the host has %d and is given whole; %d would work", g.CPUs, threads, threads)
+		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d would work", g.CPUs, threads, threads)
 	case g.CPUs%threads != 0:
 		less := g.CPUs / threads * threads
-		return misfit(threadsShort, "%d CPUs asked: a core of the host has %d and is given whole; %d or %d would work", g.CPUs, threads, less, less+threads)
+		return misfit(threadsShort, "%d CPUs asked: guests get whole cores of the host, of %d CPUs each; %d or %d would work", g.CPUs, threads, less, less+threads)
 	case g.MemoryMiB < 1:
-		return misfit(memoryShort, "%d MiB asked: a guest needs some", g.MemoryMiB)
+		return misfit(memoryShort, "%d MiB asked: a guest needs memory", g.MemoryMiB)
 	case g.GPUDirect && g.Devices["gpu"] > 0 && g.Devices["hca"] < 1:
-		return misfit(directShort, "GPUs asked with an HCA beside each, but no HCA asked: at least one would be needed")
+		return misfit(directShort, "gpu_direct asked, but no HCA: at least one is needed")
 	}
 	for kind, n := range g.Devices {
 		if n < 0 {
@@ -86,7 +86,7 @@ func (s *stock) short(w want) *Misfit {
 		case free+bare >= asked:
 			return misfit(iommuShort, "%d %s asked, but %d of the host's %d have no IOMMU group: switch the IOMMU on in its firmware and for its kernel", asked, kind, bare, there)
 		default:
-			return misfit(kind, "%d %s asked, %d of %d can be given; the others are held, lost, the host's, divided, or in an IOMMU group with such", asked, kind, free, there)
+			return misfit(kind, "%d %s asked, %d of %d available; the others are in use, lost, the host's own, divided, or share an IOMMU group with one that is", asked, kind, free, there)
 		}
 	}
 	return nil
@@ -104,14 +104,14 @@ func (s *stock) refuse(w want) *Misfit {
 	}
 	less.devices, less.direct = w.devices, w.direct
 	if _, _, fits := s.search(less); !fits {
-		return misfit(directShort, "%d gpu and %d hca asked, each GPU with an HCA below its root port: those that can be given do not lie so; gpu_direct: false would work",
+		return misfit(directShort, "%d gpu and %d hca asked, each GPU with an HCA below its root port: the available ones are not paired so; gpu_direct: false would work",
 			w.devices["gpu"], w.devices["hca"])
 	}
 	var devices []string
 	for _, kind := range w.kinds() {
 		devices = append(devices, fmt.Sprintf("%d %s", w.devices[kind], kind))
 	}
-	return misfit(localityShort, "%s asked beside %d cores and %s: they are free, but not on the same memory nodes; locality: preferred would work",
+	return misfit(localityShort, "%s asked with %d cores and %s: they are free, but not on the same NUMA nodes; locality: preferred would work",
 		strings.Join(devices, " and "), w.cores, size(w.memory))
 }
 
@@ -131,7 +131,7 @@ func (n node) beside() int {
 	return n.memory
 }
 
-// shortOf tells what is asked, what is free, and what of it on one memory node.
+// shortOf tells what is asked, what is free, and what of it on one NUMA node.
 func (s *stock) shortOf(what string, asked int, of func(node) int, unit func(int) string) *Misfit {
 	var free []int
 	sum := 0
@@ -141,13 +141,13 @@ func (s *stock) shortOf(what string, asked int, of func(node) int, unit func(int
 	}
 	m := misfit(what, "%s asked, %s free", unit(asked), unit(sum))
 	if what == memoryShort {
-		m.Text += " beside free cores"
+		m.Text += " on nodes with free cores"
 	}
 	if len(s.nodes) > 1 {
-		m.Text += ", at most " + unit(slices.Max(free)) + " on one memory node"
+		m.Text += ", at most " + unit(slices.Max(free)) + " on one NUMA node"
 	}
 	if sum >= asked {
-		m.Text += "; a guest on several has equal parts of cores and memory on each, which are not free"
+		m.Text += "; a guest on several needs equal parts of cores and memory on each, which are not free"
 	}
 	return m
 }

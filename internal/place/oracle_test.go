@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// quality is what Hold promises the best of, in this order: memory nodes, far devices, GPUs without an HCA of their own,
+// quality is what Hold promises the best of, in this order: NUMA nodes, far devices, GPUs without an HCA of their own,
 // distances, caches.
 type quality [5]int
 
@@ -252,7 +252,7 @@ func positive(m map[string]int) map[string]int {
 	return clone
 }
 
-// small makes a machine: for every memory node its MiB, and the sizes of its caches in cores.
+// small makes a machine: for every NUMA node its MiB, and the sizes of its caches in cores.
 func small(threads int, nodes ...[]int) inventory.Facts {
 	var f inventory.Facts
 	id := 0

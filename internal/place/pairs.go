@@ -9,7 +9,7 @@ type port struct{ gpus, farGPUs, hcas, farHCAs int }
 // portion is what is taken below one root port.
 type portion struct{ gpus, hcas int }
 
-// ports are the root ports with the GPUs and HCAs that the guest may have on these memory nodes, and their names, in the
+// ports are the root ports with the GPUs and HCAs that the guest may have on these NUMA nodes, and their names, in the
 // order of the devices. HCAs without a root port come under "". GPUs without one reach no HCA directly.
 func (s *stock) ports(w want, set []int) (ports []port, names []string) {
 	for _, o := range s.devices {

@@ -93,10 +93,10 @@ func TestOneSwitchIsRefusedPrecisely(t *testing.T) {
 		text  string
 	}{
 		"too many":         {[]Want{{Class: any, Nodes: 6, Policy: SameSwitch, Map: m}}, without(all, 0), "class epyc-ib: 6 on one switch asked, at most 5 free on one (leaf1)"},
-		"none known":       {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch}}, all, "class epyc-ib: 2 on one switch asked, and of none of its free machines is known which switch it is on"},
-		"others are there": {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch, Map: m, Beside: []string{"0"}}}, without(all, 0, 1, 2, 3), "class epyc-ib: 2 asked on leaf0, where the others are, and 1 free there"},
+		"none known":       {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch}}, all, "class epyc-ib: 2 on one switch asked, but the switch of none of its free machines is known"},
+		"others are there": {[]Want{{Class: any, Nodes: 2, Policy: SameSwitch, Map: m, Beside: []string{"0"}}}, without(all, 0, 1, 2, 3), "class epyc-ib: 2 asked on leaf0, where the other nodes are, 1 free there"},
 		"another queue needs one": {[]Want{{Class: any, Nodes: 5, Policy: SameSwitch, Map: m}, {Class: first, Nodes: 1}}, all[:7],
-			"class epyc-ib: 5 on one switch asked, and where so many are free (leaf0) other queues need some of them"},
+			"class epyc-ib: 5 on one switch asked, but where so many are free (leaf0) other queues need some of them"},
 		"too few at all": {[]Want{{Class: any, Nodes: 30, Policy: SameSwitch, Map: m}}, all, "class epyc-ib: 30 asked, 20 free"},
 	} {
 		_, err := Choose(c.wants, c.free)

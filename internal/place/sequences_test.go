@@ -186,7 +186,7 @@ func TestTenThousandSequencesNeverOverCommitAndNeverLeak(t *testing.T) {
 	}
 }
 
-// A guest without devices lies on so few memory nodes as counting allows: on k nodes if k of them have the larger part of
+// A guest without devices lies on so few NUMA nodes as counting allows: on k nodes if k of them have the larger part of
 // its cores and memory, and surely not on fewer than its cores and memory need.
 func TestGuestsLieOnAsFewMemoryNodesAsPossible(t *testing.T) {
 	for _, s := range shapes.All() {
@@ -227,12 +227,12 @@ func TestGuestsLieOnAsFewMemoryNodesAsPossible(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d guests on one memory node", exact)
+			t.Logf("%d guests on one NUMA node", exact)
 		})
 	}
 }
 
-// usable counts the cores of a memory node that a guest could have on an empty machine.
+// usable counts the cores of a NUMA node that a guest could have on an empty machine.
 func usable(r Room, n inventory.NUMANode) int {
 	count := 0
 	for _, c := range r.Facts.Layout {

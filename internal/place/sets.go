@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mostSets bounds a search: as many sets of one size are weighed, at most. All sets of 16 memory nodes are fewer (12,870 of
+// mostSets bounds a search: as many sets of one size are weighed, at most. All sets of 16 NUMA nodes are fewer (12,870 of
 // 8), and few machines have more that hold cores.
 const mostSets = 13_000
 

@@ -15,7 +15,7 @@ type stock struct {
 	all     []inventory.Device // whether or not they can be given
 }
 
-// node is what is free on one memory node.
+// node is what is free on one NUMA node.
 type node struct {
 	id        int
 	distances []int
@@ -25,8 +25,8 @@ type node struct {
 	caches    []cache
 }
 
-// cache is what is free of the cores of one memory node that share a last-level cache. Some processors tell of one cache
-// where there are several memory nodes, although it is divided with the memory: its part on each node counts as one.
+// cache is what is free of the cores of one NUMA node that share a last-level cache. Some processors tell of one cache
+// where there are several NUMA nodes, although it is divided with the memory: its part on each node counts as one.
 type cache struct {
 	id, fresh int
 	cores     []int // those that others have already first, so that the others stay whole
@@ -82,7 +82,7 @@ func newStock(r Room, share int) stock {
 	return s
 }
 
-// node is the memory node with a number, or nil.
+// node is the NUMA node with a number, or nil.
 func (s *stock) node(id int) *node {
 	i, found := slices.BinarySearchFunc(s.nodes, id, func(n node, id int) int { return cmp.Compare(n.id, id) })
 	if !found {
@@ -141,7 +141,7 @@ func tighter(a, b cache) bool {
 	return cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(len(a.cores), len(b.cores)), cmp.Compare(a.id, b.id)) < 0
 }
 
-// distance between two memory nodes, there and back, as the firmware tells it; 20 each way, ACPI's word for another node,
+// distance between two NUMA nodes, there and back, as the firmware tells it; 20 each way, ACPI's word for another node,
 // where it does not.
 func (s *stock) distance(a, b int) int {
 	one := func(from, to int) int {

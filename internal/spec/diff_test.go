@@ -17,8 +17,8 @@ func TestDiffNamesTheEffectOfEachChange(t *testing.T) {
 			queues[cpu].min 4 → 8 live: new nodes join the running queue
 			queues[cpu].max 4 → 8 live: new nodes join the running queue`},
 		{"shrinking", base, strings.Replace(base, "nodes: 4", "nodes: 3", 1), `
-			queues[cpu].min 4 → 3 live: only the nodes that go are drained, idle ones first; the others go on
-			queues[cpu].max 4 → 3 live: only the nodes that go are drained, idle ones first; the others go on`},
+			queues[cpu].min 4 → 3 live: only the nodes that are removed are drained, idle ones first; the others go on
+			queues[cpu].max 4 → 3 live: only the nodes that are removed are drained, idle ones first; the others go on`},
 		{"another image", base, base + "image: rocky9\n", `
 			image debian12-hpc → rocky9 rolling: each node is drained and boots the new image, a few at a time`},
 		{"another class", base, strings.Replace(base, "h100x8", "a100", 1), `
@@ -28,7 +28,7 @@ func TestDiffNamesTheEffectOfEachChange(t *testing.T) {
 		{"a queue less", base, "name: cfd\nqueues:\n  - {name: cpu, nodes: 4}\n", `
 			queues[gpu] {name: gpu, class: h100x8, min: 2, max: 2, placement: any} →  drains-queue: its jobs end before its nodes go`},
 		{"another head", base, base + "head: {class: big}\n", `
-			head.class service → big never: the head holds the home directories and the running controller of Slurm; moving it would stop every job`},
+			head.class service → big never: the head holds the home directories and runs Slurm's controller; moving it would stop every job`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := mustResolve(t, mustParse(t, "", []byte(tc.before)).Cluster)

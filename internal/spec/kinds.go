@@ -80,13 +80,13 @@ var kinds = map[string]kind{
 	"time": {
 		is: "a time", json: "string",
 		form:    pattern.New(`^(now|\+` + duration.Form + `|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))$`),
-		hint:    "now, a time with its zone, or + and a duration for as long from now",
+		hint:    "now, a time with its zone, or + and a duration counted from now",
 		example: "2027-03-01T08:00:00Z",
 		valid:   isTime,
 	},
 	"mount point": {
 		is: "a mount point", json: "string", form: pattern.New(`^(/[A-Za-z0-9._-]{1,64}){1,8}$`),
-		hint:    "an absolute path without a / at its end",
+		hint:    "an absolute path that does not end in /",
 		example: "/home",
 		valid:   func(s string) bool { return path.Clean(s) == s },
 	},

@@ -202,7 +202,7 @@ func (r *reader) scalar(n *node, path string, v ast.Node) any {
 		r.report(CodeBadValue, path, at, fmt.Sprintf("must be %s, not %s", either(n.Values), describe(v)), hint)
 		return nil
 	case slices.Contains(n.reserved, word):
-		r.report(CodeBadValue, path, at, fmt.Sprintf("%q has a meaning of its own", word), "choose a name other than "+either(n.reserved))
+		r.report(CodeBadValue, path, at, fmt.Sprintf("%q is reserved", word), "choose a name other than "+either(n.reserved))
 		return nil
 	case !n.accepts(word):
 		r.report(CodeBadValue, path, at, fmt.Sprintf("must be %s, not %s", n.is, describe(v)), n.advice())

@@ -45,7 +45,7 @@ func nodesOrQueues(r *reader, _ Cluster) {
 	nodes, queues := r.written("nodes"), r.written("queues")
 	switch {
 	case nodes && queues:
-		r.report(CodeConflict, "nodes", r.places["nodes"], "nodes and queues exclude each other",
+		r.report(CodeConflict, "nodes", r.places["nodes"], "nodes and queues cannot be used together",
 			"keep queues, and write nodes: N in each")
 	case !nodes && !queues:
 		r.report(CodeMissingField, "nodes", r.places[""], "nodes or queues is missing", "write nodes: 16")
@@ -62,7 +62,7 @@ func queueSizes(r *reader, c Cluster) {
 		case r.written(path + ".nodes"):
 			for _, p := range []string{path + ".min", path + ".max"} {
 				if r.written(p) {
-					r.report(CodeConflict, p, r.places[p], "cannot stand beside nodes", "nodes: N is short for min: N and max: N")
+					r.report(CodeConflict, p, r.places[p], "cannot be used together with nodes", "nodes: N is short for min: N and max: N")
 				}
 			}
 		case !r.written(most):
@@ -149,7 +149,7 @@ func wholeOrPart(r *reader, c Cluster) {
 	}
 	for i := range c.Queues {
 		if path := fmt.Sprintf("queues[%d].vm", i); r.written(path) {
-			r.report(CodeConflict, path, r.places[path], "nodes that are virtual machines exclude isolation: "+c.Isolation, "write isolation: vm, or auto")
+			r.report(CodeConflict, path, r.places[path], "virtual machines cannot be used with isolation: "+c.Isolation, "write isolation: vm, or auto")
 		}
 	}
 }
@@ -162,11 +162,11 @@ func nearDevices(r *reader, c Cluster) {
 		}
 		path, none := fmt.Sprintf("queues[%d].vm", i), !r.written(fmt.Sprintf("queues[%d].vm.devices", i))
 		if at := path + ".locality"; none && r.written(at) {
-			r.report(CodeConflict, at, r.places[at], "says where devices are, and there are none", "write devices: {gpu: 1}, or leave it out")
+			r.report(CodeConflict, at, r.places[at], "is about devices, and the node has none", "write devices: {gpu: 1}, or leave it out")
 		}
 		at := path + ".gpu_direct"
 		if q.VM.GPUDirect && (none || q.VM.Devices == nil || q.VM.Devices.GPU == 0 || q.VM.Devices.IB == 0) {
-			r.report(CodeConflict, at, r.places[at], "joins GPUs with InfiniBand adapters, and the node does not have both", "write devices: {gpu: 1, ib: 1}, or leave it out")
+			r.report(CodeConflict, at, r.places[at], "needs both GPUs and InfiniBand adapters", "write devices: {gpu: 1, ib: 1}, or leave it out")
 		}
 	}
 }

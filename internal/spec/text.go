@@ -144,15 +144,15 @@ func (t text) refused(tokens token.Tokens) (ds Diagnostics) {
 
 // complaints put the library's words into a user's, by what its message contains; the first that fits counts.
 var complaints = []struct{ contains, text, hint string }{
-	{"'\t'", "a tab where only spaces may stand", "indent with spaces"},
-	{"non-map value is specified", "this line is no field", "write key: value, with a space after the colon"},
-	{"mapping value is not allowed", "a colon that cannot stand here", "begin fields of one mapping in the same column; put text with a colon in quotes"},
-	{"value is not allowed", "this line fits no mapping or list above it", "begin fields of one mapping in the same column"},
+	{"'\t'", "a tab in the indentation", "indent with spaces"},
+	{"non-map value is specified", "this line is not a field", "write key: value, with a space after the colon"},
+	{"mapping value is not allowed", "a colon in the wrong place", "begin fields of one mapping in the same column; put text with a colon in quotes"},
+	{"value is not allowed", "this line belongs to no mapping or list above it", "begin fields of one mapping in the same column"},
 	{"of double-quoted text", "text in double quotes has no end", `close it with "`},
 	{"of single-quoted text", "text in single quotes has no end", `close it with '`},
 	{"unknown escape character", "an escape that does not exist", `write \\ for a backslash, or put the text in single quotes`},
 	{"']' not found", "a [ has no end", "close the list with ]"},
-	{"flow map content", "a { that begins no mapping", "fill in the template first, or put the text in quotes"},
+	{"flow map content", "a { that does not start a mapping", "fill in the template first, or put the text in quotes"},
 	{"'}'", "a { has no end", "close the mapping with }"},
 	{"corresponding to ']'", "a ] without its [", "remove it"},
 	{"block sequence entries", "a list cannot begin on the line of its key", "write each \"- \" on a line of its own below the key"},

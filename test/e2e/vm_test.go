@@ -33,7 +33,7 @@ func TestAClusterOfVirtualMachines(t *testing.T) {
 	t.Run("nodes are guests, and what they hold is shown", func(t *testing.T) {
 		r := r.In(t)
 		for _, c := range []struct{ args, want string }{
-			{"describe vm", `n2 +\S+-hv +memory node 0: core \d+, 768 MiB`},
+			{"describe vm", `n2 +\S+-hv +NUMA node 0: core \d+, 768 MiB`},
 			{"machines list", `(?s)\S+-hv +vm +available .*, 2 guests.*\S+-hv-g1 +vm +in-use .* vm/n1 `},
 		} {
 			if out := r.Run(strings.Fields(c.args)...); !regexp.MustCompile(c.want).MatchString(out) {

@@ -1,4 +1,4 @@
-// Package hardware reads from the kernel what a machine is made of: cores and what they share, memory nodes, PCI
+// Package hardware reads from the kernel what a machine is made of: cores and what they share, NUMA nodes, PCI
 // functions and what the machine itself needs of them.
 //
 // What enters: sysfs and procfs. What leaves: inventory.Facts. It changes nothing, loads no driver and starts no program,

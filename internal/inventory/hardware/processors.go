@@ -125,7 +125,7 @@ func cpuModel(cpuinfo string) string {
 // Memory is a field of proc_meminfo(5) in MiB.
 func (t Tree) Memory(field string) int { return meminfo(t.Text("proc/meminfo"), field) }
 
-// meminfo reads "MemTotal: 24683520 kB", or a memory node's "Node 0 MemTotal: 24683520 kB", as MiB.
+// meminfo reads "MemTotal: 24683520 kB", or a NUMA node's "Node 0 MemTotal: 24683520 kB", as MiB.
 func meminfo(text, field string) int {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -143,7 +143,7 @@ func meminfo(text, field string) int {
 	return 0
 }
 
-// memoryNodes are the machine's memory nodes in their order. A kernel that knows none has all in one.
+// memoryNodes are the machine's NUMA nodes in their order. A kernel that knows none has all in one.
 func (t Tree) memoryNodes(online []int, memoryMiB int) []inventory.NUMANode {
 	const dir = "sys/devices/system/node"
 	var nodes []inventory.NUMANode
@@ -189,7 +189,7 @@ func distances(text string) []int {
 	return row
 }
 
-// hugePages are the pools of a memory node that have pages, the smallest pages first (Linux,
+// hugePages are the pools of a NUMA node that have pages, the smallest pages first (Linux,
 // Documentation/admin-guide/mm/hugetlbpage.rst).
 func (t Tree) hugePages(dir ...string) []inventory.HugePages {
 	var pools []inventory.HugePages

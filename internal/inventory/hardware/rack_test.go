@@ -42,7 +42,7 @@ func inside() {
 	select {}
 }
 
-// TestAKernelsOwnTreeIsUnderstood boots a machine with two sockets, three memory nodes, an IOMMU, a disk with virtual
+// TestAKernelsOwnTreeIsUnderstood boots a machine with two sockets, three NUMA nodes, an IOMMU, a disk with virtual
 // functions, and a PCIe switch without ACS, so that its ports share the groups of what is below them.
 func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 	if os.Getenv("MUSTER_RACK_TEST") != "1" {
@@ -97,7 +97,7 @@ func TestAKernelsOwnTreeIsUnderstood(t *testing.T) {
 	}
 	for i := range f.NUMA {
 		if f.NUMA[i].MemoryMiB < 100 {
-			t.Errorf("memory node %d has %d MiB", i, f.NUMA[i].MemoryMiB)
+			t.Errorf("NUMA node %d has %d MiB", i, f.NUMA[i].MemoryMiB)
 		}
 		f.NUMA[i].MemoryMiB = 0 // the kernel keeps what it likes of each
 	}

@@ -23,7 +23,7 @@ func dgxH100() inventory.Facts {
 }
 
 // dgxA100 is like NVIDIA's DGX A100: two AMD EPYC 7742 in NPS4, four cores to a last-level cache, and two GPUs with two
-// adapters below a switch on memory nodes 3, 1, 7 and 5 in this order; the other four nodes have no device but disks
+// adapters below a switch on NUMA nodes 3, 1, 7 and 5 in this order; the other four nodes have no device but disks
 // (the "NUMA Affinity" of its nvidia-smi topo -m).
 func dgxA100() inventory.Facts {
 	m := frame{

@@ -12,13 +12,13 @@ import (
 type frame struct {
 	model     string
 	sockets   int
-	nodes     int // memory nodes a socket
-	cores     int // cores a memory node
+	nodes     int // NUMA nodes a socket
+	cores     int // cores a NUMA node
 	threads   int // hardware threads a core
-	cache     int // cores that share a last-level cache; more than cores: it spans memory nodes
+	cache     int // cores that share a last-level cache; more than cores: it spans NUMA nodes
 	numbering numbering
-	memory    int   // GiB a memory node
-	near, far int   // distances to the other memory nodes of the socket, and to those of other sockets
+	memory    int   // GiB a NUMA node
+	near, far int   // distances to the other NUMA nodes of the socket, and to those of other sockets
 	offline   []int // CPUs that were switched off
 }
 
@@ -104,12 +104,12 @@ type machine struct {
 	buses  int // PCI buses so far
 }
 
-// memoryNode adds a memory node; its distances are told with all nodes' by distances.
+// memoryNode adds a NUMA node; its distances are told with all nodes' by distances.
 func (m *machine) memoryNode(id, gib int, cpus []int) {
 	m.NUMA = append(m.NUMA, inventory.NUMANode{ID: id, CPUs: inventory.CPUList(cpus), MemoryMiB: gib << 10})
 }
 
-// distances tells how far the memory nodes are from each other, a row each.
+// distances tells how far the NUMA nodes are from each other, a row each.
 func (m *machine) distances(rows ...[]int) {
 	for i, row := range rows {
 		m.NUMA[i].Distances = row
@@ -124,7 +124,7 @@ type port struct {
 	path []string
 }
 
-// port opens a root port beside a memory node, on a root bus of its own with seven buses behind it.
+// port opens a root port beside a NUMA node, on a root bus of its own with seven buses behind it.
 func (m *machine) port(numa int) port {
 	root := m.buses
 	m.buses += 8

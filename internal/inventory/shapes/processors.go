@@ -11,7 +11,7 @@ func desktop() inventory.Facts {
 	return m.facts()
 }
 
-// oneSocketSMT is an AMD EPYC 7313P: 16 cores, of which four share a last-level cache, in one memory node (NPS1). Its only
+// oneSocketSMT is an AMD EPYC 7313P: 16 cores, of which four share a last-level cache, in one NUMA node (NPS1). Its only
 // link is an Ethernet adapter that can do RDMA.
 func oneSocketSMT() inventory.Facts {
 	m := frame{model: "AMD EPYC 7313P 16-Core Processor", sockets: 1, nodes: 1, cores: 16, threads: 2, cache: 4, memory: 128}.machine()
@@ -34,7 +34,7 @@ func twoSocketsSMTOff() inventory.Facts {
 	return m.facts()
 }
 
-// twoSocketsSMT is two AMD EPYC 7543 with 64 cores together, eight to a last-level cache, one memory node a socket. An
+// twoSocketsSMT is two AMD EPYC 7543 with 64 cores together, eight to a last-level cache, one NUMA node a socket. An
 // adapter and a disk on each socket.
 func twoSocketsSMT() inventory.Facts {
 	m := frame{
@@ -60,7 +60,7 @@ func siblingsAdjacent() inventory.Facts {
 	return m.facts()
 }
 
-// epycNPS4 is two AMD EPYC 7763 in NPS4: four memory nodes a socket of 16 cores with two last-level caches each. The
+// epycNPS4 is two AMD EPYC 7763 in NPS4: four NUMA nodes a socket of 16 cores with two last-level caches each. The
 // distances are what such machines' firmware tells: 12 within a socket, 32 to the other one.
 func epycNPS4() inventory.Facts {
 	m := frame{
@@ -74,8 +74,8 @@ func epycNPS4() inventory.Facts {
 	return m.facts()
 }
 
-// xeonSNC2 is two Xeon Platinum 8360Y with sub-NUMA clustering: two memory nodes a socket. The processor tells of one
-// last-level cache a socket although it is divided with the memory, so a cache spans memory nodes (Linux,
+// xeonSNC2 is two Xeon Platinum 8360Y with sub-NUMA clustering: two NUMA nodes a socket. The processor tells of one
+// last-level cache a socket although it is divided with the memory, so a cache spans NUMA nodes (Linux,
 // arch/x86/kernel/smpboot.c, match_llc).
 func xeonSNC2() inventory.Facts {
 	m := frame{
@@ -113,7 +113,7 @@ func memorylessNode() inventory.Facts {
 	return m.facts()
 }
 
-// cxlMemory is two sockets with a memory expander on the first one's CXL bus: a memory node without CPUs (Linux,
+// cxlMemory is two sockets with a memory expander on the first one's CXL bus: a NUMA node without CPUs (Linux,
 // Documentation/driver-api/cxl; the distances are of QEMU's and servers' SLIT with one expander).
 func cxlMemory() inventory.Facts {
 	m := frame{
@@ -143,7 +143,7 @@ func hbmFlat() inventory.Facts {
 	return m.facts()
 }
 
-// sparseNodes has memory nodes 0 and 8 with nothing between them, four adjacent threads a core, and a last-level cache
+// sparseNodes has NUMA nodes 0 and 8 with nothing between them, four adjacent threads a core, and a last-level cache
 // for two cores: as IBM's Power System AC922. An x86 machine looks so
 // when nodes of it are off.
 func sparseNodes() inventory.Facts {
@@ -178,7 +178,7 @@ func hugePages() inventory.Facts {
 }
 
 // evaluationHost is a small virtual machine of a cloud: two CPUs, no IOMMU, and a paravirtual NIC, which the machine
-// needs itself. No device knows its memory node.
+// needs itself. No device knows its NUMA node.
 func evaluationHost() inventory.Facts {
 	m := frame{model: "AMD EPYC", sockets: 1, nodes: 1, cores: 2, threads: 1, cache: 2, memory: 24}.machine()
 	m.iommu = false

@@ -16,7 +16,7 @@ func TestShapesAreMachinesThatCanExist(t *testing.T) {
 			for i, n := range f.NUMA {
 				nodes[n.ID] = true
 				if len(n.Distances) != len(f.NUMA) || n.Distances[i] != 10 {
-					t.Errorf("memory node %d: distances %v", n.ID, n.Distances)
+					t.Errorf("NUMA node %d: distances %v", n.ID, n.Distances)
 				}
 			}
 			ids := map[int]inventory.Core{}

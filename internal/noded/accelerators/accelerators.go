@@ -69,7 +69,7 @@ func lacking(t hardware.Tree, d inventory.Device) string {
 	return ""
 }
 
-// near are the CPUs of the device's memory node; "" where there is but one, or it is not known.
+// near are the CPUs of the device's NUMA node; "" where there is but one, or it is not known.
 func near(f inventory.Facts, d inventory.Device) string {
 	for _, n := range f.NUMA {
 		if n.ID == d.NUMA && len(f.NUMA) > 1 {

@@ -111,13 +111,13 @@ func Why(q Queue, job protocol.WaitingJob) string {
 	needs := Needs(q, job)
 	switch {
 	case !slices.Contains(job.Queues, q.Name):
-		return "it is not for queue " + q.Name
+		return "it is not in queue " + q.Name
 	case !job.Grows:
 		return q.Scheduler + " says " + job.Reason
 	case q.CPUs > 0 && job.NodeCPUs > q.CPUs:
-		return fmt.Sprintf("it asks for %d CPUs on one node, and those of queue %s have %d", job.NodeCPUs, q.Name, q.CPUs)
+		return fmt.Sprintf("it asks for %d CPUs on one node, but nodes of queue %s have %d", job.NodeCPUs, q.Name, q.CPUs)
 	case needs > q.Max:
-		return fmt.Sprintf("it asks for %d nodes, and queue %s may have %d", needs, q.Name, q.Max)
+		return fmt.Sprintf("it asks for %d nodes, but queue %s may have %d", needs, q.Name, q.Max)
 	}
 	return ""
 }

@@ -69,11 +69,11 @@ func Parse(text string) (*Graph, error) {
 			continue
 		}
 		if !idleLine.MatchString(line) {
-			return nil, fmt.Errorf("line %d: %.60q is nothing that ibnetdiscover prints", number, line)
+			return nil, fmt.Errorf("line %d: %.60q is not output of ibnetdiscover", number, line)
 		}
 	}
 	if len(d.nodes) == 0 {
-		return nil, fmt.Errorf("line %d: the text ends, and it has no node; it should be what `ibnetdiscover` prints", max(1, number))
+		return nil, fmt.Errorf("line %d: no node before the end of the text; it should be the output of `ibnetdiscover`", max(1, number))
 	}
 	return d.graph()
 }
@@ -113,7 +113,7 @@ func (d *discovery) graph() (*Graph, error) {
 		back, told := d.cables[c.to]
 		switch {
 		case !told:
-			return nil, fmt.Errorf("line %d: %s has a cable to %s, of which nothing is told: was the text cut off?", c.line, here, c.to)
+			return nil, fmt.Errorf("line %d: %s has a cable to %s, which is not in the text: was it cut off?", c.line, here, c.to)
 		case back.to != here:
 			return nil, fmt.Errorf("line %d: %s has a cable to %s, which line %d says has one to %s", c.line, here, c.to, back.line, back.to)
 		}

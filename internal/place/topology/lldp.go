@@ -39,9 +39,9 @@ func ParseLLDP(text string) (*Graph, error) {
 		case isMachine:
 			machine = name
 		case !isLLDP:
-			return nil, fmt.Errorf("line %d: %.60q is nothing that `lldpctl -f keyvalue` prints", number, line)
+			return nil, fmt.Errorf("line %d: %.60q is not output of `lldpctl -f keyvalue`", number, line)
 		case machine == "":
-			return nil, fmt.Errorf("line %d: whose neighbour is that? A line machine=NAME must come before", number)
+			return nil, fmt.Errorf("line %d: a line machine=NAME must come first, to say whose neighbour this is", number)
 		default:
 			key, value, told := strings.Cut(rest, "=")
 			port, field, deep := cutInterface(key)
@@ -77,7 +77,7 @@ func cutInterface(key string) (port, field string, ok bool) {
 
 func graphOf(all []*neighbour) (*Graph, error) {
 	if len(all) == 0 {
-		return nil, fmt.Errorf("line 1: no interface has a neighbour; the text should be what `lldpctl -f keyvalue` prints")
+		return nil, fmt.Errorf("line 1: no interface has a neighbour; the text should be the output of `lldpctl -f keyvalue`")
 	}
 	names := map[string]string{} // switch → name
 	for _, n := range all {

@@ -141,9 +141,9 @@ func TestHostsSeeTheirSwitchByLLDP(t *testing.T) {
 func TestWhatIsNoSnapshotIsRefusedWithItsLine(t *testing.T) {
 	cut := twoRails[:strings.Index(twoRails, "caguid=0x2c90300000110")]
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":               {"", "line 1: the text ends, and it has no node"},
-		"another program's":     {"CA 'mlx5_0'\n", `line 1: "CA 'mlx5_0'" is nothing that ibnetdiscover prints`},
-		"cut off":               {cut, "line 19: S-0002c90200000002[1] has a cable to H-0002c90300000110[1], of which nothing is told"},
+		"nothing":               {"", "line 1: no node before the end"},
+		"another program's":     {"CA 'mlx5_0'\n", `line 1: "CA 'mlx5_0'" is not output of ibnetdiscover`},
+		"cut off":               {cut, "line 19: S-0002c90200000002[1] has a cable to H-0002c90300000110[1], which is not in the text"},
 		"a node twice":          {twoRails + `Ca	1 "H-0002c90300000120"		# "n2 mlx5_2"`, "is described twice"},
 		"two cables":            {strings.Replace(twoRails, "[2]\t\"H-0002c90300000020\"", "[1]\t\"H-0002c90300000020\"", 1), "line 12: port S-0002c90200000001[1] has a second cable"},
 		"ends that differ":      {strings.Replace(twoRails, "[34]\t\"S-0002c90200000002\"[34]", "[33]\t\"S-0002c90200000002\"[34]", 1), "line 21 says has one to S-0002c90200000001[34]"},
@@ -151,12 +151,12 @@ func TestWhatIsNoSnapshotIsRefusedWithItsLine(t *testing.T) {
 		"a port without a GUID": {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1] \t\"S", 1), "line 27: port H-0002c90300000010[1] has no GUID"},
 		"a port of GUID 0":      {strings.Replace(twoRails, "[1](2c90300000011) \t\"S", "[1](0) \t\"S", 1), "line 27: port H-0002c90300000010[1]: "},
 		"a high port":           {strings.Replace(twoRails, "[36]", "[999]", 1), "line 15: a port's number is at most 255"},
-		"nobody's neighbour":    {"lldp.eth0.chassis.mac=00:1c:73:00:00:01\n", "line 1: whose neighbour is that?"},
+		"nobody's neighbour":    {"lldp.eth0.chassis.mac=00:1c:73:00:00:01\n", "line 1: a line machine=NAME must come first"},
 		"a nameless machine":    {"machine=\n", "line 1: machine= without a name"},
 		"LLDP without a value":  {"machine=n1\nlldp.eth0.chassis.mac\n", "line 2: "},
 		"no chassis":            {"machine=n1\nlldp.eth0.port.ifname=1\n", "line 2: the neighbour of n1 at eth0 has no chassis.mac"},
 		"LLDP without any":      {"machine=n1\n", "no interface has a neighbour"},
-		"other words":           {"machine=n1\nhello\n", `line 2: "hello" is nothing that`},
+		"other words":           {"machine=n1\nhello\n", `line 2: "hello" is not output`},
 	} {
 		if _, err := Read(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; it should say %q", name, err, c.want)

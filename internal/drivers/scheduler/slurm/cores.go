@@ -26,7 +26,7 @@ func coresOf(layout inventory.Layout, cpus string) string {
 	if err != nil || len(near) == 0 {
 		return ""
 	}
-	first := map[[2]int]int{} // core of each package, and of each memory node of it
+	first := map[[2]int]int{} // core of each package, and of each NUMA node of it
 	lowest := func(key [2]int, id int) {
 		if old, known := first[key]; !known || id < old {
 			first[key] = id

@@ -15,7 +15,7 @@ type Local struct {
 	// Confines says that a job's programs, those included that start others by themselves, as mpirun, cannot leave the job's
 	// CPUs. It takes a hierarchy of CPU sets at scheduler.CPUSets.
 	Confines bool
-	// MemoryNodes has slurmd take each memory node for a socket, where a socket has several.
+	// MemoryNodes has slurmd take each NUMA node for a socket, where a socket has several.
 	MemoryNodes bool
 	// Peers are in the file with their addresses, those that compute. The head has none there: slurmctld would take them for nodes.
 	Peers []protocol.Peer

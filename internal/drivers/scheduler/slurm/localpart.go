@@ -59,7 +59,7 @@ func (l *localPart) write() error {
 	return nil
 }
 
-// divided says whether a package of the machine has cores of several memory nodes, and none of these spans packages.
+// divided says whether a package of the machine has cores of several NUMA nodes, and none of these spans packages.
 func divided(layout inventory.Layout) bool {
 	nodes, packages, divided := map[int]int{}, map[int]int{}, false // the first of the other kind that was seen
 	for _, c := range layout {

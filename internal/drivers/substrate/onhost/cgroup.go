@@ -162,7 +162,7 @@ func (c Cgroups) settings(root string, b Bounds) []setting {
 		all = append(all, setting{"pids.max", strconv.Itoa(b.Pids)})
 	}
 	if c.CPUSet && b.CPUs != "" {
-		if c.Version == 1 { // a new group has no memory nodes there, and takes nobody
+		if c.Version == 1 { // a new group has no NUMA nodes there, and takes nobody
 			text, _ := os.ReadFile(filepath.Join(root, "cpuset.mems"))
 			all = append(all, setting{"cpuset.mems", strings.TrimSpace(string(text))})
 		}

@@ -18,7 +18,7 @@ import (
 	"muster/internal/place"
 )
 
-// twoNodes is a host of two memory nodes of 8 GiB with 4 cores each, of which core 0 and 512 MiB are its own, and a GPU.
+// twoNodes is a host of two NUMA nodes of 8 GiB with 4 cores each, of which core 0 and 512 MiB are its own, and a GPU.
 func twoNodes() inventory.Facts {
 	f := inventory.Facts{Arch: "amd64", NUMA: []inventory.NUMANode{{ID: 0, MemoryMiB: 8 << 10}, {ID: 1, MemoryMiB: 8 << 10}}}
 	for id := range 8 {
@@ -30,12 +30,12 @@ func twoNodes() inventory.Facts {
 	return f
 }
 
-// on is a part of one memory node.
+// on is a part of one NUMA node.
 func on(numa, mib, pageKiB int, cores ...int) part {
 	return part{Allocation: place.Allocation{Guest: "g", Share: 1, Cells: []place.Cell{{NUMA: numa, Cores: cores, MemoryMiB: mib}}}, PageKiB: pageKiB}
 }
 
-// pages sets pages of a size aside on a memory node.
+// pages sets pages of a size aside on a NUMA node.
 func pages(f inventory.Facts, numa, kib, total, free int) inventory.Facts {
 	f.NUMA = slices.Clone(f.NUMA)
 	f.NUMA[numa].HugePages = append(slices.Clone(f.NUMA[numa].HugePages), inventory.HugePages{KiB: kib, Total: total, Free: free})
@@ -70,7 +70,7 @@ func TestTheLastWord(t *testing.T) {
 		"a core is offline":                      {facts: offline, want: on(1, 2<<10, plain, 4, 5)},
 		"a core is another guest's":              {facts: twoNodes(), others: []part{on(0, 1, plain, 2)}, want: on(1, 2<<10, plain, 4, 5)},
 		"memory is another guest's":              {facts: twoNodes(), others: []part{on(0, 6<<10, plain, 3)}, want: on(1, 2<<10, plain, 4, 5)},
-		"all cores are other guests'":            {facts: twoNodes(), others: []part{on(0, 1, plain, 1, 2, 3), on(1, 1, plain, 4, 5, 6)}, refused: "core 1 of memory node 0 is offline, kept by the host, or held"},
+		"all cores are other guests'":            {facts: twoNodes(), others: []part{on(0, 1, plain, 1, 2, 3), on(1, 1, plain, 4, 5, 6)}, refused: "core 1 of NUMA node 0 is offline, kept by the host, or in use"},
 		"all memory is other guests'":            {facts: twoNodes(), others: []part{on(0, 7<<10, plain, 3), on(1, 7<<10, plain, 4)}, refused: "2048 MiB asked"},
 		"large pages are free":                   {facts: pages(twoNodes(), 0, large, 2, 2), want: part{Allocation: wanted, PageKiB: large}},
 		"small pages are free":                   {facts: pages(pages(twoNodes(), 0, large, 2, 1), 0, small, 1024, 1024), want: part{Allocation: wanted, PageKiB: small}},
@@ -79,7 +79,7 @@ func TestTheLastWord(t *testing.T) {
 		"another guest uses some":                {facts: pages(twoNodes(), 0, large, 4, 2), others: []part{on(0, 2<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: large}},
 		"a guest with pages needs no plain ones": {facts: pages(twoNodes(), 0, large, 4, 0), others: []part{on(0, 4<<10, large, 3)}, want: part{Allocation: wanted, PageKiB: plain}},
 		"pages bind the memory":                  {facts: pages(twoNodes(), 0, large, 6, 0), want: on(1, 2<<10, plain, 4, 5)},
-		"pages bind all memory":                  {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1), refused: "2048 MiB asked of memory node 0, 1536 are free"},
+		"pages bind all memory":                  {facts: pages(pages(twoNodes(), 0, large, 6, 0), 1, large, 7, 1), refused: "2048 MiB asked of NUMA node 0, 1536 are free"},
 		"half a page is none": {
 			facts: pages(twoNodes(), 0, large, 7, 7), wanted: on(0, 1<<9, plain, 1).Allocation, asked: place.Guest{CPUs: 1, MemoryMiB: 1 << 9, Share: 1}, want: on(0, 1<<9, plain, 1),
 		},
@@ -88,8 +88,8 @@ func TestTheLastWord(t *testing.T) {
 		"a device is the host's":       {facts: hosts, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"a device is lost":             {facts: twoNodes(), lost: []string{"0000:01:00.0"}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
 		"a device is another guest's":  {facts: twoNodes(), others: []part{{Allocation: place.Allocation{Devices: []string{"0000:01:00.0"}, Share: 1}}}, wanted: withGPU, asked: asksGPU, want: part{Allocation: otherGPU, PageKiB: plain}},
-		"all devices are lost":         {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU, asked: asksGPU, refused: "1 gpu asked, 0 of 2 can be given"},
-		"nothing is known of the host": {facts: inventory.Facts{}, refused: "how the host's cores and memory lie is not known"},
+		"all devices are lost":         {facts: twoNodes(), lost: []string{"0000:01:00.0", "0000:02:00.0"}, wanted: withGPU, asked: asksGPU, refused: "1 gpu asked, 0 of 2 available"},
+		"nothing is known of the host": {facts: inventory.Facts{}, refused: "the layout of the host's cores and memory is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.wanted.Cells == nil {
@@ -138,7 +138,7 @@ func TestCoresAreSharedAsFarAsAllGuestsShareThem(t *testing.T) {
 func TestLastWordsAtTheSameMomentGiveNothingTwice(t *testing.T) {
 	dir, facts := t.TempDir(), twoNodes()
 	wanted, asked := on(0, 256, plain, 1, 2).Allocation, place.Guest{CPUs: 2, MemoryMiB: 256, Share: 1}
-	const askers, fit = 6, 3 // of seven cores each has two, which lie on one memory node
+	const askers, fit = 6, 3 // of seven cores each has two, which lie on one NUMA node
 	parts, errs := make([]part, askers), make([]error, askers)
 	var all sync.WaitGroup
 	for i := range askers {

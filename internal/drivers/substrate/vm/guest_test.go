@@ -251,7 +251,7 @@ func affinity(t *testing.T, pid int, thread string) []int {
 	return nil
 }
 
-// The machine that is promised here is no machine that this host is: memory nodes cannot be bound to what is not there, so
+// The machine that is promised here is no machine that this host is: NUMA nodes cannot be bound to what is not there, so
 // the guest is started by hand, without that and without pins. It has nothing but a kernel, and tells its console.
 func TestAGuestSeesTheTopologyThatWasPromised(t *testing.T) {
 	needs(t)

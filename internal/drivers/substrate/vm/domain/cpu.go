@@ -69,7 +69,7 @@ func parts(cores []inventory.Core, of func(inventory.Core) int) int {
 	return len(runs)
 }
 
-// numa shows the holding's cells as memory nodes, as far from each other as they are.
+// numa shows the holding's cells as NUMA nodes, as far from each other as they are.
 func (p *plan) numa() *libvirtxml.DomainNuma {
 	numa := &libvirtxml.DomainNuma{}
 	for i, c := range p.cells {

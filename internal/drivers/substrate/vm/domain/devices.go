@@ -62,7 +62,7 @@ func disk(d Disk, name string) libvirtxml.DomainDisk {
 	}
 }
 
-// passThrough gives the guest its devices, each behind the expander bus of the memory node that it is near to. Devices that
+// passThrough gives the guest its devices, each behind the expander bus of the NUMA node that it is near to. Devices that
 // reach each other by one root port of the host's do so in the guest, behind a switch: programs that look for the shortest
 // way from a GPU to an adapter find it.
 func (p *plan) passThrough() ([]libvirtxml.DomainController, []libvirtxml.DomainHostdev) {
@@ -83,7 +83,7 @@ func (p *plan) passThrough() ([]libvirtxml.DomainController, []libvirtxml.Domain
 	return b.controllers, passed
 }
 
-// byCell groups the devices by memory node of the guest, the last being those that are near to none of its nodes, and
+// byCell groups the devices by NUMA node of the guest, the last being those that are near to none of its nodes, and
 // within by the host's root port.
 func (p *plan) byCell() [][][]inventory.Device {
 	cells := make([][][]inventory.Device, len(p.cells)+1)
@@ -94,7 +94,7 @@ func (p *plan) byCell() [][][]inventory.Device {
 		}
 		if cell < 0 {
 			cell = len(p.cells)
-			p.warn(fmt.Sprintf("device %s is near to none of its memory nodes", device.PCI))
+			p.warn(fmt.Sprintf("device %s is near to none of its NUMA nodes", device.PCI))
 		}
 		group := slices.IndexFunc(cells[cell], func(g []inventory.Device) bool { return rootPort(g[0]) == rootPort(device) })
 		if group < 0 || rootPort(device) == "" {
@@ -126,7 +126,7 @@ type bus struct {
 	root  bool // the machine's own, whose slots libvirt deals out
 }
 
-// expander makes the bus of one of the guest's memory nodes. Bus numbers beyond its own are for what is behind it.
+// expander makes the bus of one of the guest's NUMA nodes. Bus numbers beyond its own are for what is behind it.
 func (b *buses) expander(cell int, near [][]inventory.Device) *bus {
 	b.top--
 	for _, group := range near {

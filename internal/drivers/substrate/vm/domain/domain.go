@@ -4,9 +4,9 @@
 // What enters: the host's facts, what the guest has of it, and where its files are. What leaves: a domain's XML, and what
 // could not be had. No input or output.
 //
-// The guest sees the truth. Its memory nodes are the holding's cells with the host's distances, its cores have the
+// The guest sees the truth. Its NUMA nodes are the holding's cells with the host's distances, its cores have the
 // threads and caches that they have, its virtual CPUs are pinned one to one, and its devices are behind an expander bus
-// of the memory node that they are near to. What runs the machine beside its CPUs (emulator, disks) stays off them.
+// of the NUMA node that they are near to. What runs the machine beside its CPUs (emulator, disks) stays off them.
 package domain
 
 import (
@@ -111,7 +111,7 @@ type plan struct {
 	warnings []string
 }
 
-// cell is one of the guest's memory nodes.
+// cell is one of the guest's NUMA nodes.
 type cell struct {
 	place.Cell
 	node       inventory.NUMANode
@@ -123,7 +123,7 @@ func newPlan(g Guest) (*plan, error) {
 	for _, c := range g.Allocation.Cells {
 		node := slices.IndexFunc(g.Facts.NUMA, func(n inventory.NUMANode) bool { return n.ID == c.NUMA })
 		if node < 0 {
-			return nil, fmt.Errorf("the host has no memory node %d", c.NUMA)
+			return nil, fmt.Errorf("the host has no NUMA node %d", c.NUMA)
 		}
 		next := cell{Cell: c, node: g.Facts.NUMA[node], first: len(p.cpus)}
 		for _, id := range c.Cores {

@@ -40,7 +40,7 @@ func machine(d libvirtxml.Domain) string {
 		if cell.Unit == "MiB" {
 			memory <<= 10 // libvirt itself says KiB
 		}
-		said += fmt.Sprintf("; memory node %d: CPUs %s, %d KiB", i, cell.CPUs, memory)
+		said += fmt.Sprintf("; NUMA node %d: CPUs %s, %d KiB", i, cell.CPUs, memory)
 		if cell.Distances == nil {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"muster/internal/place"
 )
 
-// twoSockets is a host with a memory node and four cores a socket; numbering begins with core first.
+// twoSockets is a host with a NUMA node and four cores a socket; numbering begins with core first.
 func twoSockets(first, distance int) inventory.Facts {
 	f := inventory.Facts{Arch: "amd64", CPUModel: "AMD EPYC", NUMA: []inventory.NUMANode{
 		{ID: 0, MemoryMiB: 8 << 10, Distances: []int{10, distance}}, {ID: 1, MemoryMiB: 8 << 10, Distances: []int{distance, 10}},
@@ -38,9 +38,9 @@ func TestAGuestGoesOnlyWhereItSeesTheSameMachine(t *testing.T) {
 		same  bool
 	}{
 		"other cores":            {part(cellOf(0, 1024, 2, 3)), twoSockets(10, 21), part(cellOf(0, 1024, 10, 11)), true},
-		"another memory node":    {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(1, 1024, 4, 5)), true},
+		"another NUMA node":      {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(1, 1024, 4, 5)), true},
 		"other caches":           {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 1024, 1, 2)), false},
-		"two memory nodes":       {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 512, 0), cellOf(1, 512, 4)), false},
+		"two NUMA nodes":         {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 512, 0), cellOf(1, 512, 4)), false},
 		"two of them, as before": {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 21), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), true},
 		"farther from another":   {part(cellOf(0, 512, 0), cellOf(1, 512, 4)), twoSockets(10, 31), part(cellOf(0, 512, 11), cellOf(1, 512, 15)), false},
 		"less memory":            {part(cellOf(0, 1024, 2, 3)), here, part(cellOf(0, 768, 2, 3)), false},

@@ -47,7 +47,7 @@ func (p *plan) backing() *libvirtxml.DomainMemoryBacking {
 		}
 		return backing
 	}
-	p.warn("its memory is in plain pages: the host's memory nodes have not enough free huge pages; set some aside on the kernel's command line, as hugepagesz=1G hugepages=N")
+	p.warn("its memory is in plain pages: the host's NUMA nodes have not enough free huge pages; set some aside on the kernel's command line, as hugepagesz=1G hugepages=N")
 	return backing
 }
 
