@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"muster/internal/core"
 	"muster/internal/drivers/substrate"
+	"muster/internal/inventory"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/machine"
 	"muster/internal/noded/protocol"
@@ -137,4 +139,56 @@ func TestAUserLeftInABMCKeepsTheMachineApart(t *testing.T) {
 	}
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, id, machine.ForService) })
 	inPhase(machine.Available)
+}
+
+// reluctant is an inspector whose machines take a while to go off: each first question is answered by that.
+type reluctant struct {
+	inspector
+	inspected, rested atomic.Bool
+}
+
+func (r *reluctant) Inspect(ctx context.Context, i substrate.Inspection) (substrate.Inspected, error) {
+	if !r.inspected.Swap(true) {
+		return substrate.Inspected{}, fmt.Errorf("%w: it is switched off", substrate.ErrUnderway)
+	}
+	return r.inspector.Inspect(ctx, i)
+}
+
+func (r *reluctant) Rest(context.Context, inventory.Machine) (string, error) {
+	if !r.rested.Swap(true) {
+		return "was on", fmt.Errorf("%w: it is switched off", substrate.ErrUnderway)
+	}
+	return "", nil
+}
+
+// TestAMachineThatGoesOffIsWaitedForInItsRow: that is no failure, holds no worker, and is told once.
+func TestAMachineThatGoesOffIsWaitedForInItsRow(t *testing.T) {
+	s := newFixture(t, t.TempDir()+"/db", 1)
+	r := &reluctant{}
+	provider := s.deps.Providers["local"]
+	provider.Inspector = r
+	s.deps.Providers = map[string]life.Provider{"local": provider}
+	s.run(1)
+	newMachine, inPhase, ask := s.onlyMachine()
+	inPhase(machine.Available)
+	for end := time.Now().Add(5 * time.Minute); !strings.HasPrefix(newMachine().Reason, "passed") || !r.rested.Load(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is %s: %s", newMachine().Phase, newMachine().Reason)
+		}
+	}
+	ask()
+	inPhase(machine.Available)
+	rested := 0
+	s.view(func(ctx context.Context, tx *core.Tx) error {
+		events, err := tx.Events(ctx, core.EventsOf{Limit: 5000})
+		for _, e := range events {
+			if e.Type == "machine.rested" {
+				rested++
+			}
+		}
+		return err
+	})
+	if m := newMachine(); rested != 1 || m.Failures != 0 || !r.inspected.Load() {
+		t.Errorf("told %d times, %d failures", rested, m.Failures)
+	}
 }

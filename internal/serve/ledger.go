@@ -30,6 +30,9 @@ func (l boots) Machine(ctx context.Context, name string) (substrate.Machine, err
 		if found.On, err = network.Get(ctx, tx, m.Network); err != nil {
 			return fmt.Errorf("machine %s: %w", m.Name, err)
 		}
+		if found.OffSince, err = machine.OffSince(ctx, tx, m.ID); err != nil {
+			return err
+		}
 		found.Address, err = addressOf(ctx, tx, m)
 		return err
 	})
@@ -87,6 +90,10 @@ func (l boots) Begin(ctx context.Context, b substrate.Boot) error {
 
 func (l boots) Powered(ctx context.Context, b substrate.Boot) error {
 	return l.db.Update(ctx, func(tx *core.Tx) error { return machine.PowerBoot(ctx, tx, b.Subject, b.Number) })
+}
+
+func (l boots) WaitForOff(ctx context.Context, machineID string, waits bool) error {
+	return l.db.Update(ctx, func(tx *core.Tx) error { return machine.WaitForOff(ctx, tx, machineID, waits) })
 }
 
 func (l boots) End(ctx context.Context, subject string, number int64) error {

@@ -15,6 +15,8 @@ type Machine struct {
 	inventory.Machine
 	On      inventory.Network // that it boots from
 	Address netip.Addr        // its lease there; zero if it never had one
+	// OffSince is since when it is told to be off and was not yet seen so; zero: nobody waits for that.
+	OffSince time.Time
 }
 
 // Boot is what a machine is to boot.
@@ -47,6 +49,9 @@ type Boots interface {
 	Begin(ctx context.Context, b Boot) error
 	// Powered notes that the machine was switched on for the boot.
 	Powered(ctx context.Context, b Boot) error
+	// WaitForOff notes that a machine, by its ID, is told to be off: Machine says so from now on, since the first time. With false
+	// nobody waits for that any more.
+	WaitForOff(ctx context.Context, machine string, waits bool) error
 	// End tells the boot's agent, or an older one's, to end; Drop forgets the boot once the machine was seen off.
 	End(ctx context.Context, subject string, number int64) error
 	Drop(ctx context.Context, subject string, number int64) error

@@ -9,10 +9,10 @@ import (
 
 // Inspector looks after machines of one substrate, apart from the nodes on them.
 type Inspector interface {
-	// Inspect takes an inspection a step further; it is called again until it is done.
+	// Inspect takes an inspection a step further; it is called again until it is done. ErrUnderway: the machine goes off first.
 	Inspect(ctx context.Context, i Inspection) (Inspected, error)
 	// Rest sees to it that a machine that nobody uses is at rest, which for a whole machine means off. It says what it
-	// had to do, "" if nothing.
+	// had to do, "" if nothing. ErrUnderway, with what it does: the machine was not yet seen off; call it again.
 	Rest(ctx context.Context, m inventory.Machine) (did string, err error)
 }
 
@@ -38,8 +38,8 @@ type Inspected struct {
 // Keeper makes machines hypervisors.
 type Keeper interface {
 	// Host takes a machine's boot as a hypervisor a step further; it is called again until the machine's agent has reported. stuck
-	// is why it cannot go on by itself, "" if it can.
+	// is why it cannot go on by itself, "" if it can. ErrUnderway: the machine goes off first.
 	Host(ctx context.Context, m inventory.Machine, number int64) (doing, stuck string, err error)
-	// End switches the machine off, and returns when it was seen off.
+	// End switches the machine off. It was seen off when this returns nil; ErrUnderway before that: call it again.
 	End(ctx context.Context, m inventory.Machine) error
 }

@@ -79,14 +79,14 @@ func (s watchedSubstrate) Remove(ctx context.Context, r substrate.Ref) error {
 func (i watchedInspector) Inspect(ctx context.Context, what substrate.Inspection) (substrate.Inspected, error) {
 	ended := i.tell.Call(ctx, i.name, "inspect")
 	seen, err := i.Inspector.Inspect(ctx, what)
-	ended(err)
+	ended(Failure(err))
 	return seen, err
 }
 
 func (i watchedInspector) Rest(ctx context.Context, m inventory.Machine) (string, error) {
 	ended := i.tell.Call(ctx, i.name, "rest")
 	did, err := i.Inspector.Rest(ctx, m)
-	ended(err)
+	ended(Failure(err))
 	return did, err
 }
 

@@ -79,7 +79,8 @@ func Boots(ctx context.Context, tx *core.Tx) ([]Boot, error) {
 }
 
 // BeginBoot makes this what the machine boots, in place of whatever it booted before. It reports false, and changes
-// nothing, if it is not the boot that the subject is at: whoever asks has been overtaken.
+// nothing, if it is not the boot that the subject is at: whoever asks has been overtaken. It may be repeated until the machine
+// is switched on for it; that is no sign of life.
 func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	file, err := json.Marshal(b.File)
 	if err != nil {
@@ -90,15 +91,38 @@ func BeginBoot(ctx context.Context, tx *core.Tx, b Boot) (bool, error) {
 	if err != nil || current != b.Number {
 		return false, err
 	}
-	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE machine_id = $1 OR subject = $2`, b.MachineID, b.Subject); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM boot WHERE (machine_id = $1 OR subject = $2) AND NOT (machine_id = $1 AND subject = $2 AND number = $3 AND powered_at = 0)`,
+		b.MachineID, b.Subject, b.Number); err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO boot (machine_id, subject, number, image, file, disk, erase, heard_at, step_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, now_ms(), now_ms())
+		ON CONFLICT (machine_id) DO UPDATE SET image = excluded.image, file = excluded.file, disk = excluded.disk, erase = excluded.erase`, b.MachineID, b.Subject, b.Number, b.Image, string(file), core.Flag(b.Disk), core.Flag(b.Erase))
 	if err != nil {
 		return false, fmt.Errorf("begin a boot of %s: %w", b.Subject, err)
 	}
 	return true, nil
+}
+
+// WaitForOff notes that a machine is told to be off, since the first time, or with false that nobody waits for that any more.
+func WaitForOff(ctx context.Context, tx *core.Tx, machine string, waits bool) error {
+	if _, err := tx.Exec(ctx, `UPDATE machine SET off_since = CASE WHEN $2 = 0 THEN 0 WHEN off_since = 0 THEN now_ms() ELSE off_since END WHERE id = $1`,
+		machine, core.Flag(waits)); err != nil {
+		return fmt.Errorf("note that machine %s is to be off: %w", machine, err)
+	}
+	return nil
+}
+
+// OffSince is since when a machine is told to be off and was not yet seen so; zero if nobody waits for that.
+func OffSince(ctx context.Context, tx *core.Tx, machine string) (since time.Time, err error) {
+	var at int64
+	if err := tx.Row(ctx, `SELECT off_since FROM machine WHERE id = $1`, machine).Scan(&at); err != nil {
+		return since, fmt.Errorf("since when machine %s is to be off: %w", machine, err)
+	}
+	if at > 0 {
+		since = core.Instant(at)
+	}
+	return since, nil
 }
 
 // MarkBoot notes that the boot has reached a step: a sign of life, unless it is there already. It reports false if the

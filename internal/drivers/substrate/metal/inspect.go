@@ -97,7 +97,8 @@ func (d *Driver) Host(ctx context.Context, i Inspection) (Progress, error) {
 	return p, nil
 }
 
-// EndHost switches off a machine that was a hypervisor; it was seen off when this returns.
+// EndHost switches off a machine that was a hypervisor; it was seen off when this returns nil, and before that it is
+// substrate.ErrUnderway.
 func (d *Driver) EndHost(ctx context.Context, machine inventory.Machine) error {
 	b, err := d.config.Ledger.BootOn(ctx, machine.ID)
 	if errors.Is(err, substrate.ErrNoBoot) {
@@ -123,7 +124,8 @@ func describe(b substrate.Boot) string {
 	return "is switched on"
 }
 
-// Rest makes a machine that nobody uses be off. It says what it found if the machine was not.
+// Rest makes a machine that nobody uses be off; it is substrate.ErrUnderway until the machine was seen so. It says what it found
+// if the machine was on, with the first of these answers.
 func (d *Driver) Rest(ctx context.Context, machine inventory.Machine) (found string, err error) {
 	m, err := d.config.Ledger.Machine(ctx, machine.Name)
 	if err != nil {
@@ -144,10 +146,17 @@ func (d *Driver) Rest(ctx context.Context, machine inventory.Machine) (found str
 	case err != nil && !errors.Is(err, substrate.ErrNoBoot):
 		return "", fmt.Errorf("look at machine %s: %w", machine.Name, err)
 	case state == power.On:
-		if err := d.switchOff(ctx, control, nil); err != nil {
-			return "", fmt.Errorf("machine %s is on and nobody uses it: %w", machine.Name, err)
+		err := d.switchOff(ctx, control, m, nil)
+		if m.OffSince.IsZero() && (err == nil || errors.Is(err, substrate.ErrUnderway)) {
+			found = "was on and nobody used it; is switched off"
 		}
-		found = "was on and nobody used it; is switched off"
+		if err != nil {
+			return found, fmt.Errorf("machine %s is on and nobody uses it: %w", machine.Name, err)
+		}
+	case !m.OffSince.IsZero():
+		if err := d.config.Ledger.WaitForOff(ctx, m.ID, false); err != nil {
+			return "", err
+		}
 	}
 	return found, d.config.Ledger.Drop(ctx, m.ID, math.MaxInt64)
 }

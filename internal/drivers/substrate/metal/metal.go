@@ -7,7 +7,6 @@
 package metal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"muster/internal/drivers/power"
 	"muster/internal/drivers/substrate"
 	switches "muster/internal/drivers/switch"
-	"muster/internal/kit/clock"
 )
 
 // Config is what the driver works with.
@@ -25,7 +23,6 @@ type Config struct {
 	Ledger substrate.Boots
 	Power  func(substrate.Machine) (power.Driver, error)
 	Again  time.Duration // a machine that is off this long after it was switched on is switched on again
-	Looks  time.Duration // between two looks at a machine that is to go off; 0: as long as is kind to BMCs
 	// Place puts the machine's ports of its network's switch into a segment, and returns when they were seen there. It is
 	// called while the machine is off, and may be called again. Nil: no switch is set.
 	Place func(context.Context, substrate.Machine, switches.Segment) error
@@ -39,15 +36,11 @@ type Driver struct {
 // New makes a driver.
 func New(c Config) *Driver { return &Driver{c} }
 
-// Timing of power.
-const (
-	offWithin = 45 * time.Second       // a machine that was switched off, or told to end, must be seen off within
-	offLooks  = 300 * time.Millisecond // between two looks
-	offAgain  = 2 * time.Second        // between two commands
-)
+// offWithin is how long after a machine was told first it must be seen off.
+const offWithin = 45 * time.Second
 
-// Ensure makes a machine run this boot of a node. It returns once the machine was switched on for it; until its agent
-// joins, calling again switches a machine that is still, or again, off on once more.
+// Ensure makes a machine run this boot of a node. It is substrate.ErrUnderway while the machine goes off first, and returns nil
+// once it was switched on for the boot; until its agent joins, calling again switches a machine that is still, or again, off on once more.
 func (d *Driver) Ensure(ctx context.Context, n substrate.Node) error {
 	m, err := d.config.Ledger.Machine(ctx, n.Machine)
 	if err != nil {
@@ -87,7 +80,7 @@ func (d *Driver) boot(ctx context.Context, m substrate.Machine, b substrate.Boot
 	if err := d.config.Ledger.Begin(ctx, b); err != nil {
 		return b, err
 	}
-	if err := d.switchOff(ctx, control, nil); err != nil && !errors.Is(err, errUnseen) {
+	if err := d.switchOff(ctx, control, m, nil); err != nil && !errors.Is(err, errUnseen) {
 		return b, err
 	}
 	if err := d.place(ctx, m, s); err != nil {
@@ -131,42 +124,48 @@ func (d *Driver) switchOn(ctx context.Context, control power.Driver, b substrate
 	return d.config.Ledger.Powered(ctx, b)
 }
 
-// switchOff returns when the machine was seen off, which also means that its memory lost what was in it. Where the power
-// control cannot switch off, the machine's agent does, if it is asked to; ask is nil where it was refused already.
-func (d *Driver) switchOff(ctx context.Context, control power.Driver, ask func() error) error {
-	end := time.Now().Add(offWithin)
-	var asked time.Time
-	for {
-		state, err := control.State(ctx)
-		switch {
-		case err != nil:
-			return fmt.Errorf("look at its power: %w", err)
-		case state == power.Off:
-			return nil
-		case state == power.Unknown:
-			return errUnseen
-		case time.Now().After(end):
-			return errors.New("it was switched off and is still on")
-		}
-		if time.Since(asked) > offAgain {
-			asked = time.Now()
-			if err := control.Off(ctx); errors.Is(err, power.ErrUnsupported) {
-				if ask != nil {
-					err = ask()
-				} else {
-					err = nil
-				}
-				if err != nil {
-					return err
-				}
-			} else if err != nil {
-				return fmt.Errorf("switch it off: %w", err)
-			}
-		}
-		if err := clock.Sleep(ctx, cmp.Or(d.config.Looks, offLooks)); err != nil {
+// switchOff says "off", and returns nil when the machine was seen off, which also means that its memory lost what was in it.
+// Until then it is substrate.ErrUnderway: call again, which looks and says it once more. Since when stands in the ledger. Where
+// the power control cannot switch off, the machine's agent does, if it is asked to; ask is nil where it was refused already.
+func (d *Driver) switchOff(ctx context.Context, control power.Driver, m substrate.Machine, ask func() error) error {
+	state, err := control.State(ctx)
+	if err != nil {
+		return fmt.Errorf("look at its power: %w", err)
+	}
+	if state == power.On {
+		if err := tellOff(ctx, control, ask); err != nil {
 			return err
 		}
+		if state, err = control.State(ctx); err != nil {
+			return fmt.Errorf("look at its power: %w", err)
+		}
 	}
+	switch {
+	case state == power.On && !m.OffSince.IsZero() && time.Since(m.OffSince) > offWithin:
+		return errors.New("it was switched off and is still on")
+	case state == power.On:
+		if err := d.config.Ledger.WaitForOff(ctx, m.ID, true); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: machine %s is switched off, and not yet seen off", substrate.ErrUnderway, m.Name)
+	case !m.OffSince.IsZero():
+		err = d.config.Ledger.WaitForOff(ctx, m.ID, false)
+	}
+	if state == power.Unknown {
+		return errors.Join(err, errUnseen)
+	}
+	return err
+}
+
+// tellOff says "off" once.
+func tellOff(ctx context.Context, control power.Driver, ask func() error) error {
+	switch err := control.Off(ctx); {
+	case errors.Is(err, power.ErrUnsupported) && ask != nil:
+		return ask()
+	case err != nil && !errors.Is(err, power.ErrUnsupported):
+		return fmt.Errorf("switch it off: %w", err)
+	}
+	return nil
 }
 
 // errUnseen says that nobody can tell whether a machine is off. Before its first boot that is no obstacle.
@@ -201,7 +200,8 @@ func (d *Driver) Observe(ctx context.Context, r substrate.Ref) (substrate.Observ
 	return seen, nil
 }
 
-// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns. What it left
+// Remove ends the node: its machine was seen off, and then its ports in the common segment, when it returns nil; before that it is
+// substrate.ErrUnderway. What it left
 // on disks is for the next inspection to erase. A machine on which the node's agent never came is given up even if its
 // power cannot be told.
 func (d *Driver) Remove(ctx context.Context, r substrate.Ref) error {
@@ -230,9 +230,9 @@ func (d *Driver) end(ctx context.Context, b substrate.Boot, upTo int64) error {
 	}
 	control, err := d.config.Power(m)
 	if err == nil {
-		err = d.switchOff(ctx, control, func() error { return d.config.Ledger.End(ctx, b.Subject, b.Number) })
+		err = d.switchOff(ctx, control, m, func() error { return d.config.Ledger.End(ctx, b.Subject, b.Number) })
 	}
-	if err != nil && b.Joined {
+	if err != nil && (b.Joined || errors.Is(err, substrate.ErrUnderway)) {
 		return fmt.Errorf("machine %s: %w", m.Name, err)
 	}
 	// Nothing of the cluster's network may reach whoever has the machine next, nor the other way round. Until its ports were

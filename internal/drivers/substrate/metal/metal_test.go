@@ -23,11 +23,13 @@ type networks struct {
 	highest map[string]int64          // by subject
 	on      map[string]bool           // by machine
 	stuck   map[string]bool           // machines that do not let themselves be switched
+	slow    map[string]int            // looks at machines for which they stay on after they were told to be off
+	since   map[string]time.Time      // machines that are told to be off
 	offs    int                       // times that a machine went from on to off
 }
 
 func newTestbed() *networks {
-	return &networks{boots: map[string]substrate.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}}
+	return &networks{boots: map[string]substrate.Boot{}, highest: map[string]int64{}, on: map[string]bool{}, stuck: map[string]bool{}, slow: map[string]int{}, since: map[string]time.Time{}}
 }
 
 func (y *networks) driver() *metal.Driver {
@@ -35,7 +37,21 @@ func (y *networks) driver() *metal.Driver {
 }
 
 func (y *networks) Machine(_ context.Context, ref string) (substrate.Machine, error) {
-	return substrate.Machine{Machine: inventory.Machine{ID: ref, Name: ref}}, nil
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return substrate.Machine{Machine: inventory.Machine{ID: ref, Name: ref}, OffSince: y.since[ref]}, nil
+}
+
+func (y *networks) WaitForOff(_ context.Context, machine string, waits bool) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	switch {
+	case !waits:
+		delete(y.since, machine)
+	case y.since[machine].IsZero():
+		y.since[machine] = time.Now()
+	}
+	return nil
 }
 
 func (y *networks) BootOn(_ context.Context, machine string) (substrate.Boot, error) {
@@ -122,6 +138,10 @@ func (c control) State(context.Context) (power.State, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.on[c.machine] {
+		return power.On, nil
+	}
+	if c.slow[c.machine] > 0 {
+		c.slow[c.machine]--
 		return power.On, nil
 	}
 	return power.Off, nil
@@ -214,5 +234,46 @@ func TestAFreeMachineIsOff(t *testing.T) {
 	y.on["m1"], y.boots["m1"] = true, substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1}
 	if found, err := y.driver().Rest(t.Context(), inventory.Machine{Name: "m1"}); found != "" || err != nil || !y.on["m1"] {
 		t.Errorf("a node's machine was touched: %q, %v", found, err)
+	}
+}
+
+// TestToGoOffIsAWaitThatHoldsNobody: a handler says "off" and goes, and one that comes later looks.
+func TestToGoOffIsAWaitThatHoldsNobody(t *testing.T) {
+	n := substrate.Node{Ref: substrate.Ref{Cluster: "c1", Node: "c1-node-1", Boot: 1}, Machine: "m1"}
+	for what, step := range map[string]func(*metal.Driver) error{
+		"boot":   func(d *metal.Driver) error { return d.Ensure(t.Context(), n) },
+		"remove": func(d *metal.Driver) error { return d.Remove(t.Context(), n.Ref) },
+		"rest":   func(d *metal.Driver) error { _, err := d.Rest(t.Context(), inventory.Machine{Name: "m1"}); return err },
+		"host":   func(d *metal.Driver) error { return d.EndHost(t.Context(), inventory.Machine{ID: "m1", Name: "m1"}) },
+	} {
+		y := newTestbed()
+		y.on["m1"], y.slow["m1"] = true, 2
+		switch what {
+		case "remove":
+			y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: n.Node, Number: 1, Joined: true}
+		case "host":
+			y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "m1", Number: 1, Joined: true}
+		}
+		if err := step(y.driver()); !errors.Is(err, substrate.ErrUnderway) || y.since["m1"].IsZero() {
+			t.Errorf("%s: %v, since %s", what, err, y.since["m1"])
+		}
+		if err := step(y.driver()); err != nil || !y.since["m1"].IsZero() || y.offs != 1 {
+			t.Errorf("%s: %v, since %s, switched off %d times", what, err, y.since["m1"], y.offs)
+		}
+		if on := y.on["m1"]; on != (what == "boot") {
+			t.Errorf("%s: it is on: %v", what, on)
+		}
+	}
+}
+
+func TestAMachineThatStaysOnIsSaidToBe(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		y := newTestbed()
+		y.on["m1"], y.slow["m1"], y.since["m1"] = true, math.MaxInt, time.Now().Add(-time.Minute)
+		y.boots["m1"] = substrate.Boot{Machine: "m1", Subject: "c1-node-1", Number: 1, Joined: joined}
+		err := y.driver().Remove(t.Context(), substrate.Ref{Node: "c1-node-1"})
+		if _, kept := y.boots["m1"]; kept != joined || (err != nil) != joined || errors.Is(err, substrate.ErrUnderway) {
+			t.Errorf("joined %v: kept %v, %v", joined, kept, err)
+		}
 	}
 }

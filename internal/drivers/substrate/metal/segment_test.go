@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -104,7 +103,7 @@ func (c hand) BootFromNetwork(context.Context) error { return power.ErrUnsupport
 
 func (h *switchedTestbed) driver() *metal.Driver {
 	return metal.New(metal.Config{
-		Ledger: h, Looks: time.Microsecond, Power: func(m substrate.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
+		Ledger: h, Power: func(m substrate.Machine) (power.Driver, error) { return hand{control{h.networks, m.ID}, h}, nil },
 		Place: func(ctx context.Context, m substrate.Machine, s switches.Segment) error {
 			if on, _ := (control{h.networks, m.ID}).State(ctx); on == power.On && s != switches.Common { // there it harms nobody
 				h.see("%s is on while it is put into %s", m.ID, s)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/drivers/substrate"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/host"
 	"muster/internal/kinds/life"
@@ -98,6 +99,8 @@ func (w Handlers) hostStarts(ctx context.Context, m machineView) core.Outcome {
 	}
 	doing, stuck, err := provider.Keeper.Host(ctx, m.Machine.Machine, m.Boot)
 	switch {
+	case errors.Is(err, substrate.ErrUnderway):
+		return core.WaitFor(inspectionLooks, "%s", err)
 	case err != nil:
 		return core.Retry(err)
 	case stuck != "":
@@ -224,7 +227,11 @@ func (m machineView) suspectHost(why string) core.Outcome {
 
 // hostEnds switches the machine off. What its guests were is gone from then on, and is told so.
 func (w Handlers) hostEnds(ctx context.Context, m machineView) core.Outcome {
-	if err := w.Providers[m.Substrate].Keeper.End(ctx, m.Machine.Machine); err != nil {
+	err := w.Providers[m.Substrate].Keeper.End(ctx, m.Machine.Machine)
+	switch {
+	case errors.Is(err, substrate.ErrUnderway):
+		return core.WaitFor(inspectionLooks, "%s", err)
+	case err != nil:
 		return core.Retry(err)
 	}
 	o := m.inspect("was switched off and seen off; is inspected before it is used again")

@@ -125,13 +125,19 @@ func machineEnrolled(_ context.Context, m machineView) core.Outcome {
 func (w Handlers) machineInspect(ctx context.Context, m machineView) core.Outcome {
 	inspector := w.Providers[m.Substrate].Inspector
 	if m.Desired == machine.ForRemoval && !m.Dirty && m.guests == 0 {
-		if _, err := inspector.Rest(ctx, m.Machine.Machine); err != nil && m.Attempts < removalTries {
+		_, err := inspector.Rest(ctx, m.Machine.Machine)
+		switch {
+		case errors.Is(err, substrate.ErrUnderway):
+			return core.WaitFor(inspectionLooks, "%s", err)
+		case err != nil && m.Attempts < removalTries:
 			return core.Retry(err)
 		}
 		return removal(m)
 	}
 	seen, err := inspector.Inspect(ctx, substrate.Inspection{Machine: m.Machine.Machine, Number: m.Boot, Erase: m.Dirty})
 	switch {
+	case errors.Is(err, substrate.ErrUnderway):
+		return core.WaitFor(inspectionLooks, "%s", err)
 	case err != nil:
 		return core.Retry(err)
 	case seen.Stuck != "":
@@ -337,10 +343,13 @@ func (w Handlers) machineAvailable(ctx context.Context, m machineView) core.Outc
 	}
 	provider := w.Providers[m.Substrate]
 	did, err := provider.Inspector.Rest(ctx, m.Machine.Machine)
-	if err != nil {
+	o := core.WaitFor(provider.Limits.Rest, "%s", found(m.Facts))
+	switch {
+	case errors.Is(err, substrate.ErrUnderway):
+		o = core.WaitFor(inspectionLooks, "%s", err)
+	case err != nil:
 		return core.Retry(err)
 	}
-	o := core.WaitFor(provider.Limits.Rest, "%s", found(m.Facts))
 	if did != "" {
 		o = o.With(func(_ context.Context, tx *core.Tx) error {
 			tx.Log(core.Event{Type: "machine.rested", Machine: m.Name, Text: did})
