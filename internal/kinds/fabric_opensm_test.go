@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/internal/core"
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/drivers/fabric/opensm"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
@@ -43,7 +44,7 @@ func newSubnet(t *testing.T, hosts int) *subnet {
 	real := opensmtest.New(t, simulator, folder, 0, 14, opensm.Render(fabric.Intent{Managers: []fabric.GUID{fabrictest.HostPort(0)}}))
 	real.Start(t)
 	manager := opensm.Host{GUID: real.GUID, File: real.File, Logs: real.Logs, Signal: real.Signal}
-	observer := opensm.Diags{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
+	observer := diags.Programs{Shell: slices.Concat([]string{"env"}, real.Environment, []string{"/bin/sh", "-s"})}
 	driver, err := opensm.New(opensm.Config{Managers: []opensm.Manager{manager}, Observer: observer, Scratch: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

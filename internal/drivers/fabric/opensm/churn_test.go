@@ -212,7 +212,7 @@ func threeBesideTwo() fabric.Intent {
 func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {
 	r := newRig(t, 8, 8, 1, 1)
 	observer := r.driver.Observer.(fast)
-	r.driver.Observer = observer.Diags
+	r.driver.Observer = observer.Programs
 	if err := r.driver.Apply(t.Context(), three()); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestTheDiagnosticProgramsReadWhatThePortsHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := observer.Diags.Tables(t.Context(), snapshot)
+	read, err := observer.Programs.Tables(t.Context(), snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}

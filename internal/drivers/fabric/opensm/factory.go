@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	fabrics "muster/internal/drivers/fabric"
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/fabric"
 	"muster/internal/kit/private"
 )
@@ -26,7 +27,7 @@ func open(t fabrics.Directives) (fabric.Driver, error) {
 	s.File, _ = t.Value("partitions")
 	s.Log, _ = t.Value("log")
 	var err error
-	if s.Options, err = t.Checked("options", CheckOptions); err != nil {
+	if s.Options, err = t.Checked("options", diags.CheckOptions); err != nil {
 		return nil, err
 	}
 	signal, root := t.Value("signal")

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/fabric"
+	"muster/internal/kit/pattern"
 )
 
 // Manager is one subnet manager. All methods may be called again.
@@ -27,9 +29,9 @@ type Manager interface {
 	Log(ctx context.Context, from int64) (text string, size int64, err error)
 }
 
-// Host is an opensm on a host that a Shell reaches.
+// Host is an opensm on a host that a shell reaches.
 type Host struct {
-	Shell  Shell
+	Shell  diags.Shell
 	GUID   fabric.GUID
 	File   string // its partitions; "": DefaultFile
 	Logs   string // its log; "": DefaultLog
@@ -66,7 +68,7 @@ func (h Host) Files(ctx context.Context) (file, copied []byte, err error) {
 for f in %[1]s %[1]s.muster; do
 	if [ -f "$f" ]; then c=$(wc -c <"$f") && echo "$c" && head -c "$c" "$f" || exit 1; else echo -1; fi
 done
-`, quoted(or(h.File, DefaultFile))))
+`, diags.Quoted(or(h.File, DefaultFile))))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -111,7 +113,7 @@ for to in "$f.muster" "$f"; do
 	mv -fT "$t" "$to"
 done
 sync "$(dirname "$f")"
-`, quoted(or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
+`, diags.Quoted(or(h.File, DefaultFile)), hex.EncodeToString(sum[:]), file))
 	if err != nil {
 		return fmt.Errorf("writing the partitions of the manager at port %s: %w", h.GUID, err)
 	}
@@ -142,7 +144,7 @@ c=$(wc -c <"$f") || exit 1
 [ "$from" -le "$c" ] || from=0
 echo "$c"
 if [ "$from" -ge 0 ]; then tail -c +$((from + 1)) "$f" | head -c %d; fi
-`, quoted(or(h.Logs, DefaultLog)), from, mostLog))
+`, diags.Quoted(or(h.Logs, DefaultLog)), from, mostLog))
 	if err != nil {
 		return "", 0, fmt.Errorf("the log of the manager at port %s: %w", h.GUID, err)
 	}
@@ -152,3 +154,11 @@ if [ "$from" -ge 0 ]; then tail -c +$((from + 1)) "$f" | head -c %d; fi
 	}
 	return rest, size, nil
 }
+
+var (
+	troubleLine = pattern.New(`(?m)^.*(?:PARSE ERROR|in error; retrying|ERR 05).*$`)
+	sweptLine   = pattern.New(`(?mi)(?:-> SUBNET UP|errors during initialization)\s*$`)
+)
+
+// trouble is the first line of a manager's log that says that partitions are not as its file has them; "" if none does.
+func trouble(log string) string { return strings.TrimSpace(troubleLine.Regexp().FindString(log)) }

@@ -20,6 +20,17 @@ import (
 	"muster/internal/fabric"
 )
 
+// Observer reads a fabric from its parts, not from what a manager believes. All methods may be called again, and at once.
+type Observer interface {
+	// Snapshot is the fabric as ibnetdiscover prints it.
+	Snapshot(ctx context.Context) ([]byte, error)
+	// Master is the port of the manager that is in charge.
+	Master(ctx context.Context) (fabric.GUID, error)
+	// Tables reads the tables of all adapters' ports of a snapshot. Those that do not answer, or that are no longer where
+	// the snapshot has them, are not in it.
+	Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error)
+}
+
 // Config says which managers a fabric has, and how to look at it.
 type Config struct {
 	Managers []Manager // all that could ever be in charge

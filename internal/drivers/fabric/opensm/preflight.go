@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/fabric"
 	"muster/internal/kit/pattern"
@@ -62,7 +63,7 @@ func preflight(ctx context.Context, scratch string, snapshot, file []byte, i fab
 
 // trial runs opensm once, and reads what all adapters' ports hold then, and what it logged.
 func trial(ctx context.Context, folder string, snapshot, file []byte, i fabric.Intent) (fabric.Tables, string, error) {
-	places, err := parsePlaces(snapshot)
+	places, err := diags.Places(snapshot)
 	if err != nil {
 		return nil, "", err
 	}
@@ -70,7 +71,7 @@ func trial(ctx context.Context, folder string, snapshot, file []byte, i fabric.I
 	var from fabric.GUID
 	for _, m := range i.Managers {
 		if at, there := places[m]; there {
-			node, from = at.node, m
+			node, from = at.Node, m
 			break
 		}
 	}
@@ -107,7 +108,7 @@ var lidLine = pattern.New(`(?m)^(0x[0-9a-f]{16}) 0x([0-9a-f]{1,4}) 0x[0-9a-f]{1,
 
 // readSimulated reads all adapters' ports of a simulated fabric; lids is opensm's file guid2lid. A port that does not answer,
 // or that is another than was asked for, is an error: here nothing is ever down.
-func readSimulated(s *ibsim.Simulator, node string, lids []byte, places map[fabric.GUID]lowestFree) (fabric.Tables, error) {
+func readSimulated(s *ibsim.Simulator, node string, lids []byte, places map[fabric.GUID]diags.Place) (fabric.Tables, error) {
 	client, err := s.Connect(node)
 	if err != nil {
 		return nil, err

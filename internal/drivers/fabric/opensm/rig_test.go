@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
@@ -86,23 +87,23 @@ func (m *running) start(t *testing.T) {
 }
 
 // diags are the real programs, which see the simulated fabric from the first host.
-func (r *rig) diags(t *testing.T) Diags {
+func (r *rig) diags(t *testing.T) diags.Programs {
 	t.Helper()
 	environment, err := r.Environment(node(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Diags{Shell: Shell{"env", "PATH=" + opensmtest.Programs(t, r.folder, environment), "sh", "-s"}}
+	return diags.Programs{Shell: diags.Shell{"env", "PATH=" + opensmtest.Programs(t, r.folder, environment), "sh", "-s"}}
 }
 
 // fast reads tables by the simulator's own words, in one process: for many steps on many ports.
 type fast struct {
-	Diags
+	diags.Programs
 	rig *rig
 }
 
 func (f fast) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error) {
-	places, err := parsePlaces(snapshot)
+	places, err := diags.Places(snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (f fast) Tables(ctx context.Context, snapshot []byte) (fabric.Tables, error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if who, table, err := c.Port(at.lid); err == nil && who == port {
+		if who, table, err := c.Port(at.LID); err == nil && who == port {
 			seen[port] = table
 		}
 	}
@@ -142,7 +143,7 @@ func (r *rig) write(t *testing.T, port fabric.GUID, e fabric.Entry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places, err := parsePlaces(snapshot)
+	places, err := diags.Places(snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func (r *rig) write(t *testing.T, port fabric.GUID, e fabric.Entry) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	slots, err := c.Block(places[port].lid, 1)
+	slots, err := c.Block(places[port].LID, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func (r *rig) write(t *testing.T, port fabric.GUID, e fabric.Entry) {
 			break
 		}
 	}
-	if err := c.SetBlock(places[port].lid, 1, slots); err != nil {
+	if err := c.SetBlock(places[port].LID, 1, slots); err != nil {
 		t.Fatal(err)
 	}
 }

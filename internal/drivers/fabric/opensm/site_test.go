@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/drivers/fabric/opensm/ibsim"
 	"muster/internal/drivers/fabric/opensm/opensmtest"
 	"muster/internal/fabric"
@@ -15,23 +16,18 @@ func TestASiteNamesAHostForEachManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Manager{Host{Shell: here, GUID: 1}, Host{Shell: Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes", "--", "root@sm2", "sh", "-s"}, GUID: 2}}
-	if !reflect.DeepEqual(o.Managers, want) || !reflect.DeepEqual(o.Observer, Diags{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
+	here, err := diags.ShellOf("here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Manager{Host{Shell: here, GUID: 1}, Host{Shell: diags.Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes", "--", "root@sm2", "sh", "-s"}, GUID: 2}}
+	if !reflect.DeepEqual(o.Managers, want) || !reflect.DeepEqual(o.Observer, diags.Programs{Shell: here, Options: []string{"-C", "mlx5_1"}}) {
 		t.Errorf("%v, %v", o.Managers, o.Observer)
 	}
 	for _, bad := range []string{"here", "here,here,here", "here,", "here,-oProxyCommand=x", "here,a b", "here,root@-oProxyCommand=x", "here,$(id)", "here,a%h", "here,a#b", "here,ssh://-x"} {
 		if _, err := Open(t.TempDir(), []fabric.GUID{1, 2}, Site{Hosts: bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
-	}
-}
-
-func TestAScriptThatIsCutOffDoesNothingFromThereOn(t *testing.T) {
-	if out, err := (Shell{}).Run(t.Context(), "echo one\ncat <<'end'\ntwo\n"); err != nil || string(out) != "one\ntwo\n" {
-		t.Errorf("%q, %v", out, err)
-	}
-	if _, err := (Shell{}).Run(t.Context(), "echo why >&2; exit 3\n"); err == nil || err.Error() != "/bin/sh: exit status 3: why" {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -43,7 +39,7 @@ func TestAReaderReadsWhatPortsHoldAndTellsNoManager(t *testing.T) {
 	}
 	folder := t.TempDir()
 	t.Setenv("PATH", opensmtest.Programs(t, folder, environment))
-	read, err := Reader("here", "-t 500")
+	read, err := diags.Reader("here", "-t 500")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +56,7 @@ func TestAReaderReadsWhatPortsHoldAndTellsNoManager(t *testing.T) {
 			t.Errorf("port %s: %+v", port, table)
 		}
 	}
-	if _, err := Reader("two words", ""); err == nil {
+	if _, err := diags.Reader("two words", ""); err == nil {
 		t.Error("a host that is none is taken")
 	}
 }

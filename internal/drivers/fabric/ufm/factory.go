@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	fabrics "muster/internal/drivers/fabric"
-	"muster/internal/drivers/fabric/opensm"
+	"muster/internal/drivers/fabric/diags"
 	"muster/internal/fabric"
 )
 
@@ -29,7 +29,7 @@ func open(t fabrics.Directives) (fabric.Driver, error) {
 	c.Elsewhere = !root
 	c.User, _ = t.Value("user")
 	reader, _ := t.Value("reader")
-	options, err := t.Checked("options", opensm.CheckOptions)
+	options, err := t.Checked("options", diags.CheckOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func open(t fabrics.Directives) (fabric.Driver, error) {
 		return nil, errors.New("options are for the programs that read ports, and no reader is named; name a host on the fabric, or here")
 	}
 	if reader != "" {
-		if c.Ports, err = opensm.Reader(reader, options); err != nil {
+		if c.Ports, err = diags.Reader(reader, options); err != nil {
 			return nil, err
 		}
 	}

@@ -41,9 +41,11 @@ const (
 
 var everybody = &packet.Addr{HardwareAddr: net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
 
+// scheme is what controls begin with.
+const scheme = "wol"
+
 // Factory declares the driver. Nothing but a machine's agent can switch it off.
 func Factory() power.Factory {
-	const scheme = "wol"
 	return power.Factory{
 		Scheme: scheme, Title: "Wake-on-LAN", Usage: scheme, Form: scheme,
 		About: "Wake-on-LAN: it can be woken, and is switched off by its own agent",

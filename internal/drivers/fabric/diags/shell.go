@@ -1,4 +1,4 @@
-package opensm
+package diags
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"muster/internal/kit/pattern"
 )
 
 // Shell runs scripts for sh on a host: {"sh", "-s"} here, {"ssh", "-oBatchMode=yes", "root@sm2", "sh", "-s"} elsewhere.
@@ -37,13 +39,28 @@ func (s Shell) Run(ctx context.Context, script string) ([]byte, error) {
 	return out, nil
 }
 
-// quoted is a word as sh reads it.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Quoted is a word as sh reads it.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func quotedAll(words []string) string {
 	all := make([]string, len(words))
 	for i, w := range words {
-		all[i] = quoted(w)
+		all[i] = Quoted(w)
 	}
 	return strings.Join(all, " ")
+}
+
+// hostForm is what ssh takes for a host and no shell, and nothing that ssh passes the name to, takes for anything else.
+var hostForm = pattern.New(`^(ssh://)?([A-Za-z0-9_][A-Za-z0-9_.-]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.:-]*)$`)
+
+// ShellOf is the shell of a host, "here" or whatever ssh takes: ssh must get in with a key, and without a question.
+func ShellOf(host string) (Shell, error) {
+	switch {
+	case host == "here":
+		return here, nil
+	case !hostForm.MatchString(host):
+		return nil, fmt.Errorf("%q is no host; name one as ssh does, such as root@sm2, or here", host)
+	}
+	return Shell{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "-oForwardAgent=no", "-oClearAllForwardings=yes",
+		"--", host, "sh", "-s"}, nil
 }

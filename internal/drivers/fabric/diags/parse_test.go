@@ -1,4 +1,4 @@
-package opensm
+package diags
 
 import (
 	"reflect"
@@ -30,8 +30,8 @@ func TestTablesAreReadWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestPlacesAreReadFromASnapshot(t *testing.T) {
-	places, err := parsePlaces([]byte(fabrictest.FatTree(5, 2, 1)))
-	if err != nil || len(places) != 5 || places[fabrictest.HostPort(4)] != (lowestFree{"H-0002c90300100040", 9}) {
+	places, err := Places([]byte(fabrictest.FatTree(5, 2, 1)))
+	if err != nil || len(places) != 5 || places[fabrictest.HostPort(4)] != (Place{"H-0002c90300100040", 9}) {
 		t.Errorf("%v, %v", places, err)
 	}
 	for name, text := range map[string]string{
@@ -40,7 +40,7 @@ func TestPlacesAreReadFromASnapshot(t *testing.T) {
 		"LIDs of 17 bits":  "Ca\t1 \"H-0002c90300100040\"\n[1](2c90300100041) \t\"S-0002c90200100020\"[1]\t\t# lid 99999 lmc 0 \"leaf2\" lid 4 4xFDR\n",
 		"no adapters' own": "[1](2c90300100041) \t\"S-0002c90200100020\"[1]\t\t# lid 9 lmc 0 \"leaf2\" lid 4 4xFDR\n",
 	} {
-		if places, err := parsePlaces([]byte(text)); err == nil {
+		if places, err := Places([]byte(text)); err == nil {
 			t.Errorf("%s: %v", name, places)
 		}
 	}
@@ -72,16 +72,16 @@ func FuzzParseTables(f *testing.F) {
 	})
 }
 
-func FuzzParsePlaces(f *testing.F) {
+func FuzzPlaces(f *testing.F) {
 	f.Add(fabrictest.FatTree(3, 2, 1))
 	f.Add("Ca\t1 \"H-0002c90300100040\"\n[1](0) \"S-0002c90200100020\"[1] # lid 9 lmc 0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		places, err := parsePlaces([]byte(text))
+		places, err := Places([]byte(text))
 		if err == nil && len(places) == 0 {
 			t.Error("no place, and no error")
 		}
 		for g, at := range places {
-			if g == 0 || at.node == "" {
+			if g == 0 || at.Node == "" {
 				t.Errorf("%q: %v", text, places)
 			}
 		}

@@ -1,4 +1,4 @@
-package opensm
+package diags
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"muster/internal/kit/pattern"
 )
 
-// lowestFree is where an adapter's port is on the fabric.
-type lowestFree struct {
-	node string // as the simulator names it
-	lid  uint16
+// Place is where an adapter's port is on the fabric.
+type Place struct {
+	Node string // as the simulator names it
+	LID  uint16
 }
 
 var (
@@ -20,9 +20,9 @@ var (
 	portLine    = pattern.New(`^\[\d+\]\(([0-9a-f]{1,16})\)\s+"[SHR]-[0-9a-f]{16}"\[\d+\](?:\([0-9a-f]+\))?\s+# lid (\d+) lmc `)
 )
 
-// parsePlaces reads from what ibnetdiscover printed where each adapter's port is. Ports without a link are not in it.
-func parsePlaces(text []byte) (map[fabric.GUID]lowestFree, error) {
-	places := map[fabric.GUID]lowestFree{}
+// Places reads from what ibnetdiscover printed where each adapter's port is. Ports without a link are not in it.
+func Places(text []byte) (map[fabric.GUID]Place, error) {
+	places := map[fabric.GUID]Place{}
 	node := ""
 	for n, line := range strings.Split(string(text), "\n") {
 		if line == "" {
@@ -46,7 +46,7 @@ func parsePlaces(text []byte) (map[fabric.GUID]lowestFree, error) {
 		if _, twice := places[guid]; twice {
 			return nil, fmt.Errorf("ibnetdiscover, line %d: port %s is there twice, so that nobody can say which one is meant", n+1, guid)
 		}
-		places[guid] = lowestFree{node, uint16(lid)}
+		places[guid] = Place{node, uint16(lid)}
 	}
 	if len(places) == 0 {
 		return nil, fmt.Errorf("ibnetdiscover named no adapter; is the port that it asks from up?")
@@ -106,11 +106,3 @@ func parseTable(text string) (fabric.Port, error) {
 	}
 	return p, nil
 }
-
-var (
-	troubleLine = pattern.New(`(?m)^.*(?:PARSE ERROR|in error; retrying|ERR 05).*$`)
-	sweptLine   = pattern.New(`(?mi)(?:-> SUBNET UP|errors during initialization)\s*$`)
-)
-
-// trouble is the first line of a manager's log that says that partitions are not as its file has them; "" if none does.
-func trouble(log string) string { return strings.TrimSpace(troubleLine.Regexp().FindString(log)) }
