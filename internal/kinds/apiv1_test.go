@@ -4,11 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"muster/internal/kinds"
+	"muster/internal/kinds/machine"
 )
 
 // TestTheAPIPublishesThePhasesOfTheKinds: apiv1 is a leaf and cannot ask them, so it repeats their words.
@@ -44,5 +47,29 @@ func TestTheAPIPublishesThePhasesOfTheKinds(t *testing.T) {
 	slices.Sort(defined)
 	if defined = slices.Compact(defined); !slices.Equal(published, defined) {
 		t.Errorf("apiv1/phases.go has\n%q, the kinds have\n%q", published, defined)
+	}
+}
+
+// TestThePagesNameWhatLives: the page of machines explains each of their phases, and the page of metrics names all kinds.
+func TestThePagesNameWhatLives(t *testing.T) {
+	page := func(name string) string {
+		text, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	machines := page("machines.md")
+	for _, phase := range kinds.Phases(machine.Kind) {
+		if !strings.Contains(machines, "`"+string(phase)+"`") {
+			t.Errorf("docs/machines.md does not explain %s", phase)
+		}
+	}
+	_, row, _ := strings.Cut(page("observe.md"), "| `muster_entities` |")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, d := range kinds.All() {
+		if d.Lives() && !strings.Contains(strings.ToLower(row), string(d.Kind)+"s") {
+			t.Errorf("docs/observe.md does not say that %ss are counted: %s", d.Kind, row)
+		}
 	}
 }

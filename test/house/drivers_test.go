@@ -16,7 +16,8 @@ import (
 // driversAt is where all drivers stand: a folder for each kind, and in that one for each driver.
 const driversAt = "internal/drivers/"
 
-// kindsOfDrivers names all drivers, from the list, by the folder of their kind: a new one is held to these tests from its first day.
+// kindsOfDrivers names all drivers, from the list, by the folder of their kind: a new one is held to these tests from its first
+// day.
 func kindsOfDrivers() map[string][]string {
 	kinds := map[string][]string{"switch": drivers.Switches().Names(), "fabric": drivers.Fabrics().Names()}
 	for _, f := range drivers.Power() {
@@ -41,9 +42,9 @@ var leave = map[string]struct {
 	why   string
 }{
 	"internal/drivers/all.go":          {nil, "the list"},
-	"internal/spec/types.go":           {[]string{"local", "metal", "vm", "slurm"}, "values of isolation and of software.scheduler, which are published"},
-	"internal/spec/rules.go":           {[]string{"local", "metal", "none"}, "what a cluster file may say is told of these values, and without a site"},
-	"internal/spec/resolve.go":         {[]string{"local", "metal", "vm"}, "the same: what a file says without saying it"},
+	"internal/spec/types.go":           {[]string{"local", "metal", "vm", "slurm"}, "published values of isolation and software.scheduler"},
+	"internal/spec/rules.go":           {[]string{"local", "metal", "none"}, "what a file may say, told without a site"},
+	"internal/spec/resolve.go":         {[]string{"local", "metal", "vm"}, "the same: what a file means that does not say it"},
 	"internal/door/centre/ask.go":      {[]string{"slurm"}, "asks batch systems that others run"},
 	"internal/kinds/person/token.go":   {[]string{"local"}, "the token of the controller's own host"},
 	"internal/kinds/kindstest/rows.go": {[]string{"local"}, "machines of tests"},
@@ -53,8 +54,8 @@ var leave = map[string]struct {
 	"internal/kit/private/private.go":  {[]string{"command"}, "the first lines of secrets' files"},
 }
 
-// TestNobodyKnowsADriverByItsName: whoever writes a driver's name decides something that its declaration should. A text is looked at
-// wherever it stands, a constant where something is compared with it.
+// TestNobodyKnowsADriverByItsName: whoever writes a driver's name decides something that its declaration should. A text is looked
+// at wherever it stands, a constant where something is compared with it.
 func TestNobodyKnowsADriverByItsName(t *testing.T) {
 	house := house(t)
 	constants := house.constants()
@@ -110,7 +111,8 @@ func (h *tree) home(kind, name string, constants map[string]string) (folder stri
 				return true
 			}
 			key, ok := said.Key.(*ast.Ident)
-			if value := cmp.Or(textOf(said.Value), constants[constantOf(f, said.Value)]); ok && value == name && (key.Name == "Name" || key.Name == "Scheme") {
+			names := ok && (key.Name == "Name" || key.Name == "Scheme")
+			if names && cmp.Or(textOf(said.Value), constants[constantOf(f, said.Value)]) == name {
 				folder = path.Dir(f.path) + "/"
 			}
 			return true
@@ -158,8 +160,8 @@ func constantOf(f file, e ast.Expr) string {
 	return ""
 }
 
-// published says of a constant, as constants has it, that other packages see it. One that they do not, and whose text is a word of
-// the trade, is its own package's word.
+// published says of a constant, as constants has it, that other packages see it. One that they do not, and whose text is a word
+// of the trade, is its own package's word.
 func published(constant string) bool {
 	return token.IsExported(strings.TrimPrefix(path.Ext(constant), "."))
 }

@@ -112,6 +112,7 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c shared, 
 	if there, err := d.hasVolumes(c, 0); err != nil || !there {
 		return errors.Join(err, fmt.Errorf("the files of cluster %s are not mounted", n.Cluster))
 	}
+	var mounts []staged
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -120,8 +121,11 @@ func (d *Driver) make(ctx context.Context, held *onhost.Hold, b boot, c shared, 
 		{"network", func() error { return d.plug(c.netns(), b, n) }},
 		{"root", func() error { return d.mountRoot(ctx, b, c, n) }},
 		{"boot file", func() error { return d.mountRun(b, n) }},
-		{"bundle", func() error { return d.writeBundle(ctx, b, n, c) }},
-		{"start", func() error { return d.start(ctx, held, b, n, c) }},
+		{"bundle", func() (err error) {
+			mounts, err = d.writeBundle(ctx, b, n, c)
+			return err
+		}},
+		{"start", func() error { return d.start(ctx, held, b, n, mounts) }},
 	} {
 		if err := held.Lost(); err != nil {
 			return err
@@ -182,9 +186,9 @@ func underRun(at, path string) string {
 	return filepath.Join(at, below)
 }
 
-// start runs the first process and returns when it has been started; it lives on without us. Its output, and runc's
-// complaints, go to the console file.
-func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, c shared) error {
+// start runs the first process, with these mounts where its users are mapped, and returns when it has been started; it lives on
+// without us. Its output, and runc's complaints, go to the console file.
+func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substrate.Node, mounts []staged) error {
 	select {
 	case d.starts <- struct{}{}:
 		defer func() { <-d.starts }()
@@ -210,7 +214,6 @@ func (d *Driver) start(ctx context.Context, held *onhost.Hold, b boot, n substra
 	runc.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the controller is not meant for it
 	run := runc.Run
 	if d.mapsUsers(n) {
-		_, mounts := d.bundle(b, n, c, false)
 		run = func() error { return d.inStage(mounts, runc.Run) }
 	}
 	if err := run(); err != nil {

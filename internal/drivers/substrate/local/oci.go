@@ -97,28 +97,29 @@ type (
 	}
 )
 
-// writeBundle writes the container's config.json. It holds no secret: the boot file is the only place for one.
-func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c shared) error {
+// writeBundle writes the container's config.json, and returns what is to be staged for it. It holds no secret: the boot file is
+// the only place for one.
+func (d *Driver) writeBundle(ctx context.Context, b boot, n substrate.Node, c shared) ([]staged, error) {
 	serves := false
 	var err error
 	if n.ServesHome {
 		if serves, err = d.served(c); err != nil {
-			return err
+			return nil, err
 		}
 		if !serves {
 			d.config.Log.Warn("a head may not serve /home: it is a folder of this host's file system; it moves when no node of the cluster runs",
 				"cluster", n.Cluster, "node", n.Name)
 		}
 	}
-	spec, _ := d.bundle(b, n, c, serves)
+	spec, mounts := d.bundle(b, n, c, serves)
 	if spec.Process.NoNewPrivileges, err = d.noNewPrivileges(ctx, n); err != nil {
-		return err
+		return nil, err
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(b.path("config.json"), text, 0o600)
+	return mounts, os.WriteFile(b.path("config.json"), text, 0o600)
 }
 
 // bundle describes the container, and what is to be staged for it. One that serves /home has the rights for it.
