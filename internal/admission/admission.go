@@ -1,8 +1,8 @@
-// Package admission decides what may be: it turns a request into a plan, or into the precise reason why not, and
+// Package admission decides whether a request can be granted: it turns it into a plan, or into the precise reason why not, and
 // reserves what the plan needs in one transaction.
 //
-// What enters: a cluster file and the store's rows. What leaves: a Plan, and, once carried out, intent in the store: the
-// cluster's row, its nodes on their machines. It starts nothing; the engine does.
+// What enters: a cluster file and the database's rows. What leaves: a Plan and, once it is carried out, intent in the database:
+// the cluster's row, and its nodes on their machines. It starts nothing; the engine does.
 package admission
 
 import (

@@ -62,7 +62,7 @@ type Store struct {
 	read    *sql.DB
 	kinds   []Definition
 	keys    *sealing.Ring // nil: secrets can be neither read nor written
-	file    *os.File      // SQLite: held under an exclusive lock for as long as the store is open
+	file    *os.File      // SQLite: held under an exclusive lock for as long as the database is open
 
 	clock       *Clock
 	synchronous string      // SQLite: how far a commit is written when it is told

@@ -25,7 +25,7 @@ import (
 	"muster/internal/spec"
 )
 
-// raw opens a database beside the store.
+// raw opens a database beside the database.
 func raw(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	driver := "sqlite"

@@ -1,4 +1,5 @@
-// Package inventory knows what exists: machines and their facts, the site's classes, and what fits what.
+// Package inventory has the types of what a site owns: machines and their facts, classes, prices, and which machine fits which
+// class.
 //
 // What enters: facts as inspection found them, and the site's catalogue. What leaves: types and pure judgements. No I/O
 // but the reading of the site file.

@@ -348,7 +348,7 @@ func TestAControllerDoesNotTakeItsOwnDeafnessForTheirs(t *testing.T) {
 			return silent
 		}
 		h.deaf.Store(true)
-		time.Sleep(6 * time.Second) // longer than the limit, and than what the store takes for a hiccup
+		time.Sleep(6 * time.Second) // longer than the limit, and than what the database takes for a hiccup
 		heard := time.Now()
 		h.change(only)
 		h.deaf.Store(false)

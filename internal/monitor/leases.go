@@ -18,7 +18,7 @@ import (
 
 // offers are addresses that were offered and not yet asked for. They are remembered so that two machines are not offered
 // the same one, and so that the machine that takes its offer needs no second look at leases: whether the address is still
-// free is decided when it is leased, by the store's constraints.
+// free is decided when it is leased, by the database's constraints.
 type offers struct {
 	mu   sync.Mutex
 	at   map[offerAt]offer

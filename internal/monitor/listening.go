@@ -11,7 +11,7 @@ import (
 // ThisHost is the place of nodes that reach the controllers by sockets of their host; every other place is a network.
 const ThisHost = ""
 
-// listenEvery is how often a controller notes that it hears a place: well within what the store counts as a gap.
+// listenEvery is how often a controller notes that it hears a place: well within what the database counts as a gap.
 const listenEvery = time.Second
 
 // Listen notes, until ctx ends, that this controller hears the agents of a place. Run it beside what serves them. A

@@ -1,7 +1,7 @@
-// Package monitor is where nodes are heard: it lets an agent join with its boot's one-time token, tells it what its node
-// has to be, and writes down what it reports.
+// Package monitor is the server that agents call: it lets an agent join with its boot's one-time token, serves the configuration
+// of its node, and records what the agent reports.
 //
-// What enters: the agents' calls (internal/noded/protocol). What leaves: observed state in the store and wake-ups for
+// What enters: the agents' calls (internal/noded/protocol). What leaves: observed state in the database and wake-ups for
 // the engine, which alone draws conclusions. It changes no phase.
 package monitor
 

@@ -9,7 +9,7 @@
 //
 // On a machine of the node's own it is that machine's init before all this, and switches the machine off at its end. A
 // machine that has booted to be inspected or enrolled is given to package inspection instead, one that has booted to hold
-// guests to package hosting, in a process of its own.
+// guests to package hostd, in a process of its own.
 package noded
 
 import (

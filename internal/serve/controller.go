@@ -1,5 +1,5 @@
-// Package serve puts the house together: it opens the store, builds the parts from the bottom up, and runs them
-// until it is told to stop. What joins parts that must not know each other is here too: the networks that machines boot from,
+// Package serve runs the controller: it opens the database, builds the parts from the bottom up, and runs them
+// until it is stopped. What joins parts that must not know each other is here too: the networks that machines boot from,
 // hosts and their guests, and the drivers of fabrics with what root says of them.
 package serve
 
@@ -165,7 +165,7 @@ func (k *controller) close() {
 	}
 }
 
-// open opens the data directory, the store and the drivers.
+// open opens the data directory, the database and the drivers.
 func (k *controller) open(ctx context.Context, catalogue inventory.Catalogue) (err error) {
 	if err := k.dir.make(k.Log); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (k *controller) siteKeys() *sealing.Ring {
 	return sealing.File(k.dir.key(), true)
 }
 
-// openAuthority gets the site's keys from the store, the first time making them, and sees to it that the data
+// openAuthority gets the site's keys from the database, the first time making them, and sees to it that the data
 // directory belongs to that store: a controller with another database would take its nodes for remains.
 func (k *controller) openAuthority(ctx context.Context, catalogue inventory.Catalogue) error {
 	token, err := k.dir.token()

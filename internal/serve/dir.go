@@ -19,9 +19,9 @@ import (
 
 // dir is the data directory, for root alone.
 //
-//	muster.db         the store, unless it is PostgreSQL
+//	muster.db         the database, unless it is PostgreSQL
 //	admin.token       the local administrator's token
-//	site.key          what the secrets in the store are sealed with, unless that lies elsewhere
+//	site.key          what the secrets in the database are sealed with, unless that lies elsewhere
 //	controller.json   where the controller listens, for command lines on this host
 //	site              which store this directory belongs to
 //	images/           environment images by name and digest

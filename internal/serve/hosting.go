@@ -40,7 +40,7 @@ func (h hosts) Carries(ctx context.Context, node string) (elsewhere bool, err er
 	return elsewhere, err
 }
 
-// hostingLedger is the store as the driver of guests elsewhere asks for it.
+// hostingLedger is the database as the driver of guests elsewhere asks for it.
 type hostingLedger struct{ db *core.Store }
 
 func (l hostingLedger) Changed() <-chan struct{} { return l.db.Changed() }

@@ -16,7 +16,7 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// boots is the store as substrates of whole machines ask for it.
+// boots is the database as substrates of whole machines ask for it.
 type boots struct{ db *core.Store }
 
 func (l boots) Machine(ctx context.Context, name string) (substrate.Machine, error) {

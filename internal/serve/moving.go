@@ -11,7 +11,7 @@ import (
 	"muster/internal/kinds/machine"
 )
 
-// migrations is the store as the mover of guests elsewhere asks for it.
+// migrations is the database as the mover of guests elsewhere asks for it.
 type migrations struct{ db *core.Store }
 
 func (l migrations) Changed() <-chan struct{} { return l.db.Changed() }

@@ -82,7 +82,7 @@ func (y *networks) serve(ctx context.Context) error {
 	return nil
 }
 
-// follow makes what runs be what the store has.
+// follow makes what runs be what the database has.
 func (y *networks) follow(ctx context.Context, running map[string]service) error {
 	var networks []inventory.Network
 	err := y.db.View(ctx, func(tx *core.Tx) (err error) {

@@ -1,4 +1,4 @@
-// Package kmod knows a kernel's modules by the lists that depmod writes beside them (modules.dep, modules.alias,
+// Package kmod finds a kernel's modules by the lists that depmod writes beside them (modules.dep, modules.alias,
 // modules.softdep, modules.builtin; see depmod.d(5) and modules.dep(5)).
 //
 // What enters: a folder /lib/modules/VERSION. What leaves: which modules a device needs and in which order, a smaller set

@@ -1,8 +1,8 @@
 // Package netboot answers machines that boot from the network: DHCPv4 (RFC 2131) or ProxyDHCP (PXE 2.1), TFTP (RFC 1350,
-// 2347-2349, 7440), HTTP, and IPv6 router advertisements (RFC 4861), so that no firmware waits for one in vain.
+// 2347-2349, 7440), HTTP, and IPv6 router advertisements (RFC 4861), so that no firmware waits for one until it times out.
 //
-// What enters: packets of machines, none of which is believed, and what the House knows. What leaves: answers, and word
-// of each step to the House. This package keeps nothing: any replica may answer any packet.
+// What enters: packets of machines, which prove nothing, and what the House knows. What leaves: answers, and a report of each
+// step to the House. This package keeps no state: any replica may answer any packet.
 package netboot
 
 import (

@@ -1,8 +1,8 @@
-// Package onlink knows who is at the other end of a connection on a network of machines: not by what the caller says, but
-// by the frame that began the connection, and by the kernel's table of neighbours.
+// Package onlink identifies the other end of a connection on a network of machines: not by what the caller claims, but by
+// the frame that opened the connection, and by the kernel's table of neighbours.
 //
 // What enters: connections on one interface. What leaves: a Caller for each, and permanent entries in the table of
-// neighbours, which no ARP packet changes. This package decides nothing: whose MACs are whose, its callers know.
+// neighbours, which no ARP packet changes. This package decides nothing: its callers know which MAC is whose.
 package onlink
 
 import (

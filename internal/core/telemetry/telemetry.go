@@ -1,9 +1,9 @@
-// Package telemetry is how a controller is seen at work from outside: metrics for Prometheus, traces for OpenTelemetry,
-// and the number that binds a request's log lines, events and spans together.
+// Package telemetry makes a controller observable: metrics for Prometheus, traces for OpenTelemetry, and the request number
+// that a request's log lines, events and spans share.
 //
-// What enters: what the other parts tell of what they just did. What leaves: a registry to scrape, and spans, if somebody
-// asked for them. It knows no part of the house, so each may tell it; nothing that is told decides anything, and every
-// method of a nil *Telemetry does nothing, so nobody needs one.
+// What enters: what other packages report of their work. What leaves: a registry to scrape, and spans, if they are wanted. It
+// imports none of those packages, so any may report to it. Nothing depends on what is reported: every method of a nil
+// *Telemetry does nothing.
 package telemetry
 
 import (

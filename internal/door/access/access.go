@@ -1,7 +1,7 @@
 // Package access says who may do what. It is one table of roles and actions, and pure functions over it: no I/O.
 //
-// What enters: a caller, as the store knows them (a person, the roles that they have, the limits of the token that they
-// hold), an action and a project. What leaves: yes or no. The API, the gateway and the doors for web apps ask here and
+// What enters: a caller as the database has them (a person, their roles, the limits of their token), an action and a
+// project. What leaves: yes or no. The API, the gateway and the web door ask here and
 // nowhere else.
 package access
 

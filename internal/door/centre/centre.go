@@ -1,9 +1,8 @@
-// Package centre is about clusters that Muster did not build: who may go there and as whom, how one gets there, and what
-// is to be seen of their batch systems.
+// Package centre handles clusters that Muster did not build: who may go there and as whom, how one gets there, and what
+// their batch systems show.
 //
-// What enters: rows that operators wrote, and what the batch systems of centres print, which nobody vouches for.
-// What leaves: targets for the gateway, and observations for the store. It writes nothing else, and changes nothing at a
-// centre.
+// What enters: rows that operators wrote, and the output of the centres' batch systems, which is not trusted. What leaves:
+// targets for the gateway, and observations in the database. It writes nothing else, and changes nothing at a centre.
 package centre
 
 import (

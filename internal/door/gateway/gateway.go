@@ -1,4 +1,4 @@
-// Package gateway is the SSH door: one way in for everybody, one way through to the cluster that they may enter.
+// Package gateway is the SSH gateway: one address at which people log in to every cluster that they may enter.
 //
 // What enters: SSH connections of people, whose registered keys or login certificates say who they are and whose user
 // names say where to. What leaves: connections to sshd of that place, inside its own network, with a certificate signed

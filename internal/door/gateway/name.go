@@ -48,7 +48,7 @@ func parseRef(text string) string {
 	return name
 }
 
-// isName says whether text may be the name of a cluster, a project, a person or a node. Whether there is one, the store
+// isName says whether text may be the name of a cluster, a project, a person or a node. Whether there is one, the database
 // knows.
 func isName(text string) bool {
 	if text == "" || len(text) > 63 {

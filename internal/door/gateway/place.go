@@ -27,7 +27,7 @@ type Place struct {
 	Name    string
 	// Admits says whether it takes a person who may enter in the project.
 	Admits func(person string) bool
-	// Open says how to get in. Why one cannot now is a *Refusal. It asks the store only.
+	// Open says how to get in. Why one cannot now is a *Refusal. It asks the database only.
 	Open func(ctx context.Context, tx *core.Tx, person string) (Target, error)
 	// Why says what it means when connecting failed; nil: there are no better words than that it did.
 	Why func(person string, err error) *Refusal

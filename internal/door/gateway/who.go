@@ -96,7 +96,7 @@ func (g *Gateway) recogniseLogin(ctx context.Context, c *ssh.Certificate) (w who
 	return w, g.stranger(ctx, err)
 }
 
-// stranger tells why the store does not know somebody to the log, not to them.
+// stranger tells why the database does not know somebody to the log, not to them.
 func (g *Gateway) stranger(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errStranger) {
 		return err

@@ -1,7 +1,7 @@
-// Package identity makes and checks what nodes and users prove themselves with: the one-time token of a boot, the
-// agents' client certificates, SSH user and host certificates.
+// Package identity makes and checks credentials of nodes and users: the one-time token of a boot, the agents' client
+// certificates, SSH user and host certificates.
 //
-// What enters: the site's root secret, kept in the store. What leaves: short-lived certificates and yes or no. All
+// What enters: the site's root secret from the database. What leaves: short-lived certificates and yes or no. All
 // authorities are derived from the one root, so that every replica has the same ones.
 package identity
 

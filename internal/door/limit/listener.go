@@ -1,5 +1,5 @@
-// Package limit keeps one caller from taking what the others need: connections, time to read and write, requests that run
-// at once, tries, and lines of the log.
+// Package limit keeps one caller from using up what others need: connections, time to read and write, concurrent requests,
+// tries, and lines of the log.
 //
 // A connection is one of three: it waits (nothing was asked yet, or the last answer is given), it serves a stranger, or it
 // serves somebody known. Where there is no room for a new one, the one goes that has waited longest, then the oldest of a

@@ -1,8 +1,8 @@
 // Package rotation changes the keys that a site signs with, while everything runs on them.
 //
-// What enters: that a use is to have a new key. What leaves: generations in the store and in every controller's Authority. A new
-// generation is first believed by everybody; then it signs; and the old one goes when nobody lives by it any more. Each step is a
-// transaction of its own, which any controller does when it is due.
+// What enters: the request that a use gets a new key. What leaves: generations in the database and in every controller's
+// Authority. A new generation is first trusted everywhere; then it signs; and the old one is dropped when nothing depends on it
+// any more. Each step is a transaction of its own, which any controller does when it is due.
 package rotation
 
 import (

@@ -1,4 +1,4 @@
-// Package scheduler is what Muster asks of a program that starts jobs on a cluster's nodes, whichever it is.
+// Package scheduler is the interface of schedulers: the programs that start jobs on a cluster's nodes.
 //
 // What enters: a cluster's configuration, and what a node's agent lends to drivers (Host). What leaves: the daemons, files and
 // checks of a node; on the head, what the scheduler says of nodes and jobs (View), and changes of its nodes. Each driver is a

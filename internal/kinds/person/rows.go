@@ -1,6 +1,6 @@
 // Package person keeps people, with their projects, tokens, keys, log-ins and sessions, and what they did.
 //
-// What enters: requests at the doors. What leaves: rows, and who a caller is.
+// What enters: requests to the API, the gateway and the web door. What leaves: rows, and who a caller is.
 package person
 
 import (

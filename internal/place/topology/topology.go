@@ -1,4 +1,4 @@
-// Package topology knows how a fabric is cabled: which switch each host's port hangs on, and how far switches are from each
+// Package topology reads how a fabric is cabled: which switch each host's port hangs on, and how far switches are from each
 // other. Pure: no I/O, the same answer for the same text.
 //
 // What enters: a snapshot of a fabric, as ibnetdiscover or lldpctl print it, and which adapters machines have. What leaves:

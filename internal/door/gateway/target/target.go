@@ -1,7 +1,7 @@
-// Package target is what lies behind the door: where a session goes on, as whom, and how one knows that it is the right
-// place. It is the same for the head of a cluster and for the login host of a centre that Muster did not build.
+// Package target describes where the gateway sends a session: the address, the account, and the host key that proves it is the
+// right place. It is the same for the head of a cluster and for the login host of a centre that Muster did not build.
 //
-// What enters: a description of the place, made by who knows it. What leaves: an SSH connection to it. It decides nothing.
+// What enters: a description of the place from the caller. What leaves: an SSH connection to it. It decides nothing.
 package target
 
 import (

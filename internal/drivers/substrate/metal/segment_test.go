@@ -150,7 +150,7 @@ func segmentsAsTheyShouldBe(t *rapid.T) {
 	machines := []string{"m1", "m2"}
 	h := newSwitchedTestbed(machines...)
 	driver := h.driver()
-	held, boots := map[string]string{}, map[string]int64{} // machine → node, as the store's constraint has it
+	held, boots := map[string]string{}, map[string]int64{} // machine → node, as the database's constraint has it
 	calm := func(string) error { return nil }
 	faulty := func(step string) error {
 		if rapid.IntRange(0, 5).Draw(t, step) == 0 {

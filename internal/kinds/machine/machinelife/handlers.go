@@ -1,4 +1,4 @@
-// Package machinelife is the life of machines: inspected, given away, proved clean, set apart; and of those that hold guests.
+// Package machinelife is the life of machines: inspected, reserved, used, released, quarantined; and the life of hypervisors.
 //
 // What enters: rows of machines and of their boots. What leaves: inspections, new phases, and an event for every change.
 package machinelife

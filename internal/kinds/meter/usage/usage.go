@@ -1,7 +1,7 @@
 // Package usage counts what clusters use and what that costs. It is pure.
 //
-// What enters: rows as the store keeps them, each a stretch of time that a node (or a cluster's /home) spent in one
-// state, with the price that held then. What leaves: costs, and the lines of statements.
+// What enters: rows of the meter, each a stretch of time that a node (or a cluster's /home) spent in one
+// state, with the price at that time. What leaves: costs, and the lines of statements.
 //
 // Rounding: time is counted in whole milliseconds, money in whole millionths of the currency's unit. A line is multiplied
 // out exactly and rounded once, half up; totals are sums of lines as they are printed. What a budget is compared with is
