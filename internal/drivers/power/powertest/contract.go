@@ -130,9 +130,13 @@ func (c contract) switches(t *testing.T) {
 
 func (c contract) ends(t *testing.T) {
 	d := c.open(t, c.peer.Dead)
+	seen := power.Unknown
 	for name, call := range map[string]func(context.Context) error{
-		"on":    d.On,
-		"state": func(ctx context.Context) error { _, err := d.State(ctx); return err },
+		"on": d.On,
+		"state": func(ctx context.Context) (err error) {
+			seen, err = d.State(ctx)
+			return err
+		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		began := time.Now()
@@ -148,6 +152,9 @@ func (c contract) ends(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, not the end of the context", name, err)
 		}
+	}
+	if seen != power.Unknown {
+		t.Errorf("nobody answered, and it saw that the machine is %s", seen)
 	}
 }
 

@@ -16,8 +16,18 @@ func capable(t *testing.T, h Harness) {
 	if h.Caps.KeepsHead != (h.Keep != nil) {
 		t.Errorf("it keeps what heads have: %t; there is a keeper of it: %t", h.Caps.KeepsHead, h.Keep != nil)
 	}
-	if h.Caps.WholeMachine && h.Caps.Guest {
-		t.Error("a node cannot have a whole machine and be a part of one")
+	c := h.Caps
+	for what, contradicts := range map[string]bool{
+		"a node has a whole machine and is a part of one":            c.WholeMachine && c.Guest,
+		"a node has a whole machine and shares its CPUs":             c.WholeMachine && !c.OwnCPUs,
+		"a node boots a kernel of its own and runs under its host's": c.Kernel && c.OnHost,
+		"a node has a whole machine, which nobody enrols":            c.WholeMachine && c.Enrols == substrate.NotEnrolled,
+		"a guest's machine is made with it, and is enrolled":         c.Guest && c.Enrols != substrate.NotEnrolled,
+		"its machines lose their power, and have a host's kernel":    c.Power && c.OnHost,
+	} {
+		if contradicts {
+			t.Errorf("%s: %+v", what, c)
+		}
 	}
 	if h.Caps.Sleeps && h.Sleeper == nil {
 		t.Error("its nodes sleep, and nothing puts them to sleep")
