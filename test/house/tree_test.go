@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,25 +102,4 @@ func (h *tree) product() iter.Seq[file] {
 			}
 		}
 	}
-}
-
-// eachString hands over the texts in quotation marks in a file, imports aside, and where they stand.
-func (h *tree) eachString(t *testing.T, f file, look func(at token.Position, text string)) {
-	t.Helper()
-	ast.Inspect(f.syntax, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ImportSpec:
-			return false
-		case *ast.BasicLit:
-			if n.Kind != token.STRING {
-				break
-			}
-			text, err := strconv.Unquote(n.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			look(h.set.Position(n.Pos()), text)
-		}
-		return true
-	})
 }
