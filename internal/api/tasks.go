@@ -29,10 +29,20 @@ const (
 	shortestTaskEnd = time.Second
 )
 
-// taskView shows what runs, and what it has found, only to whom it runs as: others could not read it in the cluster either.
+// owns says that a caller may see what a task runs and has found. A user's is that user's alone: others could not read it in the
+// cluster either. The system's runs as root, and may say of all users what root sees: it is for those who govern the project.
+func owns(ctx context.Context, c cluster.Cluster, t task.Task) bool {
+	if t.System() {
+		return callerOf(ctx).May(access.Govern, c.Project)
+	}
+	return identityOf(ctx) == t.Account
+}
+
+// taskView shows what runs, and what it has found, only to those who own it.
 func taskView(ctx context.Context, c cluster.Cluster, t task.Task) apiv1.Task {
 	v := apiv1.Task{
-		ID: t.ID, Cluster: c.Name, ClusterID: c.ID, Account: t.Account, Phase: apiv1.Phase(t.Phase), Reason: t.Reason,
+		ID: t.ID, Cluster: c.Name, ClusterID: c.ID, Origin: string(t.Origin), Account: t.Account, Phase: apiv1.Phase(t.Phase),
+		Reason:  t.Reason,
 		Outcome: apiv1.TaskOutcome(t.Outcome), Exit: t.Said.Exit, Job: t.Said.Job, Nodes: t.Said.Nodes, CreatedAt: t.CreatedAt,
 		Cancel: t.Cancel, Bytes: t.Said.Bytes, Kept: t.Kept,
 	}
@@ -45,7 +55,7 @@ func taskView(ctx context.Context, c cluster.Cluster, t task.Task) apiv1.Task {
 	if at := t.Said.Ended; !at.IsZero() {
 		v.Ended = &at
 	}
-	if identityOf(ctx) != t.Account {
+	if !owns(ctx, c, t) {
 		return v
 	}
 	w := t.Work
@@ -240,11 +250,11 @@ func (a *API) getTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.Tas
 func (a *API) taskOutput(ctx context.Context, in *apiv1.GetTaskOutputInput) (*output[apiv1.TaskOutput], error) {
 	out := &output[apiv1.TaskOutput]{}
 	err := a.DB.View(ctx, func(tx *core.Tx) error {
-		_, t, err := a.findTask(ctx, tx, in.Task)
+		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
 		}
-		if t.Account != identityOf(ctx) {
+		if !owns(ctx, c, t) {
 			return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("task %s is %s's: its output is too", t.ID, t.Account), "")
 		}
 		piece, err := task.Output(ctx, tx, t.ID, in.From)
@@ -263,6 +273,10 @@ func (a *API) cancelTask(ctx context.Context, in *apiv1.TaskRef) (*output[apiv1.
 		c, t, err := a.findTask(ctx, tx, in.Task)
 		if err != nil {
 			return err
+		}
+		if t.System() {
+			return problem(http.StatusConflict, "conflict", fmt.Sprintf("task %s is part of the cluster's pause", t.ID),
+				"`muster resume "+c.Name+"` calls the pause off, and this with it")
 		}
 		if caller := callerOf(ctx); t.Account != caller.Name && !caller.May(access.Govern, c.Project) {
 			text := fmt.Sprintf("task %s is %s's", t.ID, t.Account)

@@ -47,6 +47,30 @@ func TestATaskIsItsUsersAlone(t *testing.T) {
 	}
 }
 
+// TestThePausesTaskIsForThoseWhoGovern: that there is one is seen by the project, what root has written by its owners.
+func TestThePausesTaskIsForThoseWhoGovern(t *testing.T) {
+	s, db := server(t, 8)
+	tenants(t, db)
+	hook := task.Task{ID: "t-hook", Cluster: "c-aero", Origin: task.Pause, Account: task.Root, Work: task.Work{Command: []string{"hidden"}}}
+	if err := db.Update(t.Context(), func(tx *core.Tx) error { return task.Add(t.Context(), tx, hook) }); err != nil {
+		t.Fatal(err)
+	}
+	for who, reads := range map[string]bool{"owner": true, "member": false, "sam": false, "viewer": false} {
+		as := []string{"Authorization", "Bearer " + who}
+		for _, path := range []string{"/v1/tasks/t-hook", "/v1/clusters/aero%2Fcfd/tasks"} {
+			if got := call(t, s, "GET", path, "", as...); got.status != 200 || !strings.Contains(got.text, "t-hook") || strings.Contains(got.text, "hidden") != reads {
+				t.Errorf("%s of %s: %d %s", path, who, got.status, got.text)
+			}
+		}
+		if got := call(t, s, "GET", "/v1/tasks/t-hook/output", "", as...); (got.status == 200) != reads {
+			t.Errorf("output to %s: %d %s", who, got.status, got.text)
+		}
+		if got := call(t, s, "DELETE", "/v1/tasks/t-hook", "", as...); got.status != 409 && (reads || got.status != 403) {
+			t.Errorf("%s cancels it: %d %s", who, got.status, got.text)
+		}
+	}
+}
+
 // TestTasksThatMakeNoSenseAreRefused spells them out, and what a cluster with too many of them says.
 func TestTasksThatMakeNoSenseAreRefused(t *testing.T) {
 	s, db := server(t, 8)

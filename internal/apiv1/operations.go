@@ -148,7 +148,7 @@ var (
 		Commands: []string{"tasks output", "run"}}}
 	CancelTask = Op[TaskRef, Task]{Endpoint{ID: "cancel-task", Method: http.MethodDelete, Path: "/v1/tasks/{task}",
 		Summary: "End a task: one of yours, or any of a project of yours as its owner",
-		Tag:     "tasks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404},
+		Tag:     "tasks", Action: access.Own, Status: http.StatusAccepted, Errors: []int{403, 404, 409},
 		Commands: []string{"tasks cancel"}}}
 )
 

@@ -19,12 +19,13 @@ type Task struct {
 	ID        string      `json:"id" doc:"for life"`
 	Cluster   string      `json:"cluster" doc:"name of its cluster"`
 	ClusterID string      `json:"cluster_id"`
-	Account   string      `json:"account" doc:"the user who asked for it, and whom it runs as"`
+	Origin    string      `json:"origin,omitempty" enum:"pause" doc:"what has asked for it, if that was no user: a pause of the cluster"`
+	Account   string      `json:"account" doc:"whom it runs as; it is the user who asked for it"`
 	Phase     Phase       `json:"phase" enum:"pending,queued,running,ended"`
 	Reason    string      `json:"reason,omitempty" doc:"why it is in this phase, or what it waits for"`
 	Outcome   TaskOutcome `json:"outcome,omitempty" enum:"ok,failed,timed-out,cancelled,lost" doc:"once it has ended"`
 	Exit      *int        `json:"exit,omitempty" doc:"exit status; 128 + N of signal N; absent: it had none"`
-	Work      *TaskBody   `json:"work,omitempty" doc:"what it runs; only to whom it runs as"`
+	Work      *TaskBody   `json:"work,omitempty" doc:"what it runs; only to whom it runs as; a pause's to the project's owners"`
 	Job       string      `json:"job,omitempty" doc:"its number in the scheduler"`
 	Nodes     []string    `json:"nodes,omitempty" doc:"that it runs or ran on"`
 	CreatedAt time.Time   `json:"created_at"`
@@ -33,7 +34,7 @@ type Task struct {
 	Cancel    bool        `json:"cancel,omitempty" doc:"somebody asked for its end"`
 	Bytes     int64       `json:"bytes" doc:"that it wrote"`
 	Kept      int64       `json:"kept" doc:"bytes of it that can be read: the first 8 MiB at most, of tasks that have ended lately"`
-	Samples   []Sample    `json:"samples,omitempty" doc:"once it has ended, at most 200; only to whom it runs as"`
+	Samples   []Sample    `json:"samples,omitempty" doc:"once it has ended, at most 200; shown as work is"`
 }
 
 // Sample is a number that a program has told.

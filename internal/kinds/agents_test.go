@@ -132,12 +132,13 @@ func (t *fakeAgents) agent(ctx context.Context, tx *core.Tx, c cluster.Cluster, 
 	}
 	renewed := n.Renew && n.Phase == node.Draining
 	if n.Role == protocol.Head && (renewed || c.Phase == cluster.Pausing && (n.Phase == core.Ready || n.Phase == node.Draining)) {
-		step := protocol.PauseCheckpoint
 		if n.Desired == node.Absent || renewed {
-			step = protocol.PauseHalt
+			report.Checks = append(report.Checks, protocol.Check{Name: string(protocol.PauseHalt), OK: true, Text: "done"})
 		}
-		report.Checks = append(report.Checks, protocol.Check{Name: string(step), OK: true, Text: "done"})
-		news = news || n.Seen.Revision != c.Revision || len(n.Seen.Checks) != len(report.Checks) || n.Seen.Checks[2].Name != string(step)
+		if err := runHook(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		news = news || n.Seen.Revision != c.Revision || len(n.Seen.Checks) != len(report.Checks)
 		tx.Wake(cluster.Kind, c.ID)
 	}
 	if !news && time.Since(t.reported[n.ID]) < 300*time.Millisecond {

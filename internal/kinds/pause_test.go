@@ -14,6 +14,7 @@ import (
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/kindstest"
 	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 	"muster/internal/noded/protocol"
 )
 
@@ -25,17 +26,32 @@ func (s *fixture) playPause(ctx context.Context, tx *core.Tx, n node.Node, runs 
 	if err != nil || !runs || !renewed && !pausing {
 		return err
 	}
-	step := protocol.PauseCheckpoint
-	if n.Desired == node.Absent || renewed {
-		step = protocol.PauseHalt
+	if err := runHook(ctx, tx, c.ID); err != nil {
+		return err
 	}
-	checks := []protocol.Check{{Name: "munge", OK: true}, {Name: string(step), OK: true, Text: "done"}}
+	checks := []protocol.Check{{Name: "munge", OK: true}}
+	if n.Desired == node.Absent || renewed {
+		checks = append(checks, protocol.Check{Name: string(protocol.PauseHalt), OK: true, Text: "done"})
+	}
 	if n.Seen.Revision == c.Revision && slices.Equal(n.Seen.Checks, checks) {
 		return nil
 	}
 	tx.Wake(node.Kind, n.ID)
 	tx.Wake(cluster.Kind, c.ID)
 	return node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Revision: c.Revision, Checks: checks})
+}
+
+// runHook is what a head does of its cluster's system tasks.
+func runHook(ctx context.Context, tx *core.Tx, cluster string) error {
+	tasks, err := task.OnHead(ctx, tx, cluster)
+	for _, t := range tasks {
+		if err == nil && t.System() && t.Said.Stage == "" {
+			zero := 0
+			tx.Wake("cluster", cluster)
+			err = task.Save(ctx, tx, cluster, t.ID, task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Exit: &zero})
+		}
+	}
+	return err
 }
 
 func (s *fixture) pause(id string) {

@@ -200,7 +200,7 @@ func pauseStep(c cluster.Cluster, n node.Node) protocol.PauseStep {
 	case c.KeepsMemory: // what jobs have done is in it
 		return ""
 	}
-	return protocol.PauseCheckpoint
+	return protocol.PauseBegins
 }
 
 // hostNames are the names that a node's SSH host certificate is good for: those inside its cluster, and those by which

@@ -26,7 +26,7 @@ func TestAHeadIsToldItsPartInAPause(t *testing.T) {
 		want          protocol.PauseStep
 	}{
 		{"no pause", core.Ready, false, false, ""},
-		{"jobs are queued again", cluster.Pausing, false, false, protocol.PauseCheckpoint},
+		{"jobs are queued again", cluster.Pausing, false, false, protocol.PauseBegins},
 		{"its nodes are gone", cluster.Pausing, false, true, protocol.PauseHalt},
 		{"its nodes are to sleep", cluster.Pausing, true, false, ""},
 		{"its nodes sleep when it has gone", cluster.Pausing, true, true, protocol.PauseSleep},

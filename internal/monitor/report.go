@@ -77,6 +77,9 @@ func (m *Monitor) record(ctx context.Context, who identity.Agent, report protoco
 			if err := recordTasks(ctx, tx, n.Cluster, report.Tasks); err != nil {
 				return err
 			}
+			if err := earlierHook(ctx, tx, n.Cluster, report.Checks); err != nil {
+				return err
+			}
 		}
 		if n.Role != protocol.Head || report.Scheduler == nil {
 			return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"muster/internal/core"
 	"muster/internal/door/identity"
@@ -12,6 +13,9 @@ import (
 	"muster/internal/kinds/task"
 	"muster/internal/noded/protocol"
 )
+
+// mostTold is how many tasks a head is told of, and says something of: those of users, and a pause's.
+const mostTold = protocol.MostTasks + 1
 
 // mostTaskNodes is how many nodes of a task are kept by name.
 const mostTaskNodes = 4096
@@ -25,15 +29,15 @@ func tasksOf(ctx context.Context, tx *core.Tx, self node.Node) ([]protocol.Task,
 	var tasks []protocol.Task
 	for _, t := range rows {
 		w := t.Work
-		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, Command: w.Command, Script: w.Script, Queue: w.Queue,
-			Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel, Boot: t.Boot})
+		tasks = append(tasks, protocol.Task{ID: t.ID, Account: t.Account, System: t.System(), Command: w.Command, Script: w.Script,
+			Queue: w.Queue, Nodes: w.Nodes, On: w.On, Ranks: w.Ranks, Whole: w.Whole, Limit: w.Limit, Cancel: t.Cancel, Boot: t.Boot})
 	}
 	return tasks, err
 }
 
 // recordTasks writes what a head says of its cluster's tasks. Those of others, and those that have ended, do not hear of it.
 func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protocol.TaskState) error {
-	for _, s := range said[:min(len(said), protocol.MostTasks)] {
+	for _, s := range said[:min(len(said), mostTold)] {
 		kept := task.Said{Stage: s.Stage, Text: s.Text, Job: s.Job, Nodes: s.Nodes[:min(len(s.Nodes), mostTaskNodes)],
 			Began: s.Began, Bytes: max(0, s.Bytes)}
 		switch s.Stage {
@@ -54,6 +58,25 @@ func recordTasks(ctx context.Context, tx *core.Tx, cluster string, said []protoc
 		}
 	}
 	return nil
+}
+
+// earlierHook is what a head says of its pause's hook whose agent is of an older version, which runs it by the pause's first step.
+func earlierHook(ctx context.Context, tx *core.Tx, cluster string, checks []protocol.Check) error {
+	i := slices.IndexFunc(checks, func(c protocol.Check) bool { return c.Name == string(protocol.PauseBegins) })
+	if i < 0 {
+		return nil
+	}
+	said := task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Text: checks[i].Text}
+	if !checks[i].OK {
+		said.Outcome = protocol.TaskFailed
+	}
+	rows, err := task.OnHead(ctx, tx, cluster)
+	for _, t := range rows {
+		if t.Origin == task.Pause && err == nil {
+			err = task.Save(ctx, tx, cluster, t.ID, said)
+		}
+	}
+	return err
 }
 
 // taskOutput keeps the next piece of what a task has written. It says how much there is, so that a piece whose answer was lost,

@@ -2,10 +2,7 @@ package noded
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -32,11 +29,10 @@ func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	n.pausing = pausing{step, cancel}
-	n.reporter.withdraw(protocol.PauseCheckpoint, protocol.PauseHalt, protocol.PauseSleep)
+	n.reporter.withdraw(protocol.PauseHalt, protocol.PauseSleep)
 	steps := map[protocol.PauseStep]func(context.Context) protocol.Check{
-		protocol.PauseCheckpoint: n.checkpoint,
-		protocol.PauseHalt:       n.halt,
-		protocol.PauseSleep:      n.doze,
+		protocol.PauseHalt:  n.halt,
+		protocol.PauseSleep: n.doze,
 	}
 	if run, known := steps[step]; known {
 		n.tasks.Go(func() {
@@ -48,22 +44,6 @@ func (n *node) pause(ctx context.Context, step protocol.PauseStep) {
 			}
 		})
 	}
-}
-
-// checkpoint runs the image's hook, if it has one.
-func (n *node) checkpoint(ctx context.Context) protocol.Check {
-	hook := n.deps.disk.path(protocol.CheckpointHook)
-	info, err := os.Stat(hook)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (info.IsDir() || info.Mode()&0o111 == 0) {
-		return protocol.Check{OK: true, Text: "the image has no checkpoint hook"}
-	}
-	began := time.Now()
-	limited, cancel := context.WithTimeoutCause(ctx, protocol.CheckpointLimit, fmt.Errorf("not done within %s", protocol.CheckpointLimit))
-	defer cancel()
-	if _, err := n.deps.processes.Run(limited, hook); err != nil {
-		return protocol.Check{Text: fmt.Sprintf("the checkpoint hook failed: %v", err)}
-	}
-	return protocol.Check{OK: true, Text: fmt.Sprintf("the checkpoint hook took %.1f s", time.Since(began).Seconds())}
 }
 
 // halt ends the scheduler's controller, which saves its state.

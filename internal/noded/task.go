@@ -32,7 +32,8 @@ const taskRecords = protocol.StateOwn + "/tasks"
 type taskDuty struct {
 	disk      disk
 	processes processes
-	runner    scheduler.Runner
+	runner    scheduler.Runner // of users' tasks
+	here      *starter         // of the system's, and of users' where there is no other
 	reporter  *reporter
 	console   *console
 	boot      int64
@@ -49,18 +50,19 @@ func (n *node) newTaskDuty(self string) *taskDuty {
 		disk: n.deps.disk, processes: n.deps.processes, reporter: n.reporter, console: n.console, boot: n.boot.Boot,
 		deliver: n.controller.Output, home: n.homeThere, group: &n.tasks, tasks: map[string]*taskRun{},
 	}
+	d.here = newStarter(n.deps.processes, self)
+	d.runner = d.here
 	if r, ok := n.driver.(scheduler.Runner); ok {
 		d.runner = r
-	} else {
-		d.runner = newStarter(n.deps.processes, self)
 	}
 	return d
 }
 
 // taskRun is one task on its way.
 type taskRun struct {
-	duty  *taskDuty
-	files taskFiles
+	duty   *taskDuty
+	files  taskFiles
+	runner scheduler.Runner
 
 	forget context.CancelFunc
 	wake   chan struct{} // holds a token when it is to be cancelled
@@ -112,12 +114,16 @@ func (d *taskDuty) want(ctx context.Context, config *protocol.Config) {
 // take begins to look after a task.
 func (d *taskDuty) take(ctx context.Context, config *protocol.Config, t protocol.Task) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &taskRun{duty: d, forget: cancel, wake: make(chan struct{}, 1), news: make(chan struct{}, 1), task: t,
+	run := &taskRun{duty: d, runner: d.runner, forget: cancel, wake: make(chan struct{}, 1), news: make(chan struct{}, 1), task: t,
 		state: protocol.TaskState{ID: t.ID, Stage: protocol.TaskWaits}}
 	run.files = taskFiles{disk: d.disk, processes: d.processes, id: t.ID}
-	known := slices.IndexFunc(config.Users, func(u protocol.User) bool { return u.Name == t.Account })
-	if known >= 0 {
-		run.files.user = config.Users[known]
+	system := t.System && len(t.Command) > 0
+	user := slices.IndexFunc(config.Users, func(u protocol.User) bool { return u.Name == t.Account })
+	switch {
+	case system:
+		run.files, run.runner = run.files.ofSystem(), d.here
+	case user >= 0:
+		run.files = run.files.of(config.Users[user])
 	}
 	if t.Cancel {
 		run.wake <- struct{}{}
@@ -125,7 +131,7 @@ func (d *taskDuty) take(ctx context.Context, config *protocol.Config, t protocol
 	d.tasks[t.ID] = run
 	d.reporter.setTask(t.ID, &run.state)
 	d.group.Go(func() {
-		if known < 0 {
+		if user < 0 && !system {
 			run.end(ctx, protocol.TaskFailed, nil, t.Account+" is no user of the cluster any more")
 			<-ctx.Done()
 			return
@@ -215,14 +221,18 @@ func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 		r.end(ctx, protocol.TaskCancelled, nil, "cancelled before it began")
 		return false
 	}
-	if err := r.files.prepare(ctx, r.task, r.duty.runner.Launch()); err != nil {
+	if r.task.System && !r.files.has(r.task.Command[0]) {
+		r.end(ctx, protocol.TaskOK, nil, "the image has no "+r.task.Command[0])
+		return false
+	}
+	if err := r.files.prepare(ctx, r.task, r.runner.Launch()); err != nil {
 		r.end(ctx, protocol.TaskFailed, nil, err.Error())
 		return false
 	}
 	if !r.note(ctx) {
 		return false
 	}
-	job, err := r.duty.runner.Submit(ctx, work)
+	job, err := r.runner.Submit(ctx, work)
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -247,7 +257,7 @@ func (r *taskRun) begin(ctx context.Context, noted bool) bool {
 // find asks the scheduler for the task's job until it answers; false: ctx has ended.
 func (r *taskRun) find(ctx context.Context, work scheduler.Work) bool {
 	for {
-		job, err := r.duty.runner.Find(ctx, work)
+		job, err := r.runner.Find(ctx, work)
 		if err == nil {
 			r.record.Job = job
 			return ctx.Err() == nil
@@ -271,7 +281,7 @@ func (r *taskRun) follow(ctx context.Context) {
 	r.state.Job = r.record.Job
 	news := time.Now()
 	for {
-		job, err := r.duty.runner.Follow(ctx, r.record.Job)
+		job, err := r.runner.Follow(ctx, r.record.Job)
 		if ctx.Err() != nil {
 			return
 		}
@@ -347,7 +357,7 @@ func (r *taskRun) halt(ctx context.Context, why protocol.TaskOutcome) {
 			r.complain(err)
 		}
 	}
-	if err := r.duty.runner.Cancel(ctx, r.record.Job); err != nil {
+	if err := r.runner.Cancel(ctx, r.record.Job); err != nil {
 		r.complain(err)
 		select {
 		case r.wake <- struct{}{}: // once more

@@ -21,17 +21,40 @@ import (
 const mostSampleBytes = 256 << 10
 
 // taskFiles are a task's directory in its user's home. The agent writes there as the user alone, and believes nothing that it
-// reads: the user may put anything in its place.
+// reads: the user may put anything in its place. Those of the system's tasks are root's, where no user writes.
 type taskFiles struct {
 	disk      disk
 	processes processes
 	user      protocol.User
+	below     string // the directory that those of all tasks of the user are below, and that nobody else can change
+	tasks     string // those of all tasks, from there
+	home      string
+	search    string // PATH
 	id        string
 }
 
-func (f taskFiles) home() string            { return "/home/" + f.user.Name }
-func (f taskFiles) dir() string             { return filepath.Join(f.home(), ".muster/tasks", f.id) }
+// of are the files of a user's task.
+func (f taskFiles) of(u protocol.User) taskFiles {
+	f.user, f.home, f.search = u, "/home/"+u.Name, "/usr/local/bin:/usr/bin:/bin"
+	f.below, f.tasks = f.home, ".muster/tasks"
+	return f
+}
+
+// ofSystem are those of the system's.
+func (f taskFiles) ofSystem() taskFiles {
+	f.user, f.home, f.search = protocol.User{Name: "root"}, "/", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	f.below, f.tasks = protocol.RunDir, "tasks"
+	return f
+}
+
+func (f taskFiles) dir() string             { return filepath.Join(f.below, f.tasks, f.id) }
 func (f taskFiles) path(name string) string { return filepath.Join(f.dir(), name) }
+
+// has says that a program is on the head.
+func (f taskFiles) has(program string) bool {
+	info, err := os.Stat(f.disk.path(program))
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
 
 // as runs a program as the user, at home, with a fresh environment.
 func (f taskFiles) as(ctx context.Context, argv ...string) ([]byte, error) {
@@ -42,8 +65,8 @@ func (f taskFiles) account() Account { return Account{UID: f.user.UID, GID: f.us
 
 func (f taskFiles) enter(argv ...string) []string {
 	name := f.user.Name
-	return append([]string{"env", "-i", "-C", f.home(), "HOME=" + f.home(), "USER=" + name, "LOGNAME=" + name, "SHELL=/bin/bash",
-		"LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin"}, argv...)
+	return append([]string{"env", "-i", "-C", f.home, "HOME=" + f.home, "USER=" + name, "LOGNAME=" + name, "SHELL=/bin/bash",
+		"LANG=C.UTF-8", "PATH=" + f.search}, argv...)
 }
 
 // prepare lays out what the job is to start. launch is what starts a command once a rank; "" if that is once.
@@ -60,8 +83,8 @@ func (f taskFiles) prepare(ctx context.Context, t protocol.Task, launch string) 
 func (f taskFiles) job(t protocol.Task, launch string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
-	for _, setting := range [][2]string{{"HOME", f.home()}, {"USER", f.user.Name}, {"LOGNAME", f.user.Name}, {"SHELL", "/bin/bash"},
-		{"LANG", "C.UTF-8"}, {"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"MUSTER_TASK", t.ID}, {"MUSTER_SAMPLES", f.path("samples")}} {
+	for _, setting := range [][2]string{{"HOME", f.home}, {"USER", f.user.Name}, {"LOGNAME", f.user.Name}, {"SHELL", "/bin/bash"},
+		{"LANG", "C.UTF-8"}, {"PATH", f.search}, {"MUSTER_TASK", t.ID}, {"MUSTER_SAMPLES", f.path("samples")}} {
 		fmt.Fprintf(&b, "export %s=%s\n", setting[0], quote(setting[1]))
 	}
 	b.WriteString("cd\n[ ! -r /etc/profile ] || . /etc/profile\n")
@@ -87,12 +110,12 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 
 // open opens a file of the task for reading, if it is the user's own.
 func (f taskFiles) open(name string) (*os.File, fs.FileInfo, error) {
-	root, err := os.OpenRoot(f.disk.path(f.home()))
+	root, err := os.OpenRoot(f.disk.path(f.below))
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	file, err := root.OpenFile(filepath.Join(".muster/tasks", f.id, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := root.OpenFile(filepath.Join(f.tasks, f.id, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
 	}

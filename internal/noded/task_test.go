@@ -2,6 +2,7 @@ package noded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,13 +126,61 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 		t.Errorf("in alice's home: %q", got)
 	}
 
+	r.hooksRun(t, head, func(id string, limit time.Duration) protocol.TaskState {
+		hook := task(id, "")
+		hook.Account, hook.System, hook.Command, hook.Boot, hook.Limit = "root", true, []string{protocol.CheckpointHook}, 2, limit
+		give(hook)
+		return ends(id)
+	})
+
 	give()
 	f.until(t, "nothing in the report", func() bool { return f.reports["head"].Revision == revision && len(f.reports["head"].Tasks) == 0 })
 	f.until(t, "nothing is left", func() bool {
 		left, err := filepath.Glob(filepath.Join(r.dir, "home/alice/.muster/tasks/*"))
 		records, err2 := filepath.Glob(filepath.Join(r.dir, "head/root", taskRecords, "*"))
-		return err == nil && err2 == nil && len(left) == 0 && len(records) == 0
+		roots, err3 := filepath.Glob(filepath.Join(r.dir, "head", protocol.RunDir, "tasks/*"))
+		return errors.Join(err, err2, err3) == nil && len(left)+len(records)+len(roots) == 0
 	})
+}
+
+// hooksRun has a head run its image's program, as root: what it is, and what users see of it.
+func (r *rack) hooksRun(t *testing.T, head protocol.Peer, run func(id string, limit time.Duration) protocol.TaskState) {
+	t.Helper()
+	hook := filepath.Join(r.dir, "head/root", protocol.CheckpointHook)
+	must(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	for name, c := range map[string]struct {
+		text    string
+		mode    os.FileMode // 0: there is none
+		outcome protocol.TaskOutcome
+		exit    int // -1: nothing ran
+		wrote   string
+	}{
+		"hook-none":    {"", 0, protocol.TaskOK, -1, ""},
+		"hook-text":    {"#!/bin/sh\necho ran\n", 0o644, protocol.TaskOK, -1, ""},
+		"hook-works":   {"#!/bin/sh\nid -un; ls -ld /root >/dev/null && squeue -h && echo saved\n", 0o755, protocol.TaskOK, 0, "root\nsaved\n"},
+		"hook-fails":   {"#!/bin/sh\necho no disk >&2; exit 2\n", 0o755, protocol.TaskFailed, 2, "no disk\n"},
+		"hook-is-slow": {"#!/bin/sh\necho begun; exec sleep 600\n", 0o755, protocol.TaskTimedOut, 128 + 9, "begun\n"},
+	} {
+		must(t, os.RemoveAll(hook))
+		if c.mode != 0 {
+			must(t, os.WriteFile(hook, []byte(c.text), c.mode))
+		}
+		limit := time.Minute
+		if c.outcome == protocol.TaskTimedOut {
+			limit = time.Second
+		}
+		s, exit := run(name, limit), -1
+		if s.Exit != nil {
+			exit = *s.Exit
+		}
+		if s.Outcome != c.outcome || exit != c.exit || r.controller.wrote(name) != c.wrote || (exit < 0) != strings.Contains(s.Text, "has no ") {
+			t.Errorf("%s: %+v, exit status %d, has written %q", name, s, exit, r.controller.wrote(name))
+		}
+		got := r.ssh(t, head, fmt.Sprintf("ls %[1]s; cat %[1]s/*/output; true", protocol.RunDir+"/tasks"))
+		if c.mode == 0o755 && !strings.Contains(got, "denied") || strings.Contains(got, "begun") {
+			t.Errorf("a user sees %q", got)
+		}
+	}
 }
 
 // task is what the head says of a task.

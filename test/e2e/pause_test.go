@@ -46,6 +46,12 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	start := time.Now()
 	r.Run("pause", "cfd", "--wait")
 	t.Logf("paused in %.1f s", time.Since(start).Seconds())
+	if out := r.Run("tasks", "list", "cfd"); !strings.Contains(out, " root ") || !strings.Contains(out, " ok ") {
+		t.Errorf("the hook is no task:\n%s", out)
+	}
+	if out := r.Run("events", "cfd"); !strings.Contains(out, "head") || !strings.Contains(out, "the image has no /etc/muster/checkpoint") {
+		t.Errorf("no word of the hook in\n%s", out)
+	}
 	for args, want := range map[string]string{"list": "paused", "describe cfd": "of /home and state", "machines list": "local-4"} {
 		if out := r.Run(strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("muster %s: no %q in\n%s", args, want, out)

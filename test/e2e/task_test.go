@@ -61,7 +61,7 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 
 	t.Run("one that passes its limit is ended", func(t *testing.T) {
 		r := r.In(t)
-		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 || !strings.Contains(got.Err, "at its limit") {
+		if got := r.Muster("run", "hello", "--limit", "1s", "--", "sleep", "600"); got.Code != 1 || !strings.Contains(got.Err, "at its time limit") {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -1,12 +1,14 @@
-// Package task keeps programs that users have run on clusters from outside, with what their heads said of them and their output.
+// Package task keeps programs that were run on clusters from outside, with what their heads said of them and their output: those
+// of users, and those that Muster runs as root on heads.
 //
-// What enters: wishes from the API, reports and output of heads. What leaves: rows.
+// What enters: wishes from the API and from the lives of clusters, reports and output of heads. What leaves: rows.
 package task
 
 import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,12 +18,26 @@ import (
 	"muster/internal/noded/protocol"
 )
 
-// Task is a program that a user has run on a cluster from outside. Its row ends with the cluster's.
+// Origin is what has asked for a task.
+type Origin string
+
+// The origins. What is not a user's is the system's: it runs as root on the head, waits for no other task, counts for no bound of
+// users, and is cancelled by nobody but what asked for it.
+const (
+	Asked Origin = ""      // a user, whom it runs as
+	Pause Origin = "pause" // a pause of its cluster: the image's hook
+)
+
+// Root is the account of the system's tasks.
+const Root = "root"
+
+// Task is a program that is run on a cluster from outside. Its row ends with the cluster's.
 type Task struct {
 	core.Life
 	ID        string
 	Cluster   string // its ID
-	Account   string // who asked for it, and whom it runs as
+	Origin    Origin
+	Account   string // whom it runs as, and, of a user's, who asked for it
 	Work      Work
 	Cancel    bool  // somebody wants it to end
 	Boot      int64 // of the head that was told of it first; 0: none yet
@@ -57,19 +73,20 @@ type Said struct {
 	Samples []protocol.TaskSample `json:"samples,omitempty"`
 }
 
-// mostTasksKept and mostOutputKept bound what a cluster keeps of tasks that have ended: rows, and bytes of their output.
+// mostTasksKept and mostOutputKept bound what a cluster keeps of tasks of one origin that have ended: rows, and bytes of their
+// output.
 const (
 	mostTasksKept  = 1000
 	mostOutputKept = 64 << 20
 )
 
-const columns = `id, cluster_id, account, work, cancel, boot, said, outcome, kept, created_at, ` + core.LifeColumns
+const columns = `id, cluster_id, origin, account, work, cancel, boot, said, outcome, kept, created_at, ` + core.LifeColumns
 
 func scan(r core.Scanner) (Task, error) {
 	var t Task
 	var work, said string
 	var at, created int64
-	fields := []any{&t.ID, &t.Cluster, &t.Account, &work, &t.Cancel, &t.Boot, &said, &t.Outcome, &t.Kept, &created}
+	fields := []any{&t.ID, &t.Cluster, &t.Origin, &t.Account, &work, &t.Cancel, &t.Boot, &said, &t.Outcome, &t.Kept, &created}
 	if err := r.Scan(append(fields, t.Fields(&at)...)...); err != nil {
 		return t, err
 	}
@@ -84,14 +101,18 @@ func scan(r core.Scanner) (Task, error) {
 	return t, nil
 }
 
+// System says that it is not a user's.
+func (t Task) System() bool { return t.Origin != Asked }
+
 // Add stores a task that is to run, and forgets the oldest that have ended where the cluster keeps more than it may.
 func Add(ctx context.Context, tx *core.Tx, t Task) error {
 	work, err := json.Marshal(t.Work)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO task (id, cluster_id, account, work, created_at, phase, phase_at, wake_at)
-		VALUES ($1, $2, $3, $4, now_ms(), $5, now_ms(), now_ms())`, t.ID, t.Cluster, t.Account, string(work), string(core.Pending))
+	_, err = tx.Exec(ctx, `INSERT INTO task (id, cluster_id, origin, account, work, created_at, phase, phase_at, wake_at)
+		VALUES ($1, $2, $3, $4, $5, now_ms(), $6, now_ms(), now_ms())`,
+		t.ID, t.Cluster, string(t.Origin), t.Account, string(work), string(core.Pending))
 	if err != nil {
 		return fmt.Errorf("add task: %w", err)
 	}
@@ -103,22 +124,23 @@ func trim(ctx context.Context, tx *core.Tx, cluster string) error {
 	if err != nil {
 		return err
 	}
-	count, bytes := 0, int64(0)
+	count, bytes := map[Origin]int{}, map[Origin]int64{}
 	for _, t := range tasks {
 		if t.Phase != Ended {
 			continue
 		}
-		count++
-		if bytes += t.Kept; bytes > mostOutputKept || count > mostTasksKept {
+		count[t.Origin]++
+		bytes[t.Origin] += t.Kept
+		if bytes[t.Origin] > mostOutputKept || count[t.Origin] > mostTasksKept {
 			if _, err := tx.Exec(ctx, `DELETE FROM task_output WHERE task_id = $1`, t.ID); err != nil {
 				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
 			}
 			if _, err := tx.Exec(ctx, `UPDATE task SET kept = 0 WHERE id = $1`, t.ID); err != nil {
 				return fmt.Errorf("forget the output of task %s: %w", t.ID, err)
 			}
-			bytes -= t.Kept
+			bytes[t.Origin] -= t.Kept
 		}
-		if count > mostTasksKept {
+		if count[t.Origin] > mostTasksKept {
 			if _, err := tx.Exec(ctx, `DELETE FROM task WHERE id = $1`, t.ID); err != nil {
 				return fmt.Errorf("forget task %s: %w", t.ID, err)
 			}
@@ -169,17 +191,33 @@ func OnHead(ctx context.Context, tx *core.Tx, cluster string) ([]Task, error) {
 	return tasks, nil
 }
 
-// Unfinished counts those of a cluster that have not ended.
+// Hook is the task of a cluster's pause that has begun then, or later; the zero value: there is none yet.
+func Hook(ctx context.Context, tx *core.Tx, cluster string, then time.Time) (Task, error) {
+	t, err := core.One(ctx, tx, scan, `SELECT `+columns+` FROM task
+		WHERE cluster_id = $1 AND origin = 'pause' AND created_at >= $2 ORDER BY created_at DESC, id DESC LIMIT 1`,
+		cluster, then.UnixMilli())
+	if errors.Is(err, core.ErrNotFound) {
+		return Task{}, nil
+	}
+	if err != nil {
+		return t, fmt.Errorf("hook of cluster %s: %w", cluster, err)
+	}
+	return t, nil
+}
+
+// Unfinished counts those of a cluster's users that have not ended.
 func Unfinished(ctx context.Context, tx *core.Tx, cluster string) (n int, err error) {
-	if err := tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND phase <> 'ended'`, cluster).Scan(&n); err != nil {
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'`, cluster).Scan(&n)
+	if err != nil {
 		return 0, fmt.Errorf("count tasks of cluster %s: %w", cluster, err)
 	}
 	return n, nil
 }
 
-// Before counts those of the task's cluster that were asked for earlier and have not ended.
+// Before counts those of users of the task's cluster that were asked for earlier and have not ended.
 func Before(ctx context.Context, tx *core.Tx, t Task) (n int, err error) {
-	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND phase <> 'ended' AND (created_at, id) < ($2, $3)`,
+	err = tx.Row(ctx, `SELECT COUNT(*) FROM task WHERE cluster_id = $1 AND origin = '' AND phase <> 'ended'
+		AND (created_at, id) < ($2, $3)`,
 		t.Cluster, t.CreatedAt.UnixMilli(), t.ID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count tasks before %s: %w", t.ID, err)

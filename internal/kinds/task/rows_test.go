@@ -3,6 +3,7 @@ package task_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -190,4 +191,43 @@ func claimTask(ctx context.Context, t *testing.T, db *core.Store) core.Claim {
 		t.Fatal(claims, err)
 	}
 	return claims[0]
+}
+
+// TestASystemsTasksCountForNoUser has a pause's hook beside a user's task: each has bounds of its own.
+func TestASystemsTasksCountForNoUser(t *testing.T) {
+	ctx, db := t.Context(), kindstest.Open(t, t.TempDir()+"/db")
+	kindstest.AddCluster(t, db, "c1", "one")
+	var begun, after time.Time
+	err := db.Update(ctx, func(tx *core.Tx) (err error) {
+		for _, one := range []task.Task{
+			{ID: "t1", Cluster: "c1", Origin: task.Pause, Account: task.Root}, {ID: "t2", Cluster: "c1", Account: "ada"},
+		} {
+			if err := task.Add(ctx, tx, one); err != nil {
+				return err
+			}
+		}
+		begun, err = tx.Now(ctx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after = begun.Add(time.Second)
+	one, user := onlyTask(ctx, t, db, "t1"), onlyTask(ctx, t, db, "t2")
+	if !one.System() || one.Account != task.Root || user.System() {
+		t.Errorf("%+v, %+v", one, user)
+	}
+	err = db.View(ctx, func(tx *core.Tx) error {
+		unfinished, err1 := task.Unfinished(ctx, tx, "c1")
+		before, err2 := task.Before(ctx, tx, user)
+		hook, err3 := task.Hook(ctx, tx, "c1", one.CreatedAt)
+		later, err4 := task.Hook(ctx, tx, "c1", after)
+		if unfinished != 1 || before != 0 || hook.ID != "t1" || later.ID != "" {
+			t.Errorf("%d unfinished, %d before, hook %q, and %q of a later pause", unfinished, before, hook.ID, later.ID)
+		}
+		return errors.Join(err1, err2, err3, err4)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

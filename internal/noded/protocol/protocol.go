@@ -21,6 +21,9 @@ import "time"
 // BootFile is where a node finds its Boot at start. The agent reads it once and deletes it.
 const BootFile = "/run/muster/boot.json"
 
+// RunDir is the agent's own on every node, in memory on a machine.
+const RunDir = "/run/muster"
+
 // SocketDir is where a node on the controller's own host finds the controllers' unix sockets, one a replica.
 const SocketDir = "/run/muster/controllers"
 
@@ -150,13 +153,13 @@ type PauseStep string
 
 // The steps. From the first one on the head leaves nodes that go in the scheduler's list, where queued jobs may name them.
 const (
-	PauseCheckpoint PauseStep = "checkpoint" // run the image's CheckpointHook while the jobs run
-	PauseHalt       PauseStep = "halt"       // the nodes are gone: stop the scheduler, which saves its state
-	PauseSleep      PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
+	PauseBegins PauseStep = "checkpoint" // nothing more; the CheckpointHook is a Task. See earlier.go
+	PauseHalt   PauseStep = "halt"       // the nodes are gone: stop the scheduler, which saves its state
+	PauseSleep  PauseStep = "sleep"      // the nodes are to sleep: note how long jobs may still run, and stop the scheduler
 )
 
-// CheckpointHook is an image's program that lets running jobs save their work before they are queued again. It runs on
-// the head, as root, for CheckpointLimit at most.
+// CheckpointHook is an image's program that lets running jobs save their work before they are queued again: a Task of the system's,
+// for CheckpointLimit at most.
 const (
 	CheckpointHook  = "/etc/muster/checkpoint"
 	CheckpointLimit = 5 * time.Minute

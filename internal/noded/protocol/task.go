@@ -15,10 +15,11 @@ const (
 const TaskPath = "/agent/v1/task"
 
 // Task is a program that the head is to have run once, as a user of the cluster: by the cluster's scheduler, or, where there is
-// none, on the head itself. It stands in the head's Config until its end was heard.
+// none, on the head itself. The system's runs there always, at once, as root. It stands in the head's Config until its end was heard.
 type Task struct {
 	ID      string        `json:"id"`
-	Account string        `json:"account"`           // one of Config.Users
+	Account string        `json:"account"`           // one of Config.Users, or, of the system's, root
+	System  bool          `json:"system,omitempty"`  // Command is a program of the image; where it has none, all is well
 	Command []string      `json:"command,omitempty"` // started once a rank; or
 	Script  string        `json:"script,omitempty"`  // started once, on the first of its nodes, by bash or what its first line names
 	Queue   string        `json:"queue,omitempty"`   // "": the default

@@ -26,6 +26,7 @@ type clusterView struct {
 	nodes     []node.Node  // not gone
 	returning []string     // machines given up and not yet back in the pool
 	alarms    []host.Alarm // at the places of its nodes
+	hook      task.Task    // of its pause; the zero value: it has not begun
 	now       time.Time
 }
 
@@ -68,6 +69,11 @@ func loadCluster(ctx context.Context, tx *core.Tx, id string) (clusterView, core
 	}
 	if c.alarms, err = host.AlarmsOf(ctx, tx, id); err != nil {
 		return c, core.Subject{}, err
+	}
+	if c.Phase == cluster.Pausing {
+		if c.hook, err = task.Hook(ctx, tx, id, c.PhaseAt); err != nil {
+			return c, core.Subject{}, err
+		}
 	}
 	c.now, err = tx.Now(ctx)
 	return c, core.Subject{Life: c.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}, Op: life.Operation(c.Cluster)}, err

@@ -3,13 +3,14 @@ package clusterlife
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"muster/internal/admission"
 	"muster/internal/core"
 	"muster/internal/kinds/cluster"
 	"muster/internal/kinds/life"
 	"muster/internal/kinds/node"
+	"muster/internal/kinds/task"
 	"muster/internal/kit/words"
 	"muster/internal/noded/protocol"
 )
@@ -61,7 +62,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case core.ToDelete:
 		return c.toDelete()
 	case core.Present:
-		return core.Advance(cluster.Resuming, "it is wanted again")
+		return core.Advance(cluster.Resuming, "it is wanted again").With(c.dropHook)
 	}
 	var head *node.Node
 	var staying, going []node.Node // compute nodes
@@ -80,10 +81,10 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	switch {
 	case c.KeepsMemory && (head != nil || len(staying) > 0):
 		return c.suspend(head, staying)
-	case len(staying) > 0 && serves && !c.checkpointed(*head):
-		return core.WaitFor(clusterLooks, "lets jobs save their work")
+	case len(staying) > 0 && serves && !c.checkpointed():
+		return c.checkpoint()
 	case len(staying) > 0:
-		return c.release(staying, head, serves)
+		return c.release(staying, serves)
 	case len(going) > 0:
 		return c.draining(going, serves)
 	case head != nil && head.Desired == core.Present:
@@ -115,30 +116,42 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	})
 }
 
+// hookSlack is how much longer than its limit the hook is waited for: its head ends it in time, and says so at once.
+const hookSlack = 30 * time.Second
+
 // checkpointed says that the head has run the image's hook, or has had the time for it.
-func (c clusterView) checkpointed(head node.Node) bool {
-	told := func(check protocol.Check) bool { return check.Name == string(protocol.PauseCheckpoint) }
-	over := c.now.Sub(c.PhaseAt) > protocol.CheckpointLimit+30*time.Second
-	return over || head.Seen.Boot == head.Boot && head.Seen.Revision >= c.Revision && slices.ContainsFunc(head.Seen.Checks, told)
+func (c clusterView) checkpointed() bool {
+	ended := c.hook.Said.Stage == protocol.TaskEnded || c.hook.Phase == task.Ended
+	return ended || c.now.Sub(c.PhaseAt) > protocol.CheckpointLimit+hookSlack
+}
+
+// checkpoint has the head run the image's hook, once a pause, and waits for it.
+func (c clusterView) checkpoint() core.Outcome {
+	outcome := core.WaitFor(clusterLooks, "lets jobs save their work")
+	if c.hook.ID != "" {
+		return outcome
+	}
+	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
+		return task.Add(ctx, tx, task.Task{ID: admission.NewID("t"), Cluster: c.ID, Origin: task.Pause, Account: task.Root,
+			Work: task.Work{Command: []string{protocol.CheckpointHook}, Limit: protocol.CheckpointLimit}})
+	})
+}
+
+// dropHook ends the hook of a pause that goes on no longer.
+func (c clusterView) dropHook(ctx context.Context, tx *core.Tx) error {
+	if c.hook.ID == "" || c.hook.Phase == task.Ended || c.hook.Said.Stage == protocol.TaskEnded {
+		return nil
+	}
+	return task.Cancel(ctx, tx, c.hook)
 }
 
 // release lets compute nodes go. Without a head nobody says when their jobs end; the scheduler queues those again when it is back.
-func (c clusterView) release(staying []node.Node, head *node.Node, serves bool) core.Outcome {
+func (c clusterView) release(staying []node.Node, serves bool) core.Outcome {
 	drainFor := max(c.PauseWait, cluster.AtOnce)
 	if c.PauseWait == cluster.UntilJobsEnd && serves {
 		drainFor = 0
 	}
-	outcome := core.WaitFor(clusterLooks, "releases %s", words.Count(len(staying), "node"))
-	if serves {
-		outcome = outcome.With(func(_ context.Context, tx *core.Tx) error {
-			for _, check := range head.Seen.Checks {
-				if check.Name == string(protocol.PauseCheckpoint) {
-					tx.Log(core.Event{Type: "cluster.checkpoint", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: head.Name, Text: check.Text})
-				}
-			}
-			return nil
-		})
-	}
+	outcome := core.WaitFor(clusterLooks, "releases %s", words.Count(len(staying), "node")).With(c.dropHook)
 	for _, n := range staying {
 		outcome = outcome.With(func(ctx context.Context, tx *core.Tx) error { return node.WantAbsent(ctx, tx, n.ID, drainFor) })
 	}

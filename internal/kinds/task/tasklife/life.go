@@ -65,14 +65,24 @@ func loadTask(ctx context.Context, tx *core.Tx, id string) (v taskView, s core.S
 	}
 	c := v.cluster
 	s = core.Subject{Life: v.Life, Event: core.Event{Project: c.Project, ClusterID: c.ID, Cluster: c.Name}}
+	if v.System() {
+		s.Event.Node = v.head.Name
+	}
 	v.now, err = tx.Now(ctx)
 	return v, s, err
 }
 
-// served says that the cluster's head is there and listens.
+// served says that the cluster's head is there and listens. While its cluster begins to pause it does for the pause alone.
 func (t taskView) served() bool {
 	c := t.cluster
-	return t.head.Phase == core.Ready && t.head.Desired == core.Present && (c.Phase == core.Ready || c.Phase == core.Degraded)
+	serves := c.Phase == core.Ready || c.Phase == core.Degraded || c.Phase == cluster.Pausing && t.Origin == task.Pause
+	return t.head.Phase == core.Ready && t.head.Desired == core.Present && serves
+}
+
+// stranded says that a pause has gone on without its hook, whose head is gone.
+func (t taskView) stranded() bool {
+	over := t.cluster.Phase == cluster.Paused || t.Phase == core.Pending && t.cluster.Phase != cluster.Pausing
+	return t.Origin == task.Pause && over
 }
 
 // taskBegin has the head told of a task, once it can be, and once no more than a few of its cluster's go before.
@@ -82,7 +92,9 @@ func taskBegin(_ context.Context, t taskView) core.Outcome {
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted; it had not begun"})
 	case t.Cancel:
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "cancelled before it began"})
-	case t.before >= protocol.MostTasks:
+	case t.stranded():
+		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "the pause has gone on without it"})
+	case !t.System() && t.before >= protocol.MostTasks:
 		return core.WaitFor(taskLooks, "%d tasks of the cluster go first", t.before)
 	case !t.served():
 		return core.WaitFor(taskLooks, "the cluster's head is not ready: the cluster is %s", t.cluster.Phase)
@@ -101,7 +113,9 @@ func taskFollow(_ context.Context, t taskView) core.Outcome {
 		return t.end(t.Said)
 	case t.cluster.Desired == core.ToDelete:
 		return t.end(task.Said{Outcome: protocol.TaskCancelled, Text: "its cluster is deleted"})
-	case t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
+	case t.stranded():
+		return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the pause has gone on without it"})
+	case !t.System() && t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
 		return t.end(task.Said{Outcome: protocol.TaskFailed,
 			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
 	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
@@ -130,7 +144,22 @@ func (t taskView) end(said task.Said) core.Outcome {
 		said = last
 	}
 	said.Stage = protocol.TaskEnded
+	o := core.Advance(task.Ended, "%s", t.ending(said)).With(func(ctx context.Context, tx *core.Tx) error {
+		return task.End(ctx, tx, t.Task, said)
+	})
+	o.Asleep = true
+	return o
+}
+
+// ending says in an event how a task has ended.
+func (t taskView) ending(said task.Said) string {
 	text := fmt.Sprintf("task %s of %s: %s", t.ID, t.Account, taskWords()[said.Outcome])
+	if t.Origin == task.Pause {
+		if said.Exit == nil && said.Text != "" {
+			return said.Text
+		}
+		text = "the checkpoint hook " + taskWords()[said.Outcome]
+	}
 	switch {
 	case said.Outcome == protocol.TaskFailed && said.Exit != nil:
 		text += fmt.Sprintf(", exit status %d", *said.Exit)
@@ -140,9 +169,13 @@ func (t taskView) end(said task.Said) core.Outcome {
 	if n := len(said.Samples); n > 0 {
 		text += ", " + words.Count(n, "sample")
 	}
-	o := core.Advance(task.Ended, "%s", text).With(func(ctx context.Context, tx *core.Tx) error { return task.End(ctx, tx, t.Task, said) })
-	o.Asleep = true
-	return o
+	if t.Origin == task.Pause {
+		if !said.Began.IsZero() {
+			text += fmt.Sprintf(", after %.1f s", said.Ended.Sub(said.Began).Seconds())
+		}
+		text += fmt.Sprintf("; `muster tasks output %s` shows what it wrote", t.ID)
+	}
+	return text
 }
 
 func taskWords() map[protocol.TaskOutcome]string {

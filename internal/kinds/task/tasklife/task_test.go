@@ -23,6 +23,12 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		change(&v)
 		return v
 	}
+	hook := func(change func(*taskView)) taskView {
+		return ready(func(v *taskView) {
+			v.Origin, v.Account, v.cluster.Phase = task.Pause, task.Root, cluster.Pausing
+			change(v)
+		})
+	}
 	exit := 3
 	for name, c := range map[string]struct {
 		task    taskView
@@ -48,6 +54,23 @@ func TestWhatBecomesOfATask(t *testing.T) {
 		"the head's agent has not heard of it yet": {ready(func(v *taskView) { v.head.Seen.Revision = 7 }), "", ""},
 		"the head's agent had no time":             {ready(func(v *taskView) { v.PhaseAt = now.Add(-time.Second) }), "", ""},
 		"the head boots anew meanwhile":            {ready(func(v *taskView) { v.head.Boot = 3 }), "", ""},
+		"a pause's hook begins, whoever goes first": {hook(func(v *taskView) {
+			v.Phase, v.before = core.Pending, protocol.MostTasks
+		}), task.Queued, "of root goes to the head"},
+		"a user's task waits while its cluster pauses": {ready(func(v *taskView) {
+			v.Phase, v.cluster.Phase = core.Pending, cluster.Pausing
+		}), "", "is pausing"},
+		"an older agent is not asked for its hook by a task": {hook(func(*taskView) {}), "", ""},
+		"a hook was not there": {hook(func(v *taskView) {
+			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskOK, Text: "the image has no hook"}
+		}), task.Ended, "the image has no hook"},
+		"a hook has failed": {hook(func(v *taskView) {
+			v.Said = task.Said{Stage: protocol.TaskEnded, Outcome: protocol.TaskFailed, Exit: &exit, Began: now, Ended: now.Add(time.Second)}
+		}), task.Ended, "the checkpoint hook has failed, exit status 3, after 1.0 s; `muster tasks output t1`"},
+		"a pause has ended without its hook": {hook(func(v *taskView) { v.cluster.Phase = cluster.Paused }), task.Ended, "gone on without it"},
+		"a pause was called off before its hook": {hook(func(v *taskView) {
+			v.Phase, v.cluster.Phase = core.Pending, cluster.Resuming
+		}), task.Ended, "gone on without it"},
 	} {
 		handle := taskFollow
 		if c.task.Phase == core.Pending {
