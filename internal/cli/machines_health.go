@@ -15,8 +15,9 @@ func (a *app) machinesHealth() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "health [NAME]",
 		Short: "Show what machines measured in acceptance tests",
-		Long: `Every node measures itself before it is handed over: memory bandwidth, compute, and the network to the head and to a
-neighbour. Without NAME this shows the newest test of every machine; with NAME all that are kept of one, the newest first.
+		Long: `Every node measures itself before it is handed over, and where it shares its CPUs soon after: memory bandwidth, compute, and
+the network to the head and to a neighbour. Without NAME this shows the newest test of every machine; with NAME all that are
+kept of one, the newest first.
 Beside each value is its share of the median of similar machines: the newest passed tests of the same class on the same model.
 
 A whole machine that is far below similar ones is measured twice more, and then quarantined.`,
@@ -50,7 +51,7 @@ A whole machine that is far below similar ones is measured twice more, and then 
 // printPasses shows tests of one machine, which need no name, or of several.
 func (a *app) printPasses(passes []apiv1.Pass, one bool) {
 	if len(passes) == 0 {
-		a.say("no node has been tested there yet; every node is tested before it is handed over, unless the site file says otherwise")
+		a.say("no node has been tested there yet; every node is tested before it is handed over or soon after, unless the site file says otherwise")
 		return
 	}
 	head := []string{"MACHINE", "CLASS", "AGO", "NODE", "VERDICT"}

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func (s *fixture) judging() {
 
 // playTest plays the agent of a node that is asked to measure itself.
 func (s *fixture) playTest(ctx context.Context, tx *core.Tx, n node.Node) (done bool, err error) {
-	if s.measure == nil || n.Phase != node.Testing || n.Test == 0 || n.Seen.Tested(n.Boot, n.Test) != nil {
+	if s.measure == nil || n.Phase != node.Testing && n.Phase != core.Ready || n.Test == 0 || n.Seen.Tested(n.Boot, n.Test) != nil {
 		return false, nil
 	}
 	result := &protocol.TestResult{Number: n.Test, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: s.measure(n)}}}
@@ -174,6 +175,9 @@ func TestWhoIsNotJudgedIsHandedOverAsItIs(t *testing.T) {
 			s.untilReady(id, 4)
 			s.scale(id, 5)
 			s.untilReady(id, 5)
+			s.until(id, "measured", func(_ cluster.Cluster, nodes []node.Node) bool {
+				return !slices.ContainsFunc(nodes, func(n node.Node) bool { return n.Test != 0 })
+			})
 			s.view(func(ctx context.Context, tx *core.Tx) error {
 				nodes, err := node.Of(ctx, tx, id)
 				for _, n := range nodes {
@@ -225,6 +229,37 @@ func TestANodeThatDoesNotMeasureItselfIsReplaced(t *testing.T) {
 		})
 		return failed
 	})
+	s.remove(id)
+	s.untilClean(id)
+}
+
+func TestANodeOnSharedCPUsIsReadyBeforeItHasMeasuredItself(t *testing.T) {
+	s := newFixture(t, t.TempDir()+"/db", 2)
+	s.judging()
+	s.deps.Acceptance.Judge = inventory.JudgeMachines
+	s.run(1)
+	s.untilFree(2)
+	id := s.create("hello", 1)
+	s.untilReady(id, 1) // nobody has measured yet
+	nodes := s.nodesOf(id)
+	if n := nodes["n1"]; n.Test != 1 || n.Held {
+		t.Errorf("asked for test %d, held %v", n.Test, n.Held)
+	}
+	result := protocol.TestResult{Number: 1, Took: time.Millisecond, Measures: []protocol.Measure{{Quantity: protocol.MemoryBandwidth, Value: 0.1}}}
+	s.update(func(ctx context.Context, tx *core.Tx) error {
+		n := nodes["n1"]
+		tx.Wake(node.Kind, n.ID)
+		return node.SaveReport(ctx, tx, n.ID, protocol.Report{Boot: n.Boot, Checks: n.Seen.Checks, Test: &result})
+	})
+	s.until(id, "its test is kept", func(_ cluster.Cluster, nodes []node.Node) bool {
+		return nodes[1].Test == 0 && nodes[1].Phase == core.Ready
+	})
+	if verdicts, passes := s.tests(nodes["n1"].MachineID); len(verdicts) != 1 || verdicts[0] != node.Passed || passes[0].Text != "recorded, not judged" {
+		t.Errorf("%v, %+v", verdicts, passes)
+	}
+	if !s.said(nodes["n1"].Machine, "measured itself in 1ms: memory bandwidth 0.100 GB/s") {
+		t.Error("no event tells of it")
+	}
 	s.remove(id)
 	s.untilClean(id)
 }

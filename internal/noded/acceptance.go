@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/drivers/scheduler"
+	"muster/internal/kit/clock"
 	"muster/internal/noded/inspection"
 	"muster/internal/noded/measure"
 	"muster/internal/noded/protocol"
@@ -38,9 +39,10 @@ func effortFor(brief bool) effort {
 	}
 }
 
-// tester measures the node when its configuration asks for it, before the node is handed over, and keeps jobs away
-// meanwhile.
+// tester measures the node when its configuration asks for it. It does so before the node is handed over and keeps jobs away
+// meanwhile; a brief test is made beside the node's first use, when those that started with it have done so.
 type tester struct {
+	beside    time.Duration // from when the node could measure itself to a brief test
 	reporter  *reporter
 	console   *console
 	responder responder
@@ -51,8 +53,8 @@ type tester struct {
 	changed chan struct{} // closed and replaced when one of these changes
 }
 
-func newTester(r *reporter, c *console) *tester {
-	return &tester{reporter: r, console: c, changed: make(chan struct{})}
+func newTester(beside time.Duration, r *reporter, c *console) *tester {
+	return &tester{beside: beside, reporter: r, console: c, changed: make(chan struct{})}
 }
 
 // want hears of a new configuration.
@@ -65,7 +67,7 @@ func (t *tester) want(config *protocol.Config) {
 	t.set(func() { t.config = config })
 	if config.Test == nil {
 		t.reporter.setTest(nil)
-	} else {
+	} else if !config.Test.Brief {
 		t.reporter.expectTest(config.Test.Number)
 	}
 }
@@ -98,15 +100,21 @@ func (t *tester) until(ctx context.Context, so func(c *protocol.Config, done int
 // cleared waits until the node may have jobs.
 func (t *tester) cleared(ctx context.Context) error {
 	_, err := t.until(ctx, func(c *protocol.Config, done int64) bool {
-		return c.Test == nil || c.Test.Number <= done && !c.Test.Hold
+		return c.Test == nil || !c.Test.Hold && (c.Test.Brief || c.Test.Number <= done)
 	})
 	return err
 }
 
 // run makes every test that is asked for, until ctx ends.
 func (t *tester) run(ctx context.Context) {
+	asked := func(c *protocol.Config, done int64) bool { return c.Test != nil && c.Test.Number > done }
 	for {
-		config, err := t.until(ctx, func(c *protocol.Config, done int64) bool { return c.Test != nil && c.Test.Number > done })
+		config, err := t.until(ctx, asked)
+		if err == nil && config.Test.Brief {
+			if err = clock.Sleep(ctx, t.beside); err == nil {
+				config, err = t.until(ctx, asked) // still, or anew
+			}
+		}
 		if err != nil {
 			return
 		}

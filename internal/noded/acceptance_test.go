@@ -22,10 +22,11 @@ func TestSlurmdWaitsForTheTestAndForTheVerdict(t *testing.T) {
 		{"nothing is asked", nil, 0, false},
 		{"not measured yet", &protocol.Test{Number: 1}, 0, true},
 		{"measured, and not judged", &protocol.Test{Number: 1}, 1, false},
+		{"not measured yet, which is done beside its first use", &protocol.Test{Number: 1, Brief: true}, 0, false},
 		{"measured, and judged later", &protocol.Test{Number: 1, Hold: true}, 1, true},
 		{"once more", &protocol.Test{Number: 2, Hold: true}, 1, true},
 	} {
-		tester := newTester(newReporter(1, nil), &console{out: &safeBuffer{}})
+		tester := newTester(0, newReporter(1, nil), &console{out: &safeBuffer{}})
 		tester.want(&protocol.Config{Test: c.test})
 		tester.set(func() { tester.done = c.done })
 		if waits(tester) != c.waits {
@@ -70,7 +71,7 @@ func TestANodeMeasuresItselfOnceForEachNumber(t *testing.T) {
 }
 
 func TestWhatCannotBeMeasuredSaysWhy(t *testing.T) {
-	tester := newTester(newReporter(1, nil), &console{out: &safeBuffer{}})
+	tester := newTester(0, newReporter(1, nil), &console{out: &safeBuffer{}})
 	var result protocol.TestResult
 	e := effort{roundTrips: 1, waitForPeer: time.Millisecond}
 	trip, rate := tester.network(t.Context(), &result, e, []protocol.Peer{{Name: "n2", Address: "127.0.0.1"}}, false)

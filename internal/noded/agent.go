@@ -87,6 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		end:         end,
 		cut:         func() { _ = cutPower() },
 		lean:        lean,
+		beside:      beside,
 	})
 	return err
 }
@@ -99,6 +100,9 @@ func lean() {
 	debug.SetGCPercent(relaxed)
 	time.AfterFunc(start, func() { debug.SetGCPercent(usual) })
 }
+
+// beside is from when a node could measure itself to when it does where others run on its CPUs.
+const beside = 10 * time.Second
 
 // end ends the other processes of the node, and its machine. That it could not is all it returns.
 func end(machine bool) error {
@@ -151,6 +155,7 @@ type deps struct {
 	end       func(machine bool) error
 	cut       func() // takes a machine's power at once, whatever hangs; nil: there is none
 	lean      func() // nil: this process is not the agent alone
+	beside    time.Duration
 }
 
 // endLimit is how long a machine may take to end in order. Whoever waits for it may have no other way to switch it off.
@@ -301,7 +306,7 @@ func (n *node) start(ctx context.Context, config *protocol.Config) error {
 	n.reporter = newReporter(n.boot.Boot, names(n.probes(config)))
 	n.reporter.late = n.scheduler.Caps.Late
 	n.reporter.setFacts(n.accelerators(facts(), config.Self))
-	n.tester = newTester(n.reporter, n.console)
+	n.tester = newTester(n.deps.beside, n.reporter, n.console)
 	if config.Self.Role == protocol.Head {
 		n.duty = n.newTaskDuty(config.Self.Name)
 	}

@@ -2,12 +2,12 @@ package protocol
 
 import "time"
 
-// Test asks a node to measure itself before it is handed over. While its Config has one, a compute node gets no
-// jobs: until it has measured, and, where the test holds, until a Config without it has come.
+// Test asks a node to measure itself. While its Config has one that is not brief, a compute node gets no jobs: until it has
+// measured, and, where the test holds, until a Config without it has come.
 type Test struct {
 	Number int64 `json:"number"` // of this boot's tests; a higher one is to be done anew
 	Hold   bool  `json:"hold,omitempty"`
-	// Brief asks for a few milliseconds of one CPU only: others run on the CPUs, too.
+	// Brief asks for a few milliseconds of one CPU only, some seconds after the node's first use began: others run on the CPUs, too.
 	Brief bool `json:"brief,omitempty"`
 	// Neighbours are the names of compute nodes to measure the network to, tried in this order until one answers.
 	Neighbours []string `json:"neighbours,omitempty"`

@@ -141,7 +141,7 @@ type Config struct {
 	// Partitions are the P_Keys of the cluster, of 15 bits, that the node's InfiniBand ports are to hold, by the ports' GUIDs
 	// ("0x0002c903000a0b0c"). Nobody looks at a port that is not named.
 	Partitions map[string]uint16 `json:"partitions,omitempty"`
-	// Test is what the node is to measure before it is handed over; nil: nothing, or no more.
+	// Test is what the node is to measure; nil: nothing, or no more.
 	Test *Test `json:"test,omitempty"`
 	// Tasks are what a head is to have run, in the order in which they were asked for.
 	Tasks []Task `json:"tasks,omitempty"`

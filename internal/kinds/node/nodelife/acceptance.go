@@ -41,12 +41,16 @@ func (w Handlers) judged(n nodeView) bool {
 	return n.Role == protocol.Compute && w.Acceptance.Judges(!w.provider(n).Caps.WholeMachine || n.Seen.Facts.Virtual)
 }
 
+// beside says that the node is ready before it has measured itself: it shares its CPUs with others and is not judged, so that a
+// test tells no more before its first use than beside it.
+func (w Handlers) beside(n nodeView) bool { return !n.Held && !w.provider(n).Caps.OwnCPUs }
+
 // nodeTest sees what the node has measured, and then that the scheduler can use it: a tenant's job may run from here on.
 func (w Handlers) nodeTest(ctx context.Context, n nodeView) core.Outcome {
 	if n.leaving() {
 		return n.inform(core.Releasing, "no longer wanted")
 	}
-	if n.Test == 0 {
+	if n.Test == 0 || w.beside(n) {
 		return w.nodeTaken(n)
 	}
 	result := n.Seen.Tested(n.Boot, n.Test)
@@ -66,7 +70,7 @@ func (w Handlers) nodeTaken(n nodeView) core.Outcome {
 	}
 	text := fmt.Sprintf("passed %d checks", len(n.Seen.Checks))
 	if test := n.Seen.Test; test != nil && n.Seen.Boot == n.Boot {
-		text += fmt.Sprintf(" and its acceptance in %s: %s", test.Took.Round(time.Millisecond), acceptance.Summary(*test))
+		text += " and its acceptance in " + measured(*test)
 	}
 	if n.Boot == 1 {
 		text += fmt.Sprintf("; %.1f s after it was asked for", n.now.Sub(n.CreatedAt).Seconds())
@@ -78,10 +82,39 @@ func (w Handlers) nodeTaken(n nodeView) core.Outcome {
 	return ready
 }
 
+// measured is how long a test took and what it came to.
+func measured(test protocol.TestResult) string {
+	return fmt.Sprintf("%s: %s", test.Took.Round(time.Millisecond), acceptance.Summary(test))
+}
+
+// noteTest keeps and tells what a node that is in use has measured, with what else came of this look at it.
+func (w Handlers) noteTest(n nodeView, o core.Outcome) core.Outcome {
+	if n.Test == 0 {
+		return o
+	}
+	result := n.Seen.Tested(n.Boot, n.Test)
+	if result == nil {
+		return o
+	}
+	pass := w.pass(n, *result)
+	pass.Verdict, pass.Text = node.Passed, recorded
+	return o.With(func(ctx context.Context, tx *core.Tx) error {
+		tx.Log(core.Event{Type: "node.measured", Project: n.cluster.Project, ClusterID: n.Cluster, Cluster: n.cluster.Name, Node: n.Name,
+			Machine: n.machine.Name, Text: "measured itself in " + measured(*result)})
+		if err := node.SavePass(ctx, tx, pass); err != nil {
+			return err
+		}
+		return node.EndTest(ctx, tx, n.ID)
+	})
+}
+
+// recorded is said of a test that nobody can fail.
+const recorded = "recorded, not judged"
+
 // acceptNode judges a test that is done. A slow node is measured again before it is given up.
 func (w Handlers) acceptNode(ctx context.Context, n nodeView, result protocol.TestResult) core.Outcome {
 	pass := w.pass(n, result)
-	pass.Verdict, pass.Text = node.Passed, "recorded, not judged"
+	pass.Verdict, pass.Text = node.Passed, recorded
 	if w.judged(n) {
 		standings, err := w.compare(ctx, n, result)
 		if err != nil {
@@ -155,7 +188,7 @@ func (w Handlers) pass(n nodeView, result protocol.TestResult) node.Pass {
 // fault changes, as the memory that is found or the speed of a link, must not be part of it.
 func (w Handlers) alike(n nodeView) string {
 	facts, brief := n.machine.Facts, ""
-	if !w.provider(n).Caps.OwnCPUs && !n.Held {
+	if w.beside(n) {
 		brief = ", briefly"
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s, %d CPUs%s", n.machine.Substrate, facts.CPUModel, facts.CPUs, brief))

@@ -424,7 +424,8 @@ func (w Handlers) nodeReady(ctx context.Context, n nodeView) core.Outcome {
 	case n.host.Drains:
 		return w.leaveHost(ctx, n)
 	}
-	return w.settleAllocation(ctx, n, seen, core.WaitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory))
+	looks := core.WaitFor(readyLooks, "cpu %s, memory %s", seen.Limits.CPU, seen.Limits.Memory)
+	return w.settleAllocation(ctx, n, seen, w.noteTest(n, looks))
 }
 
 // bootAnew is for a whole machine that was ready and is not where it was. After a power cut, to boot it again costs less
