@@ -197,8 +197,8 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-// cpusOf is how many CPUs the smallest node of each elastic queue has; of a queue without nodes that jobs wait for, the
-// smallest machine of its classes.
+// cpusOf is how many CPUs the smallest node of each elastic queue has, by what its agent says, or its machine while none has come;
+// of a queue without nodes that jobs wait for, the smallest machine of its classes. All machines are read for that alone.
 func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, error) {
 	cpus := map[string]int{}
 	note := func(queue string, n int) {
@@ -208,6 +208,20 @@ func (w Handlers) cpusOf(ctx context.Context, c clusterView) (map[string]int, er
 	}
 	for _, n := range c.nodes {
 		note(n.Queue, n.Seen.Facts.CPUs)
+	}
+	if slices.ContainsFunc(c.nodes, func(n node.Node) bool { return cpus[n.Queue] == 0 && n.MachineID != "" }) {
+		err := w.DB.View(ctx, func(tx *core.Tx) error {
+			under, err := machine.Under(ctx, tx, c.ID)
+			for _, n := range c.nodes {
+				if n.Seen.Facts.CPUs == 0 {
+					note(n.Queue, under[n.MachineID].Facts.CPUs)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	var unknown []spec.Queue
 	for _, q := range c.Spec.Queues {
