@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -77,11 +78,14 @@ func (a *API) serve(table []apiv1.Endpoint, handlers []handler) (http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	text, err := render(document)
-	if err != nil {
-		return nil, err
-	}
+	rendered := sync.OnceValues(func() ([]byte, error) { return render(document) }) // few ask for it, and it takes longer than all else here
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := rendered()
+		if err != nil {
+			a.Log.Error("the OpenAPI document", "error", err)
+			writeProblem(w, problem(http.StatusInternalServerError, "internal", "the OpenAPI document cannot be written", "the controller's log says why"))
+			return
+		}
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(text)
 	})
