@@ -99,7 +99,7 @@ func TestSlurmGivesGPUsToJobs(t *testing.T) {
 // ranksHaveGPUs has Slurm start the ranks of a job across two nodes by `muster gpus run`.
 func (r *rack) ranksHaveGPUs(t *testing.T, head protocol.Peer) {
 	t.Helper()
-	program := exec.Command("go", "build", "-o", filepath.Join(r.dir, "home/muster"), "muster/cmd/muster")
+	program := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(r.dir, "home/muster"), "muster/cmd/muster")
 	program.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := program.CombinedOutput(); err != nil {
 		t.Fatalf("build muster: %v: %s", err, said)

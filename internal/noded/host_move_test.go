@@ -45,7 +45,7 @@ func newSite(t *testing.T, program string, boots bool) *site {
 	s := &site{T: t, f: newFakeController(t), wire: filepath.Join(t.TempDir(), "wire"), h: hypervisor{Blobs: map[string]string{}}}
 	dir := t.TempDir()
 	s.h.Agent = filepath.Join(dir, "program")
-	build := exec.Command("go", "build", "-o", s.h.Agent, program)
+	build := exec.Command("go", "build", "-trimpath", "-o", s.h.Agent, program)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -200,7 +200,7 @@ func TestAHypervisorsGuestsOutliveTheProcessThatHoldsThem(t *testing.T) {
 	})
 	must(t, err)
 	must(t, os.WriteFile(h.BootFile, boot, 0o600))
-	build := exec.Command("go", "build", "-o", h.Agent, "muster/internal/drivers/substrate/vm/testdata/idle")
+	build := exec.Command("go", "build", "-trimpath", "-o", h.Agent, "muster/internal/drivers/substrate/vm/testdata/idle")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

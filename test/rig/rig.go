@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"muster/internal/kit/locks"
 )
 
 // Rig is one data directory and the controllers on it.
@@ -94,13 +96,22 @@ func Root(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// build makes the binary with the first stage of machines inside, as `make build` does, and leaves the tree as it is.
+// build makes the binary with the first stage of machines inside, as `make build` does, in a folder that all tests share: what is
+// up to date there is not linked again.
 func build(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
+	root := Root(t)
+	dir := filepath.Join(root, "build/rig")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	release, err := locks.Wait(t.Context(), filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
 	first, binary, overlay := filepath.Join(dir, "muster-init"), filepath.Join(dir, "muster"), filepath.Join(dir, "overlay.json")
-	built := filepath.Join(Root(t), "internal/boot/initramfs/built/muster-init")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {built: first}})
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "internal/boot/initramfs/built/muster-init"): first}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +119,10 @@ func build(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"build", "-trimpath", "-ldflags", "-s -w", "-o", first, "muster/cmd/muster-init"},
-		{"build", "-overlay", overlay, "-o", binary, "muster/cmd/muster"},
+		{"-o", first, "muster/cmd/muster-init"},
+		{"-overlay", overlay, "-o", binary, "muster/cmd/muster"},
 	} {
-		c := exec.Command("go", args...)
+		c := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-s -w"}, args...)...)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)

@@ -100,7 +100,7 @@ func (w fixture) called(t testing.TB, number int, user string, serves bool) map[
 	c, _ := w.shared(n.Cluster)
 	at := filepath.Join(c.home(), "caller")
 	if _, err := os.Stat(at); err != nil {
-		build := exec.Command("go", "build", "-o", at, "./testdata/caller")
+		build := exec.Command("go", "build", "-trimpath", "-o", at, "./testdata/caller")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v: %s", err, output)
