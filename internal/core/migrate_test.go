@@ -67,7 +67,7 @@ func goesOn(t *testing.T, url string, names []string) {
 		t.Fatal(err)
 	}
 
-	s, err := kinds.Open(ctx, url, kindstest.Keys())
+	s, err := kinds.Open(ctx, url, kindstest.Keys(), core.Volatile)
 	if err != nil {
 		t.Fatal(err)
 	}
