@@ -35,6 +35,9 @@ demo: image ## a real cluster with a real MPI job on this machine
 demo-stop: ## end the demo and leave the host as it was
 	@scripts/demo-stop.sh
 
+# As the binary is built, so that nothing is compiled for them alone.
+lint: export CGO_ENABLED := 0
+lint: export GOFLAGS := -trimpath
 lint: ## gofmt, go vet, staticcheck, modules' checksums, known vulnerabilities, shell syntax
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	@$(GO) vet ./...
@@ -47,6 +50,7 @@ lint: ## gofmt, go vet, staticcheck, modules' checksums, known vulnerabilities, 
 unit: ## the fast tests: no root, no image
 	@MUSTER_TEST_IMAGE= MUSTER_TEST_IMAGES=/nonexistent $(GO) tool gotestsum --format pkgname-and-test-fails -- $(RACE) -short ./...
 
+# lint has vetted: the tests do not do so again.
 test: ## everything: lint, and all tests with the race detector on both databases (root)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
@@ -54,7 +58,7 @@ test: ## everything: lint, and all tests with the race detector on both database
 	@$(GO) list -export -test -deps $(RACE) ./... >/dev/null # compiles: the runs of tests would do it twice, as they begin together
 	@rm -f build/repeated; set -o pipefail; GO=$(GO) $(GO) tool gotestsum --format pkgname-and-test-fails --jsonfile build/test.json \
 		--rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
-		--rerun-fails-report build/repeated --raw-command -- scripts/test.sh $(RACE) -timeout 25m | scripts/verdict.sh build/test.json build/repeated
+		--rerun-fails-report build/repeated --raw-command -- scripts/test.sh $(RACE) -vet=off -timeout 25m | scripts/verdict.sh build/test.json build/repeated
 
 rack-test: IMAGES += $(if $(filter x86_64,$(shell uname -m)),debian12-hypervisor)
 rack-test: image ## all tests of whole machines: every firmware, every fault, on a virtual rack (root, minutes)

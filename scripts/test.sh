@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, those that take
-# longest first; what each says comes out in one piece when it has ended. Packages that make networks, mounts and machines have a
-# lane each: a network and mounts of their own. Arguments go to `go test`.
+# All tests as one stream of JSON, for gotestsum. As many runs of `go test` go on at a time as there are cores, and of those that
+# mostly wait twice as many; those that take longest first. What each says comes out in one piece when it has ended. Runs of packages
+# that make networks, mounts and machines have a lane each: a network and mounts of their own. Arguments go to `go test`.
 #
 # If the last two arguments are -test.run=… and a package, this test alone is run: so gotestsum repeats one that failed.
 #
@@ -13,10 +13,12 @@ GO=${GO:-go}
 lane='^muster/(internal/(kit/netns|rack|noded|hostd|boot|drivers/(power|switch|substrate))|test)(/|$)'
 # Without goroutines there is nothing for the race detector to watch, and it makes searches ten times longer.
 pure='^muster/internal/(door/access|drivers/scheduler/gpus|inventory|kinds/meter/usage|kit/printable|place(/.*)?|spec)$'
-# The longest, in this order. The others of the rest take seconds each, and are one run.
+# What computes for less than half of its time: for machines that boot, for nodes that are lost, for an answer that nobody gives.
+waits='^muster/(internal/(core|noded|rack|serve|drivers/substrate/local)|test/(attack|bootattack|crash|e2e|fabric))$'
+# The longest, in this order. The others take seconds each, and are one run of each kind.
 long=(noded boot/firststage kinds drivers/substrate/vm api rack serve core drivers/substrate/local boot/netboot)
 long=("${long[@]/#/muster/internal/}")
-long=(muster/test/{e2e,metal,bootattack,crash,attack} "${long[@]}")
+long=(muster/test/{e2e,metal,bootattack,crash,fabric,attack} "${long[@]}")
 
 # queue prints the packages of one run on a line.
 queue() {
@@ -25,7 +27,7 @@ queue() {
 	printf '%s\n' "${long[@]}" | grep -xFf <(echo "$packages") # a package may have moved
 	packages=$(grep -vxFf <(printf '%s\n' "${long[@]}") <<<"$packages")
 	grep -Ev "$lane|$pure" <<<"$packages" | paste -sd ' '
-	grep -E "$lane" <<<"$packages"
+	grep -E "$lane" <<<"$packages" | paste -sd ' '
 	grep -E "$pure" <<<"$packages" | paste -sd ' '
 }
 
@@ -63,19 +65,31 @@ if [[ ${*: -2:1} == -test.run=* ]]; then
 	exit
 fi
 
-status=0 running=0
-ended() { # waits for one run
-	wait -n
-	local one=$?
+# A core has two places. A run takes both, or one if it mostly waits.
+status=0 free=$((2 * $(nproc)))
+declare -A taken # places, by the run's process
+ended() {        # waits for one run
+	local process one
+	wait -n -p process
+	one=$?
 	((one > status)) && status=$one
-	((running--))
+	((free += taken[$process]))
+	unset "taken[$process]"
 }
-queued=$(queue) || exit 2
-while read -r packages; do
-	((running < $(nproc))) || ended
-	# shellcheck disable=SC2086 # names of packages hold no spaces
-	run $packages -- "$@" &
-	((running++))
-done <<<"$queued"
-while ((running)); do ended; done
+packages=$(queue) || exit 2
+mapfile -t queued <<<"$packages"
+while ((${#queued[@]})); do
+	for i in "${!queued[@]}"; do # the first that there is room for
+		[[ ${queued[i]} =~ $waits ]] && places=1 || places=2
+		((places <= free)) || continue
+		# shellcheck disable=SC2086 # names of packages hold no spaces
+		run ${queued[i]} -- "$@" &
+		taken[$!]=$places
+		((free -= places))
+		unset "queued[i]"
+		continue 2
+	done
+	ended
+done
+while ((${#taken[@]})); do ended; done
 exit "$status"
