@@ -324,7 +324,7 @@ func TestNoFieldOfAnyAnswerReachesATerminalRaw(t *testing.T) {
 					}
 					for _, form := range forms {
 						all := append(slices.Clone(args), form...)
-						ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 						if slices.Contains(more, "-w") {
 							ctx, cancel = context.WithTimeout(t.Context(), 150*time.Millisecond)
 						}

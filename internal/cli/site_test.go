@@ -102,7 +102,7 @@ func muster(t *testing.T, args ...string) result { return musterWith(t, brisk(),
 
 func musterWith(t *testing.T, pace timing, stdin string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	return musterUntil(ctx, pace, strings.NewReader(stdin), args...)
 }

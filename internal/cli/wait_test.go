@@ -150,8 +150,14 @@ func TestEventsAreFollowedOneObjectALine(t *testing.T) {
 	s, l := newSite(t), newLife("hello")
 	resumed := l.serve(s, true)
 	story(l, func() {})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(200*time.Millisecond, cancel)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	go func() { // it has printed what there was when it asks for what comes after the last
+		for ctx.Err() == nil && !slices.Contains(resumed(), fmt.Sprint(l.count())) {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
 	r := musterUntil(ctx, brisk(), nil, "events", "hello", "-w", "--after", "2", "-o", "json")
 	r.wants(t, 0)
 	if lines := strings.Split(strings.TrimSpace(r.out), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], `{"seq":3,`) {

@@ -45,7 +45,7 @@ func newSite(t *testing.T, flags ...string) site {
 	s.alice, s.mallory = people["alice"], people["mallory"]
 	s.alice.Run("create", "-f", r.File("a1.yaml", "name: a1\nnodes: 1\naccess: {apps: [{name: app, port: 8888}]}\n"))
 	s.mallory.Run("create", "m1", "--nodes", "1", "--wait")
-	r.Eventually(time.Minute, "a1 is ready", func() bool { return strings.Contains(s.alice.Run("list"), "ready") })
+	r.Until("a1 is ready", func() bool { return strings.Contains(s.alice.Run("list"), "ready") })
 	s.ssh = s.key()
 	return s
 }
@@ -364,7 +364,7 @@ func (s site) bottomlessTree() {
 	s.mallory.Run("snapshot", "m1", "--name", "deep", "--wait")
 	s.mallory.Run("delete", "m1", "--wait")
 	s.mallory.Run("snapshots", "delete", "deep")
-	s.Eventually(time.Minute, "the snapshot is gone", func() bool { return !strings.Contains(s.mallory.Run("snapshots", "list"), "deep") })
+	s.Until("the snapshot is gone", func() bool { return !strings.Contains(s.mallory.Run("snapshots", "list"), "deep") })
 	close(done)
 	<-watched
 	s.Logf("the controller had %d descriptors open at most", descriptors)

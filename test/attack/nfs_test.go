@@ -90,7 +90,7 @@ func TestTheServerOfHomeUnderAttack(t *testing.T) {
 	var client *nfsclient.Client
 	var home nfsclient.Handle
 	var own nfsclient.Attributes
-	s.Eventually(time.Minute, "the guest's root is served", func() bool {
+	s.Until("the guest's root is served", func() bool {
 		c, err := as(guest, true, root)
 		if err != nil {
 			return false

@@ -269,7 +269,7 @@ func compareHomeServed(r *rig.Rig, results *table, plain string) {
 				r.Logf("%s: %v", server, err)
 			}
 		})
-		r.Eventually(time.Minute, "/home is served", func() bool {
+		r.Until("/home is served", func() bool {
 			err = netns.Do(network, func() (err error) {
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				defer cancel()

@@ -137,7 +137,7 @@ func TestCrashKillsAtRandomMomentsLoseNothing(t *testing.T) {
 			works(r, name, c.want[name])
 			r.Run("delete", name, "--wait")
 		}
-		r.Eventually(time.Minute, "every machine is free again", func() bool {
+		r.Until("every machine is free again", func() bool {
 			return strings.Count(r.Run("machines", "list"), "available") == 9
 		})
 		controller.Stop()
@@ -200,7 +200,7 @@ func TestCrashAStoppedControllerIsFenced(t *testing.T) {
 // ready waits until a cluster is.
 func ready(r *rig.Rig, name string) {
 	r.Helper()
-	r.Eventually(30*time.Second, "the cluster is ready", func() bool {
+	r.Until("the cluster is ready", func() bool {
 		var v view
 		r.Get(&v, "get", name)
 		return v.Phase == "ready"

@@ -308,7 +308,7 @@ func (w *walk) end() {
 		w.Get(&status, "status")
 		return len(w.list()) == 0 && strings.Count(w.Run("machines", "list"), "available") == walkMachines && len(status.Alarms) == 0
 	})
-	w.Eventually(30*time.Second, "every snapshot is gone", func() bool {
+	w.Until("every snapshot is gone", func() bool {
 		var list struct{ Items []json.RawMessage }
 		w.Get(&list, "snapshots", "list")
 		return len(list.Items) == 0

@@ -82,7 +82,7 @@ func groups(cluster string) []string {
 // slowDown gives the first node that comes a twentieth of a CPU, as a fault of its machine would.
 func slowDown(r *rig.Rig, cluster string, before []string) {
 	r.Helper()
-	r.Eventually(time.Minute, "the new node has a control group", func() bool {
+	r.Until("the new node has a control group", func() bool {
 		for _, group := range groups(cluster) {
 			if slices.Contains(before, group) {
 				continue

@@ -92,7 +92,7 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 			t.Fatalf("a stranger's key was let in: %q", out)
 		}
 		r.Run("keys", "add", key+".pub")
-		r.Eventually(10*time.Second, "the key works", func() bool { return plain() == "head\n" })
+		r.Until("the key works", func() bool { return plain() == "head\n" })
 		fields := strings.Fields(r.Run("keys", "list"))
 		fingerprint := ""
 		for _, f := range fields {
@@ -116,7 +116,7 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 	witness := func() string {
 		return strings.TrimSpace(r.Run("ssh", "hello", "--", "squeue -h -n witness -o '%T %N %r'; scontrol show job $(squeue -h -n witness -o %i) | grep -o 'Restarts=[0-9]*\\|StartTime=[^ ]*'"))
 	}
-	r.Eventually(30*time.Second, "the witness runs", func() bool { return strings.HasPrefix(witness(), "RUNNING") })
+	r.Until("the witness runs", func() bool { return strings.HasPrefix(witness(), "RUNNING") })
 	before := witness()
 	t.Run("scaling leaves running jobs alone", func(t *testing.T) {
 		r := r.In(t)
@@ -148,7 +148,7 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 		r := r.In(t)
 		// The witness keeps n1; the other node is the one that goes.
 		r.Run("ssh", "hello", "--", "sbatch -w "+other(r)+" -J short -o short.out --wrap 'sleep 3; echo done'")
-		r.Eventually(30*time.Second, "the short job runs", func() bool {
+		r.Until("the short job runs", func() bool {
 			return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n short -o %T"), "RUNNING")
 		})
 		r.Run("scale", "hello", "1", "--wait")
@@ -157,7 +157,7 @@ func TestFromAFileToAnMPIJobAndBackToNothing(t *testing.T) {
 		}
 		r.Run("scale", "hello", "2", "--wait")
 		r.Run("ssh", "hello", "--", "sbatch -w "+other(r)+" -J long --wrap 'sleep 3600'")
-		r.Eventually(30*time.Second, "the long job runs", func() bool {
+		r.Until("the long job runs", func() bool {
 			return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n long -o %T"), "RUNNING")
 		})
 		start := time.Now()

@@ -52,7 +52,7 @@ queues:
 		slurm("sbatch -N3 -p cpu -o three.out --wrap 'srun hostname | sort'")
 		r.Eventually(jobWithin, "the job has run", func() bool { return slurm("cat three.out 2>/dev/null || true") == "cpu1\ncpu2\ncpu3\n" })
 		took := time.Since(start)
-		r.Eventually(30*time.Second, "the nodes are gone", gone)
+		r.Until("the nodes are gone", gone)
 		t.Log(phases(eventsAfter(r, seq), start, took))
 		if got := slurm("sinfo -h -p fixed -o '%D %T'"); got != "1 idle\n" {
 			t.Errorf("the queue of fixed size: %q", got)
@@ -68,9 +68,9 @@ queues:
 	})
 	t.Run("jobs that no node would help are told of and cost nothing", func(t *testing.T) {
 		r := r.In(t)
-		r.Eventually(30*time.Second, "the nodes are gone", gone)
+		r.Until("the nodes are gone", gone)
 		slurm("sbatch -N5 -J big -p cpu --wrap hostname; sbatch -H -J held -p cpu --wrap hostname; sbatch -b now+1hour -J later -p cpu --wrap hostname")
-		r.Eventually(10*time.Second, "describe says why they wait", func() bool {
+		r.Until("describe says why they wait", func() bool {
 			out := r.Run("describe", "grow")
 			return strings.Contains(out, "it asks for 5 nodes, and queue cpu may have 4") && strings.Contains(out, "Slurm says JobHeldUser") && strings.Contains(out, "Slurm says BeginTime")
 		})
@@ -90,21 +90,21 @@ queues:
 			t.Errorf("the last node is of no other class:\n%s", out)
 		}
 		slurm("sbatch -N1 -p cpu --exclusive -J next --wrap hostname")
-		r.Eventually(10*time.Second, "a job is told that the queue is full", func() bool {
+		r.Until("a job is told that the queue is full", func() bool {
 			out := r.Run("describe", "grow")
 			return strings.Contains(out, "queue cpu has all that it may have") || !strings.Contains(slurm("squeue -h -o %j"), "next")
 		})
 		controller.Kill()
 		controller = whole.Start()
-		r.Eventually(45*time.Second, "the nodes are gone", gone)
+		r.Until("the nodes are gone", gone)
 	})
 	t.Run("its bounds can be changed", func(t *testing.T) {
 		r := r.In(t)
 		r.Run("scale", "grow", "cpu=1-2", "--wait")
-		r.Eventually(20*time.Second, "the new min is there", func() bool { return slurm("sinfo -h -p cpu -o '%D %T'") == "1 idle\n" })
+		r.Until("the new min is there", func() bool { return slurm("sinfo -h -p cpu -o '%D %T'") == "1 idle\n" })
 		r.Run("scale", "grow", "cpu=0-2", "--wait")
 		r.Run("scale", "grow", "fixed=0", "--wait")
-		r.Eventually(30*time.Second, "the head is alone", func() bool {
+		r.Until("the head is alone", func() bool {
 			var c cluster
 			r.Get(&c, "get", "grow")
 			return len(c.Nodes) == 1
@@ -165,7 +165,7 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 		t.Error(described)
 	}
 	var list struct{ Items []cluster }
-	r.Eventually(30*time.Second, "one has gone and the other has paused", func() bool {
+	r.Until("one has gone and the other has paused", func() bool {
 		r.Get(&list, "list")
 		for _, c := range list.Items {
 			if c.Name == "goes" || c.Name == "stays" && c.Phase != "paused" {
@@ -178,7 +178,7 @@ func TestLeasesBeginAndEndByThemselves(t *testing.T) {
 	if got := r.Muster("resume", "stays"); got.Code != 5 || !strings.Contains(got.Err, "muster extend stays") {
 		t.Errorf("%+v", got)
 	}
-	r.Eventually(90*time.Second, "what was reserved has come", func() bool { return r.Muster("ssh", "course", "--", "sinfo -h -o %T").Out == "idle\n" })
+	r.Until("what was reserved has come", func() bool { return r.Muster("ssh", "course", "--", "sinfo -h -o %T").Out == "idle\n" })
 	for _, name := range []string{"course", "stays"} {
 		r.Run("delete", name, "--wait")
 	}

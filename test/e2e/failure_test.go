@@ -90,7 +90,7 @@ func TestANodeThatIsLostIsReplacedUnderItsName(t *testing.T) {
 	for _, n := range all {
 		n.Thaw()
 	}
-	r.Eventually(time.Minute, "the alarm is over and the cluster is ready", func() bool {
+	r.Until("the alarm is over and the cluster is ready", func() bool {
 		return !strings.Contains(r.Muster("status").Out, "lost at once") && strings.Contains(r.Run("describe", "hello"), "head and 4 nodes ready")
 	})
 	lostNone(r, seq, "all nodes hung at once")
@@ -153,7 +153,7 @@ func theHeadIsLost(r *rig.Rig) {
 	r.Helper()
 	lost := r.Node("hello", "head")
 	r.Run("ssh", "hello", "--", "sbatch -w n1 -o outlives --wrap 'touch began; while [ ! -e ~/enough-again ]; do sleep 0.2; done; echo well on $(hostname), ${SLURM_RESTART_COUNT:-0}'")
-	r.Eventually(time.Minute, "the job runs", func() bool { return strings.Contains(r.Run("ssh", "hello", "--", "ls"), "began") })
+	r.Until("the job runs", func() bool { return strings.Contains(r.Run("ssh", "hello", "--", "ls"), "began") })
 	seq, struck := lastEvent(r), time.Now()
 	lost.Freeze()
 	r.Eventually(2*time.Minute, "there is another head, and all is well", func() bool {
@@ -167,7 +167,7 @@ func theHeadIsLost(r *rig.Rig) {
 		}
 	}
 	r.Run("ssh", "hello", "--", "touch enough-again")
-	r.Eventually(time.Minute, "the job ends well under the next head", func() bool {
+	r.Until("the job ends well under the next head", func() bool {
 		return strings.Contains(r.Run("ssh", "hello", "--", "cat outlives"), "well on n1, 0")
 	})
 }
@@ -191,7 +191,7 @@ func newWitness(r *rig.Rig, cluster, nodes string) *witness {
 	}
 	go func() { w.over <- w.srun.Wait() }()
 	r.Cleanup(func() { _ = w.srun.Process.Kill() })
-	r.Eventually(time.Minute, "the witness runs on both nodes", func() bool {
+	r.Until("the witness runs on both nodes", func() bool {
 		return strings.Count(r.Run("ssh", cluster, "--", "ls ~"), "witness-") == 2
 	})
 	return w
@@ -227,7 +227,7 @@ func victim(r *rig.Rig, cluster, node string) string {
 	file := fmt.Sprintf("victim-%d.out", time.Now().UnixNano())
 	r.Run("ssh", cluster, "--", "sbatch -w "+node+" -J victim --open-mode=append -o "+file+
 		" --wrap 'echo begun; [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || sleep 3600; echo done on $(hostname)'")
-	r.Eventually(time.Minute, "the job runs on "+node, func() bool {
+	r.Until("the job runs on "+node, func() bool {
 		return strings.Contains(r.Run("ssh", cluster, "--", "cat "+file+" 2>/dev/null || true"), "begun")
 	})
 	return file
@@ -248,7 +248,7 @@ func backInSlurm(r *rig.Rig, cluster, name, lost string) {
 		}
 		return false
 	})
-	r.Eventually(time.Minute, name+" is idle in Slurm", func() bool {
+	r.Until(name+" is idle in Slurm", func() bool {
 		return strings.TrimSpace(r.Run("ssh", cluster, "--", "sinfo -h -n "+name+" -o %T")) == "idle"
 	})
 }

@@ -42,7 +42,7 @@ func (l *laptop) agent() {
 		l.Fatal(err)
 	}
 	l.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	l.Eventually(10*time.Second, "an ssh-agent", func() bool { _, err := os.Stat(socket); return err == nil })
+	l.Until("an ssh-agent", func() bool { _, err := os.Stat(socket); return err == nil })
 	l.env = append(l.env, "SSH_AUTH_SOCK="+socket)
 }
 
@@ -141,7 +141,7 @@ classes:
 		r.Run("projects", "grant", "aero", "alice", "member")
 		r.Run("create", "cfd", "--nodes", "1", "--wait")
 		gateway := []string{"-F", "/dev/null", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", gatewayPort(r), "cfd@127.0.0.1"}
-		r.Eventually(30*time.Second, "alice has an account", func() bool {
+		r.Until("alice has an account", func() bool {
 			out, err := mine.run("ssh", append(gateway, "whoami; exit 7")...)
 			var exit *exec.ExitError
 			return errors.As(err, &exit) && exit.ExitCode() == 7 && out == "alice\n"

@@ -41,7 +41,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	r.Run("ssh", "cfd", "--", "sbatch -N2 -w n1,n2 -J runs -o runs.out --wrap 'echo begins; sleep 10; echo ends after $SLURM_RESTART_COUNT'")
 	r.Run("ssh", "cfd", "--", "sbatch -w n1 --exclusive -J waits -o waits.out --wrap 'echo ran on $(hostname)'")
 	jobs := func() string { return r.Run("ssh", "cfd", "--", "squeue -h -S i -o '%i %j %T'") }
-	r.Eventually(30*time.Second, "one job runs and one waits", func() bool { return jobs() == "1 runs RUNNING\n2 waits PENDING\n" })
+	r.Until("one job runs and one waits", func() bool { return jobs() == "1 runs RUNNING\n2 waits PENDING\n" })
 
 	start := time.Now()
 	r.Run("pause", "cfd", "--wait")
@@ -93,7 +93,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	}
 	// Slurm lets a job that was queued again wait for two minutes; its owner need not.
 	r.Run("ssh", "cfd", "--", "scontrol update jobid=1 starttime=now")
-	r.Eventually(60*time.Second, "both jobs have ended", func() bool { return jobs() == "" })
+	r.Until("both jobs have ended", func() bool { return jobs() == "" })
 	if out := r.Run("ssh", "cfd", "--", "cat waits.out; tail -2 runs.out"); out != "ran on n1\nbegins\nends after 1\n" {
 		t.Errorf("%q", out)
 	}
@@ -101,7 +101,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 	t.Run("jobs that run may end first", func(t *testing.T) {
 		r := r.In(t)
 		r.Run("ssh", "cfd", "--", "sbatch -J short -o short.out --wrap 'sleep 3; echo ended'")
-		r.Eventually(30*time.Second, "it runs", func() bool { return strings.Contains(jobs(), "short RUNNING") })
+		r.Until("it runs", func() bool { return strings.Contains(jobs(), "short RUNNING") })
 		r.Run("pause", "cfd", "--on-jobs", "wait", "--wait")
 		r.Run("resume", "cfd", "--wait")
 		if out := r.Run("ssh", "cfd", "--", "cat short.out"); out != "ended\n" {
@@ -113,7 +113,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 		r.Run("pause", "cfd", "--wait")
 		r.Run("scale", "cfd", "1", "--wait")
 		r.Run("resume", "cfd", "--wait")
-		r.Eventually(20*time.Second, "Slurm has one node", func() bool { return r.Run("ssh", "cfd", "--", "sinfo -h -N -o %N") == "n1\n" })
+		r.Until("Slurm has one node", func() bool { return r.Run("ssh", "cfd", "--", "sinfo -h -N -o %N") == "n1\n" })
 		r.Run("scale", "cfd", "3", "--wait")
 	})
 	t.Run("controllers killed on the way lose nothing", func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestAClusterIsPausedWhileAnotherUsesItsMachinesAndComesBack(t *testing.T) {
 		}
 		r.Run("delete", "copy", "--wait")
 		r.Run("snapshots", "delete", "s1")
-		r.Eventually(10*time.Second, "the snapshot is gone", func() bool { return !strings.Contains(r.Run("snapshots", "list"), "s1") })
+		r.Until("the snapshot is gone", func() bool { return !strings.Contains(r.Run("snapshots", "list"), "s1") })
 	})
 
 	r.Run("delete", "cfd", "--wait")

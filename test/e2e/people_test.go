@@ -75,7 +75,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 	bert.Run("projects", "grant", "bio", "bea", "member")
 	olga.Run("create", "cfd", "--nodes", "1")
 	bert.Run("create", "lab", "--nodes", "1", "--wait")
-	r.Eventually(time.Minute, "cfd is ready", func() bool {
+	r.Until("cfd is ready", func() bool {
 		var c struct{ Phase string }
 		olga.Get(&c, "get", "cfd")
 		return c.Phase == "ready"
@@ -124,7 +124,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		ask := func(n rig.Node, to string, port string) string {
 			return n.Inside(fmt.Sprintf("timeout 3 bash -c 'head -1 < /dev/tcp/%s/%s'", to, port))
 		}
-		r.Eventually(30*time.Second, "lab's own nodes reach it", func() bool { return ask(r.Node("lab", "n1"), address, "7777") == "labs\n" })
+		r.Until("lab's own nodes reach it", func() bool { return ask(r.Node("lab", "n1"), address, "7777") == "labs\n" })
 		if got := ask(from, address, "7777"); strings.Contains(got, "labs") {
 			t.Error("cfd's root reaches lab's head")
 		}
@@ -162,14 +162,14 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 		out, _ := c.Output()
 		return string(out) == "mia\n"
 	}
-	r.Eventually(30*time.Second, "the key opens", opens)
+	r.Until("the key opens", opens)
 
 	t.Run("who leaves a project is out within seconds, and what they made stays", func(t *testing.T) {
 		olga, mia := olga.In(t), mia.In(t)
 		session := stays(mia, "cfd")
 		loop, job := fmt.Sprintf("sleep 4242.%d", os.Getpid()), fmt.Sprintf("sleep 4243.%d", os.Getpid())
 		mia.Run("ssh", "cfd", "--", "setsid nohup sh -c 'trap \"\" TERM HUP; while :; do "+loop+"; done' >/dev/null 2>&1 </dev/null & sbatch -o none --wrap='"+job+"'")
-		olga.Eventually(30*time.Second, "the loop and the job run", func() bool { return runs(loop) && runs(job) })
+		olga.Until("the loop and the job run", func() bool { return runs(loop) && runs(job) })
 		olga.Run("projects", "revoke", "aero", "mia")
 		ends(olga, "the membership has ended", session)
 		olga.Eventually(30*time.Second, "only the job goes on", func() bool { return !runs(loop) })
@@ -184,7 +184,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 			t.Errorf("the files are %s", out)
 		}
 		olga.Run("projects", "grant", "aero", "mia", "member")
-		olga.Eventually(30*time.Second, "the key opens again", opens)
+		olga.Until("the key opens again", opens)
 		if out := mia.Run("ssh", "cfd", "--", "scancel -u mia; cat f"); out != "mine\n" {
 			t.Error(out)
 		}
@@ -199,7 +199,7 @@ func TestTwoProjectsShareASiteAndNothingElse(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		olga.Run("apply", "-f", olga.File("all.yaml", "name: cfd\nnodes: 1\naccess: {users: [olga, mia]}\n"), "--wait")
-		olga.Eventually(30*time.Second, "the key opens again", opens)
+		olga.Until("the key opens again", opens)
 	})
 	t.Run("who is disabled is let in nowhere", func(t *testing.T) {
 		r, bea := r.In(t), bea.In(t)

@@ -89,7 +89,7 @@ func TestAPlainClusterHasAllThatItsUserWouldOtherwiseSetUp(t *testing.T) {
 		lost := r.Node("own", "n2")
 		lost.KillAll()
 		replaced(r, "own", "n2", lost.ID)
-		r.Eventually(30*time.Second, "the new n2 is in the host file", func() bool { return slices.Contains(listed(r), "n2") })
+		r.Until("the new n2 is in the host file", func() bool { return slices.Contains(listed(r), "n2") })
 		sumsOn(r, "n1", "n2", "n3", "n4")
 
 		// What runs on a node that goes is not waited for, which plan says.

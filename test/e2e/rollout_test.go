@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/test/rig"
 )
@@ -46,7 +45,7 @@ func job(r *rig.Rig, node, name string) (standing func() string) {
 		r.Helper()
 		return r.Run("ssh", "hello", "--", "scontrol show job $(squeue -h -t all -n "+name+" -o %i) | grep -oE '(Restarts|StartTime|JobState)=[^ ]*'")
 	}
-	r.Eventually(30*time.Second, name+" runs", func() bool { return strings.Contains(standing(), "RUNNING") })
+	r.Until(name+" runs", func() bool { return strings.Contains(standing(), "RUNNING") })
 	return standing
 }
 
@@ -63,7 +62,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 	witness := job(r, "n3", "witness") // on the old image, to its end
 	began := witness()
 
-	r.Eventually(10*time.Second, "the controller knows of the witness", func() bool { return strings.Contains(r.Run("plan", "-f", next), "job") })
+	r.Until("the controller knows of the witness", func() bool { return strings.Contains(r.Run("plan", "-f", next), "job") })
 	plan := r.Run("plan", "-f", next)
 	for _, want := range []string{`image +debian12-hpc +→ +next +rolling`, `n1 +boots anew +1 +now +image next`, `n2 +boots anew +2 +after wave 1`, `n3 +boots anew +3 +after wave 2, once 1 job has ended`, `head +boots anew +4 +last`} {
 		if !regexp.MustCompile(want).MatchString(plan) {
@@ -71,10 +70,10 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 		}
 	}
 	r.Run("apply", "-f", next)
-	r.Eventually(time.Minute, "n1 is on its way", func() bool { return strings.Contains(r.Run("events", "hello"), "n1       attaching") })
+	r.Until("n1 is on its way", func() bool { return strings.Contains(r.Run("events", "hello"), "n1       attaching") })
 	controller.Kill()
 	controller = r.Start()
-	r.Eventually(time.Minute, "all nodes without jobs have it", func() bool {
+	r.Until("all nodes without jobs have it", func() bool {
 		return strings.Contains(r.Run("describe", "hello"), "rollout to image next: 2 of 4 nodes, waits for jobs on n3")
 	})
 	if out := r.Run("ssh", "hello", "--", "srun -w n1,n2 -N2 cat /is-next"); out != "is-next\nis-next\n" {
@@ -91,7 +90,7 @@ func TestAnotherImageIsRolledOutUnderRunningJobs(t *testing.T) {
 		t.Errorf("the job beyond the head's boot was %q and is %q", begun, now)
 	}
 	r.Run("ssh", "hello", "--", "touch beyond")
-	r.Eventually(30*time.Second, "both jobs have ended as they should", func() bool {
+	r.Until("both jobs have ended as they should", func() bool {
 		return r.Run("ssh", "hello", "--", "cat witness.out beyond.out /is-next") == "n3\nended\nn1\nended\nis-next\n" &&
 			strings.Contains(beyond(), "Restarts=0") && strings.Contains(witness(), "Restarts=0")
 	})
@@ -137,7 +136,7 @@ func TestARolloutOfAnImageWithoutSlurmStopsAndGoesBack(t *testing.T) {
 	if got.Code != 1 || !strings.Contains(got.Err, "n1 did not come up with image inspector") || !strings.Contains(got.Err, "`muster rollout back hello` goes back") {
 		t.Errorf("exit %d\n%s", got.Code, got.Err)
 	}
-	r.Eventually(time.Minute, "the cluster works on the old image", func() bool {
+	r.Until("the cluster works on the old image", func() bool {
 		var now cluster
 		r.Get(&now, "get", "hello")
 		return now.Phase == "degraded" && strings.HasPrefix(now.Reason, "rollout stopped: ") && strings.Contains(now.Reason, "head and 2 nodes ready")
@@ -171,12 +170,12 @@ func TestAQueueThatGoesLetsItsJobsEnd(t *testing.T) {
 	running := func() bool {
 		return strings.Contains(r.Run("ssh", "hello", "--", "squeue -h -n witness -o '%T %P'"), "RUNNING debug")
 	}
-	r.Eventually(30*time.Second, "the witness runs", running)
-	r.Eventually(10*time.Second, "the plan knows of the job", func() bool { // from the head's next report on
+	r.Until("the witness runs", running)
+	r.Until("the plan knows of the job", func() bool { // from the head's next report on
 		return regexp.MustCompile(`debug1 +goes +1 +now, once 1 job has ended +queue debug goes`).MatchString(r.Run("plan", "-f", one))
 	})
 	r.Run("apply", "-f", one)
-	r.Eventually(30*time.Second, "the queue takes no new jobs", func() bool {
+	r.Until("the queue takes no new jobs", func() bool {
 		return r.Muster("ssh", "hello", "--", "sbatch -p debug --wrap hostname").Code != 0
 	})
 	if !running() {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/test/rig"
 )
@@ -54,24 +53,24 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 	if err := session.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.Eventually(20*time.Second, "the job runs", func() bool { return strings.Contains(r.Run("ssh", "cfd", "--", "squeue -h -o %T"), "RUNNING") })
+	r.Until("the job runs", func() bool { return strings.Contains(r.Run("ssh", "cfd", "--", "squeue -h -o %T"), "RUNNING") })
 
 	hangs := r.Node("cfd", "n2")
 	hangs.Freeze()
 	r.Run("secrets", "rotate", "all", "--announce", "0s", "--keep", "0s")
-	r.Eventually(15*time.Second, "it waits for the node that hangs", func() bool { _, waits := rotating(r); return strings.Contains(waits, "default/cfd n2") })
+	r.Until("it waits for the node that hangs", func() bool { _, waits := rotating(r); return strings.Contains(waits, "default/cfd n2") })
 	if names, _ := rotating(r); !strings.Contains(names, "agents-ca") {
 		t.Errorf("a node that hangs was left behind: %q is being rotated", names)
 	}
 	r.Run("scale", "cfd", "3") // the third boots by two generations
 	hangs.Thaw()
-	r.Eventually(60*time.Second, "the rotation ends", func() bool { names, _ := rotating(r); return names == "" })
+	r.Until("the rotation ends", func() bool { names, _ := rotating(r); return names == "" })
 	for _, s := range siteSecrets(r) {
 		if before[s.Name] == s.ID && s.Name != "site-key" {
 			t.Errorf("%s is as it was", s.Name)
 		}
 	}
-	r.Eventually(60*time.Second, "the third node is there", func() bool {
+	r.Until("the third node is there", func() bool {
 		return strings.Contains(r.Run("list"), "3/3")
 	})
 	if out := r.Run("ssh", "cfd", "--", "srun -N1 -w n3 hostname"); out != "n3\n" {
@@ -86,8 +85,8 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 	if names, _ := rotating(r); names == "" {
 		t.Error("the rotation had ended before the controller did")
 	}
-	r.Eventually(60*time.Second, "the other controller ends the rotation", func() bool { names, _ := rotating(r); return names == "" })
-	r.Eventually(90*time.Second, "the job ends", func() bool { return r.Run("ssh", "cfd", "--", "squeue -h") == "" })
+	r.Until("the other controller ends the rotation", func() bool { names, _ := rotating(r); return names == "" })
+	r.Until("the job ends", func() bool { return r.Run("ssh", "cfd", "--", "squeue -h") == "" })
 	if out := r.Run("ssh", "cfd", "--", "cat job.out"); out != "n1\nn2\nwhole\n" {
 		t.Errorf("the job says %q", out)
 	}
@@ -112,7 +111,7 @@ func TestEverySecretIsRotatedUnderARunningJob(t *testing.T) {
 		t.Fatalf("munge.key has %d bytes: %v", len(raw), err)
 	}
 	r.Run("secrets", "rekey")
-	r.Eventually(30*time.Second, "all is sealed anew", func() bool { names, _ := rotating(r); return names == "" })
+	r.Until("all is sealed anew", func() bool { names, _ := rotating(r); return names == "" })
 	var files []byte
 	for _, name := range []string{"muster.db", "muster.db-wal"} {
 		text, err := os.ReadFile(filepath.Join(r.Data, name))

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/test/rig"
 )
@@ -41,7 +40,7 @@ func TestSparkRunsOnAPlainCluster(t *testing.T) {
 		}
 	}
 	r.Run("ssh", "spark", "--", "./spark.sh stop")
-	r.Eventually(time.Minute, "all of Spark has ended", func() bool {
+	r.Until("all of Spark has ended", func() bool {
 		return r.Run("ssh", "spark", "--", "for n in head n1 n2 n3; do ssh $n pgrep -x java; done; true") == ""
 	})
 	r.Run("delete", "spark", "--wait")

@@ -25,7 +25,7 @@ func TestWhatTheStartOfAClusterTakes(t *testing.T) {
 	r.Run("create", "-f", file, "--wait") // the first of an image takes more
 	r.Run("delete", "cost", "--wait")
 	quiet := counters(r, c.URL)
-	r.Eventually(10*time.Second, "the controller rests", func() bool {
+	r.Until("the controller rests", func() bool {
 		before := quiet
 		quiet = counters(r, c.URL)
 		return quiet["muster_engine_step_seconds_count"] == before["muster_engine_step_seconds_count"]

@@ -69,7 +69,7 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		r := r.In(t)
 		first := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n1", "--", "sh", "-c", "echo begun; until [ -e go ]; do sleep 0.1; done; echo ended"))
 		second := strings.TrimSpace(r.Run("run", "hello", "--detach", "--on", "n2", "--", "sleep", "600"))
-		r.Eventually(time.Minute, "both run", func() bool {
+		r.Until("both run", func() bool {
 			return strings.Count(r.Run("tasks", "list", "hello"), " running ") == 2
 		})
 		controller.Kill()
@@ -83,7 +83,7 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 			var told task
 			return json.Unmarshal([]byte(r.Run("tasks", "get", second, "-o", "json")), &told) == nil && told.Outcome == "cancelled"
 		})
-		r.Eventually(time.Minute, "no job and no folder is left in the cluster", func() bool {
+		r.Until("no job and no folder is left in the cluster", func() bool {
 			return r.Run("ssh", "hello", "--", "squeue -h; ls -A .muster/tasks") == ""
 		})
 	})

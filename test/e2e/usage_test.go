@@ -102,7 +102,7 @@ func TestTheMeterIsExactAndWhatIsObservedHoldsNoSecret(t *testing.T) {
 			r.Get(&now, "get", "short")
 			return now.Phase
 		}
-		r.Eventually(time.Minute, "it is paused", func() bool { return phase() == "paused" })
+		r.Until("it is paused", func() bool { return phase() == "paused" })
 		var told []string
 		for _, e := range eventsAfter(r, 0) {
 			if e.Type == "cluster.limit" {

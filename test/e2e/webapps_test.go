@@ -211,7 +211,7 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 		}
 	}
 	start(r)
-	r.Eventually(30*time.Second, "the app answers", func() bool { status, _ := page(r, b, address.String()); return status == http.StatusOK })
+	r.Until("the app answers", func() bool { status, _ := page(r, b, address.String()); return status == http.StatusOK })
 	t.Run("the app knows who comes, and no secret of theirs", func(t *testing.T) {
 		r := r.In(t)
 		_, text := page(r, b, address.String()+"a%2f..//b?c=%7E")
@@ -270,11 +270,11 @@ func TestAWebAppIsOpenedByItsTenantAloneAndClosedWithinSeconds(t *testing.T) {
 			t.Error("she is back, and outside")
 		}
 		// What she ran has ended with her membership, so she starts it again.
-		r.Eventually(30*time.Second, "her account is open again", func() bool {
+		r.Until("her account is open again", func() bool {
 			return r.As(tokens["alice"]).Muster("ssh", "aero/cfd", "--", "true").Code == 0
 		})
 		start(r)
-		r.Eventually(30*time.Second, "the app answers again", func() bool { status, _ := page(r, b, address.String()); return status == http.StatusOK })
+		r.Until("the app answers again", func() bool { status, _ := page(r, b, address.String()); return status == http.StatusOK })
 	})
 	t.Run("the audit log says who opened it", func(t *testing.T) {
 		r := r.In(t)

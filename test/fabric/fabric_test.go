@@ -34,7 +34,7 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	began := time.Now()
 	r.Run("fabric", "infra", "set", "ib0", "storage", "--member", storage.String())
 	var f apiv1.Fabric
-	r.Eventually(time.Minute, "the storage's port was seen with its key", func() bool {
+	r.Until("the storage's port was seen with its key", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		for _, p := range f.Ports {
 			if p.Port == storage && len(p.Entries) == 2 && p.Entries[1] == fabric.Key(0x7000).In(fabric.Full) {
@@ -50,7 +50,7 @@ func TestAFabricIsKeptFromTheCommandLine(t *testing.T) {
 	t.Log("\n" + r.Run("fabric", "get", "ib0"))
 	r.Run("fabric", "forget", "ib0", fabrictest.HostPort(hosts-1).String())
 	r.Run("fabric", "infra", "remove", "ib0", "storage")
-	r.Eventually(time.Minute, "its key is free", func() bool {
+	r.Until("its key is free", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		return len(f.Partitions) == 0
 	})
@@ -105,7 +105,7 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 	thief := air.Nodes[1]
 	write(t, simulator, port[thief.Machine], ice.Keys[0].Key.In(fabric.Full))
 	began := time.Now()
-	r.Eventually(time.Minute, "the thief's machine is set apart", func() bool {
+	r.Until("the thief's machine is set apart", func() bool {
 		var m apiv1.Machine
 		r.Get(&m, "machines", "get", thief.Machine)
 		return m.Phase == apiv1.Quarantined
@@ -129,7 +129,7 @@ func TestClustersHaveKeysOfTheirOwn(t *testing.T) {
 		}
 	}
 	var f apiv1.Fabric
-	r.Eventually(time.Minute, "all keys are free", func() bool {
+	r.Until("all keys are free", func() bool {
 		r.Get(&f, "fabric", "get", "ib0")
 		return len(f.Partitions) == 0 && f.Phase == apiv1.Ready
 	})

@@ -28,13 +28,13 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	y.inspected(3)
 	y.Run("create", "-f", y.File("lost.yaml", "name: lost\nisolation: metal\nnodes: 2\n"), "--wait", "--timeout", "5m")
 	y.Run("ssh", "lost", "--", "sbatch -w n1 -o untouched --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo untouched, ${SLURM_RESTART_COUNT:-0}'")
-	y.Eventually(time.Minute, "a job runs on n1", func() bool { return strings.Contains(y.Run("ssh", "lost", "--", "ls"), "began") })
+	y.Until("a job runs on n1", func() bool { return strings.Contains(y.Run("ssh", "lost", "--", "ls"), "began") })
 
 	for _, fault := range []string{"hang", "unplug"} {
 		out := "victim-" + fault
 		y.Run("ssh", "lost", "--", "sbatch -w n2 --open-mode=append -o "+out+
 			" --wrap 'echo begun; [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || sleep 3600; echo done on $(hostname)'")
-		y.Eventually(time.Minute, "a job runs on n2", func() bool {
+		y.Until("a job runs on n2", func() bool {
 			return strings.Contains(y.Run("ssh", "lost", "--", "cat "+out+" 2>/dev/null || true"), "begun")
 		})
 		id, _, broken := y.node("lost", "n2")
@@ -61,7 +61,7 @@ func TestAMachineThatFallsSilentIsSwitchedOffAndReplaced(t *testing.T) {
 	}
 
 	y.Run("ssh", "lost", "--", "touch enough")
-	y.Eventually(time.Minute, "the job on n1 ends well", func() bool {
+	y.Until("the job on n1 ends well", func() bool {
 		return strings.Contains(y.Run("ssh", "lost", "--", "cat untouched 2>/dev/null || true"), "untouched, 0")
 	})
 	id, _, machine := y.node("lost", "n1")

@@ -185,7 +185,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 	y := newTestbed(t, 2, "--power", "wol")
 	y.Run("machines", "remove", "rack-2")
 	y.Eventually(2*time.Minute, "rack-2 has left", func() bool { return y.Muster("machines", "get", "rack-2").Code != 0 })
-	y.Eventually(time.Minute, "rack-2 is off", func() bool { return y.power("rack-2") == "off" })
+	y.Until("rack-2 is off", func() bool { return y.power("rack-2") == "off" })
 	y.Run("rack", "on", "rack-2")
 	var unknown struct {
 		Items []struct {
@@ -197,7 +197,7 @@ func TestAnUnknownMachineIsOfferedAndEnrolled(t *testing.T) {
 		y.Get(&unknown, "machines", "unknown")
 		return len(unknown.Items) == 1 && unknown.Items[0].Facts.CPUs > 0
 	})
-	y.Eventually(time.Minute, "it switches itself off", func() bool { return y.power("rack-2") == "off" })
+	y.Until("it switches itself off", func() bool { return y.power("rack-2") == "off" })
 	y.Run("machines", "add", "found", "--mac", unknown.Items[0].MAC, "--port", "m2n0", "--power", "wol", "--wait", "--timeout", "5m")
 	if m := y.machine("found"); m.Phase != "available" {
 		t.Errorf("%+v", m)

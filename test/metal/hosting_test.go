@@ -69,7 +69,7 @@ func TestAMachineOfTheRackTurnsIntoAHypervisorAndBack(t *testing.T) {
 	y.allOff(1)
 	tell("off, inspected and erased")
 	for _, said := range []string{"becomes a hypervisor, for 1 guest", "is a hypervisor", "was without guests for 10s", "was switched off and seen off", "is a whole machine again"} {
-		y.Eventually(time.Minute, "told that it "+said, func() bool { return strings.Contains(y.Run("events"), said) })
+		y.Until("told that it "+said, func() bool { return strings.Contains(y.Run("events"), said) })
 	}
 	if m := y.machine("rack-1"); m.Release == nil || !m.Release.Clean {
 		t.Errorf("after its release: %+v", m)

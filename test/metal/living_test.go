@@ -35,7 +35,7 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 
 	y.Run("apply", "-f", file("queues: [{name: cpu, class: metal, nodes: 2}]\n"), "--wait", "--timeout", "5m")
 	slurm("sbatch -w cpu2 -o witness.out --wrap 'touch began; while [ ! -e ~/enough ]; do sleep 1; done; echo ended, ${SLURM_RESTART_COUNT:-0}'")
-	y.Eventually(time.Minute, "a job runs", func() bool { return strings.Contains(slurm("ls"), "began") })
+	y.Until("a job runs", func() bool { return strings.Contains(slurm("ls"), "began") })
 	onDisk := file("boot: disk\nqueues: [{name: cpu, class: metal, nodes: 2}]\n")
 	y.Run("apply", "-f", onDisk)
 	y.Eventually(6*time.Minute, "cpu1 has its root on its disk, and cpu2 waits for its job", func() bool {
@@ -48,7 +48,7 @@ func TestAClusterOfMachinesGrowsRollsPausesAndResumes(t *testing.T) {
 	}
 
 	slurm("echo precious > file; sbatch -N2 -o long.out --wrap 'echo begun; [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] || sleep 3600; echo done'")
-	y.Eventually(time.Minute, "it runs", printed("long.out", "begun\n"))
+	y.Until("it runs", printed("long.out", "begun\n"))
 	y.Run("pause", "live", "--wait", "--timeout", "5m")
 	y.Eventually(5*time.Minute, "the machines are back, and off", func() bool {
 		return y.machine("rack-1").Phase+y.machine("rack-2").Phase+y.machine("rack-3").Phase == strings.Repeat("available", 3) && !strings.Contains(fmt.Sprint(y.rack()), " on}")

@@ -131,6 +131,9 @@ func build(t testing.TB) string {
 	return binary
 }
 
+// patience bounds what only a failure takes so long.
+const patience = 5 * time.Minute
+
 // Controller is a running `muster serve`.
 type Controller struct {
 	*exec.Cmd
@@ -158,7 +161,7 @@ func (r *Rig) Start() *Controller {
 	_ = log.Close()
 	go func() { _ = c.Cmd.Wait(); close(c.done) }()
 	r.Cleanup(func() { c.Kill() })
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-c.done:
 			r.Fatalf("the controller ended:\n%s", c.Tail())
@@ -197,13 +200,13 @@ func (c *Controller) Kill() {
 	<-c.done
 }
 
-// Stop ends it politely and fails the test if it does not go within 10 s.
+// Stop ends it politely and fails the test if it does not go within a minute.
 func (c *Controller) Stop() {
 	c.rig.Helper()
 	_ = c.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-c.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		c.rig.Errorf("the controller did not stop:\n%s", c.Tail())
 		c.Kill()
 	}
@@ -289,7 +292,13 @@ func (r *Rig) clear() {
 	}
 }
 
-// Eventually waits until ok is true.
+// Until waits until ok is true, for as long as a busy machine may take.
+func (r *Rig) Until(what string, ok func() bool) {
+	r.Helper()
+	r.Eventually(patience, what, ok)
+}
+
+// Eventually waits until ok is true, which is promised to take no longer than the limit.
 func (r *Rig) Eventually(limit time.Duration, what string, ok func() bool) {
 	r.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
