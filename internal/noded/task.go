@@ -391,6 +391,8 @@ func (r *taskRun) conclude(ctx context.Context, job scheduler.JobState) {
 		r.end(ctx, protocol.TaskLost, nil, job.Text)
 	case exit == 0 && !job.TimedOut && !job.Cancelled:
 		r.end(ctx, protocol.TaskOK, &exit, "")
+	case r.record.Stop != "" && exit == 0: // it was ended before it began
+		r.end(ctx, r.record.Stop, nil, "")
 	case r.record.Stop != "":
 		r.end(ctx, r.record.Stop, &exit, "")
 	case job.TimedOut:

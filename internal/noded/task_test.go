@@ -58,7 +58,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	stranger.Account = "mallory"
 	root := task("root", "id")
 	root.Account = "root"
-	give(ranks, fails, loud, refused, stranger, root)
+	steps := task("steps", "srun sh -c 'echo $MUSTER_TASK on $(hostname)'")
+	steps.On = []string{"n2"}
+	give(ranks, fails, loud, refused, stranger, root, steps)
 
 	s := ends("ranks")
 	if got := f.wrote("ranks"); s.Outcome != protocol.TaskOK || *s.Exit != 0 || !slices.Equal(s.Nodes, []string{"n1", "n2"}) ||
@@ -77,6 +79,9 @@ func TestTasksRunOnARealCluster(t *testing.T) {
 	}
 	if s := ends("refused"); s.Outcome != protocol.TaskFailed || s.Exit != nil || !strings.Contains(s.Text, "refused: ") {
 		t.Errorf("%+v", s)
+	}
+	if s := ends("steps"); s.Outcome != protocol.TaskOK || f.wrote("steps") != "steps on n2\n" {
+		t.Errorf("%+v has written %q", s, f.wrote("steps"))
 	}
 	for _, id := range []string{"stranger", "root"} {
 		if s := ends(id); s.Outcome != protocol.TaskFailed || !strings.Contains(s.Text, "is no user of the cluster") || f.wrote(id) != "" {

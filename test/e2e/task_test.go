@@ -44,6 +44,11 @@ func TestProgramsAreRunFromOutside(t *testing.T) {
 		t.Errorf("%d bytes came", len(out))
 	}
 	var told task
+	for _, starts := range []string{"srun hostname", "mpirun hostname"} {
+		if out := r.Run("run", "hello", "--on", "n2", "--script", r.File("starts.sh", starts+"\n")); out != "n2\n" {
+			t.Errorf("a script that says %s: %q", starts, out)
+		}
+	}
 	r.Get(&told, "run", "hello", "--script", r.File("job.sh", "id -un\nid -u\necho rate 2.5 GB/s >>$MUSTER_SAMPLES\n"))
 	if told.Outcome != "ok" || len(told.Samples) != 1 || told.Samples[0].Value != 2.5 || told.Samples[0].Unit != "GB/s" {
 		t.Errorf("%+v", told)

@@ -42,10 +42,11 @@ func said(text string) string {
 }
 
 // submission is sbatch's command line. What a user has set for sbatch by environment or by #SBATCH lines in the script counts
-// for less than what is here; nothing of the job's environment comes from the agent.
+// for less than what is here. The job's environment is sbatch's own, in which there is nothing of the agent's: were it told to export
+// none, what a script starts by srun or mpirun would have none, not even a PATH.
 func submission(w scheduler.Work) []string {
 	minutes := int64((w.Limit + scheduler.Slack + time.Minute - 1) / time.Minute)
-	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=NIL", "--open-mode=append", "--input=/dev/null",
+	argv := []string{"sbatch", "--parsable", "--job-name=" + w.Name, "--no-requeue", "--export=ALL", "--open-mode=append", "--input=/dev/null",
 		"--output=" + w.Output, fmt.Sprintf("--time=%d", minutes)}
 	nodes := w.Nodes
 	if len(w.On) > 0 {
@@ -70,8 +71,8 @@ func submission(w scheduler.Work) []string {
 	return append(argv, w.Script)
 }
 
-// Launch is how a script starts a command once a rank. Without it a job's environment would be empty in its ranks, too.
-func (Control) Launch() string { return "srun --export=ALL --input=none" }
+// Launch is how a script starts a command once a rank.
+func (Control) Launch() string { return "srun --input=none" }
 
 // Find looks for the job by its name, among those of its user alone: another could have given one that name.
 func (c Control) Find(ctx context.Context, w scheduler.Work) (string, error) {

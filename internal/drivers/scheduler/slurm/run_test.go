@@ -72,7 +72,7 @@ func TestASubmissionSaysAllThatIsAskedFor(t *testing.T) {
 		c.task.Limit = 90 * time.Second
 		argv := submission(scheduler.Work{Task: c.task, Name: "muster-t1", Script: "/job", Output: "/out"})
 		at := slices.Index(argv, "--time=4")
-		if at < 0 || argv[len(argv)-1] != "/job" || !slices.Contains(argv, "--no-requeue") || !slices.Contains(argv, "--export=NIL") {
+		if at < 0 || argv[len(argv)-1] != "/job" || !slices.Contains(argv, "--no-requeue") || !slices.Contains(argv, "--export=ALL") {
 			t.Fatal(name, argv)
 		}
 		if got := strings.Join(argv[at+1:len(argv)-1], " "); got != c.want {
