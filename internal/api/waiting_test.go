@@ -40,7 +40,7 @@ func TestEveryWaitingJobIsToldWhatItWaitsFor(t *testing.T) {
 			"free nodes: queue cpu has all that it may have; Slurm says Resources"},
 		{"a queue of fixed size", newCluster(0, ""), []node.Node{{Name: "fixed1", Queue: "fixed", Desired: core.Present, Life: core.Life{Phase: core.Ready}}}, job("fixed", 1, "Resources", true),
 			"free nodes: queue fixed has all that it may have; Slurm says Resources"},
-		{"more than there can be", newCluster(0, ""), nil, job("cpu", 5, "PartitionConfig", true), "it asks for 5 nodes, and queue cpu may have 3"},
+		{"more than there can be", newCluster(0, ""), nil, job("cpu", 5, "PartitionConfig", true), "it asks for 5 nodes, but queue cpu may have 3"},
 		{"another job", newCluster(0, ""), nil, job("cpu", 1, "Dependency", false), "Slurm says Dependency"},
 		{"Slurm's next look", newCluster(1, ""), []node.Node{newNode("cpu1", core.Ready)}, job("cpu", 1, "Priority", true), "Slurm says Priority"},
 		{"a queue that is no more", newCluster(0, ""), nil, job("gone", 1, "PartitionDown", false), "Slurm says PartitionDown"},
