@@ -239,7 +239,7 @@ func TestWhatAHostGivesIsWhatItsGuestHas(t *testing.T) {
 		first := s.createGuests("first", 1)
 		s.untilReady(first, 1)
 		s.awaitMachine("hv1-g1", "on core 3", onCore(3))
-		if !s.hasSaid("hv1 gave it another part of itself") {
+		if !s.hasSaid("hv1 gave it other cores or devices") {
 			t.Error("nobody told of it")
 		}
 		s.untilReady(s.createGuests("second", 1), 1)
@@ -266,7 +266,7 @@ func TestAGuestThatGotWhatAnotherWasPromisedEnds(t *testing.T) {
 	second := s.createGuests("second", 1)
 	s.untilReady(second, 1)
 	s.until(second, "on the other host", func(_ cluster.Cluster, nodes []node.Node) bool { return nodes[1].HostID == "hv2" })
-	if !s.hasSaid("hv1 gave it a part of itself that guest hv1-g1 has") {
+	if !s.hasSaid("hv1 gave it cores or devices that guest hv1-g1 has") {
 		t.Error("nobody told why")
 	}
 	s.awaitMachine("hv1-g2", "gone", absent)

@@ -274,7 +274,7 @@ func TestWhereGuestsDoNotMoveTheyAreReplaced(t *testing.T) {
 	s.until(id, "others on hv2", func(c cluster.Cluster, all []node.Node) bool {
 		return c.Phase == core.Ready && len(all) == 3 && all[1].ID != before[0].ID && all[1].HostID == "hv2" && all[2].HostID == "hv2"
 	})
-	if !s.hasSaid("its host hv1 is to be empty") {
+	if !s.hasSaid("its host hv1 is being drained") {
 		t.Error("nobody told why")
 	}
 }
@@ -289,12 +289,12 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 	s.awaitMachine("hv2", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	s.drain("hv1")
 	s.until(id, "staying", func(c cluster.Cluster, all []node.Node) bool {
-		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is to be empty, and it stays: no other host of class vm can take it")
+		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is being drained, and it stays: no other host of class vm can take it")
 	})
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "hv1", machine.ForService) })
 	s.wake(nodes[0].ID)
 	s.until(id, "left in peace", func(c cluster.Cluster, all []node.Node) bool {
-		return !strings.Contains(all[1].Reason, "is to be empty")
+		return !strings.Contains(all[1].Reason, "is being drained")
 	})
 }
 

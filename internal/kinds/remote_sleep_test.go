@@ -181,7 +181,7 @@ func TestGuestsWhoseHypervisorIsLostWhileTheySleepAreReplacedAtTheResume(t *test
 	if slices.ContainsFunc(left, func(n node.Node) bool { return n.ID == before[3].ID }) {
 		t.Errorf("%s sleeps on", before[3].Name)
 	}
-	if !s.hasSaid("what it had in memory is lost, and it is replaced when its cluster is resumed: its host r2 is set apart: ") {
+	if !s.hasSaid("its memory is lost, and it is replaced when its cluster is resumed: its host r2 is quarantined: ") {
 		t.Error("nobody told why")
 	}
 	s.untilWhole("r2")
@@ -236,7 +236,7 @@ func TestMemoryThatIsNotWrittenInTimeIsGivenUp(t *testing.T) {
 	a.mu.Unlock()
 	s.pauseKeeping(id)
 	s.untilPaused(id)
-	if !s.hasSaid("cannot sleep, and its jobs are queued again: refused by its host: its memory was not written within 2s") {
+	if !s.hasSaid("cannot be suspended, and its jobs are requeued: refused by its host: its memory was not written within 2s") {
 		t.Error("nobody told why")
 	}
 }

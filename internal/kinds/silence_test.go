@@ -281,7 +281,7 @@ func TestNodesThatFallSilentTogetherRaiseAnAlarmAndStay(t *testing.T) {
 		if alarms := h.alarms(); len(alarms) > 0 {
 			t.Errorf("the alarm stands: %v", alarms)
 		}
-		if failed := h.failures(); len(failed) != 1 || !strings.Contains(failed[0], "is set apart: by admin: it burnt") {
+		if failed := h.failures(); len(failed) != 1 || !strings.Contains(failed[0], "is quarantined: by admin: it burnt") {
 			t.Errorf("failed: %q", failed)
 		}
 	})

@@ -221,7 +221,7 @@ func TestWhatCannotSleepIsPausedAsEver(t *testing.T) {
 	id, _ := s.onHV1()
 	s.pauseKeeping(id)
 	s.untilPaused(id)
-	if !s.hasSaid("cannot be kept, and its jobs are queued again: node n1 is on hv1, whose guests cannot sleep") {
+	if !s.hasSaid("cannot be kept, and its jobs are requeued: node n1 is on hv1, whose guests cannot be suspended") {
 		t.Error("nobody said why")
 	}
 	if err := s.resume(id); err != nil {
@@ -249,7 +249,7 @@ func TestNobodySleepsWhileANodeComesOrGoes(t *testing.T) {
 		return cluster.PauseKeepingMemory(ctx, tx, id)
 	})
 	s.until(id, "told to wait", func(c cluster.Cluster, all []node.Node) bool {
-		return strings.HasPrefix(c.Reason, "its nodes cannot sleep yet: node n2 is ") && len(all) == 3
+		return strings.HasPrefix(c.Reason, "its nodes cannot be suspended yet: node n2 is ") && len(all) == 3
 	})
 	ended.Store(true)
 	if left := s.untilAsleep(id, 1); left[0].ID != nodes[0].ID {
@@ -277,7 +277,7 @@ func TestANodeWithoutRoomForItsMemoryGoesAndTheOthersSleep(t *testing.T) {
 	if left := s.untilAsleep(id, 1); left[0].ID != before[1].ID {
 		t.Errorf("%s sleeps", left[0].Name)
 	}
-	if !s.hasSaid("cannot sleep, and its jobs are queued again: no room for its memory: 3072 MiB are needed") {
+	if !s.hasSaid("cannot be suspended, and its jobs are requeued: no room for its memory: 3072 MiB are needed") {
 		t.Error("nobody said why")
 	}
 	if err := s.resume(id); err != nil {

@@ -157,7 +157,7 @@ func WantDeleted(ctx context.Context, tx *core.Tx, f Fabric) error {
 	}
 	for _, p := range partitions {
 		if p.ClusterID != "" {
-			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, and try again when `muster fabric get %s` has the key no more",
+			return fmt.Errorf("fabric %s is %w: key %s of %s was not yet seen gone from all its ports; delete the cluster, and try again when `muster fabric get %s` no longer shows the key",
 				f.Name, ErrInUse, p.Key, p.Words(), f.Name)
 		}
 	}

@@ -180,7 +180,7 @@ func (w Deps) ClearAlarms(ctx context.Context) error {
 	}
 	return w.DB.Update(ctx, func(tx *core.Tx) error {
 		for _, a := range over {
-			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+" are heard again, or are given up"); err != nil {
+			if err := host.ClearAlarm(ctx, tx, a.Place, "over: the nodes "+at(a.Place)+" report again, or were given up"); err != nil {
 				return err
 			}
 		}

@@ -89,7 +89,7 @@ type FabricPace struct {
 
 // What ends a copy before its time.
 var (
-	ErrUnwanted = errors.New("nobody wants it any more")
+	ErrUnwanted = errors.New("it is no longer wanted")
 	ErrOvertook = errors.New("its cluster is being deleted")
 )
 

@@ -181,7 +181,7 @@ func idlers(q elastic.Queue, surplus []node.Node) string {
 		}
 	}
 	if len(names) == 0 {
-		return ": no job waits for more any longer"
+		return ": no job waits for more nodes"
 	}
 	return ": " + life.Few(names) + " had no job for " + shortest(q.IdleAfter)
 }

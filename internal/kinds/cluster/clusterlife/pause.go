@@ -37,7 +37,7 @@ func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
 	case refused != nil:
 		return core.WaitFor(6*clusterLooks, "cannot pause: %s", refused)
 	case yet != "" && c.Phase != cluster.Paused:
-		return core.WaitFor(clusterLooks, "its nodes cannot sleep yet: %s", yet)
+		return core.WaitFor(clusterLooks, "its nodes cannot be suspended yet: %s", yet)
 	}
 	text := "gives " + words.Count(len(c.nodes), "node") + " back"
 	if c.KeepsMemory && awake == "" {
@@ -48,7 +48,7 @@ func (w Handlers) toPause(ctx context.Context, c clusterView) core.Outcome {
 		return outcome
 	}
 	return outcome.With(func(ctx context.Context, tx *core.Tx) error {
-		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "what its nodes have in memory cannot be kept, and its jobs are queued again: " + awake})
+		tx.Log(core.Event{Type: "cluster.awake", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: "its nodes' memory cannot be kept, and its jobs are requeued: " + awake})
 		if _, err := node.LimitDrains(ctx, tx, c.ID, cluster.AtOnce); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (w Handlers) clusterPausing(ctx context.Context, c clusterView) core.Outcom
 	case core.ToDelete:
 		return c.toDelete()
 	case core.Present:
-		return core.Advance(cluster.Resuming, "it is wanted again").With(c.dropHook)
+		return core.Advance(cluster.Resuming, "it is to run again").With(c.dropHook)
 	}
 	var head *node.Node
 	var staying, going []node.Node // compute nodes

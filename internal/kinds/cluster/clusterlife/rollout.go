@@ -55,7 +55,7 @@ func (w Handlers) stepRollout(ctx context.Context, tx *core.Tx, id string) error
 			return err
 		}
 		tx.Log(core.Event{Type: "node.renewed", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Node: n.Name, Machine: n.Machine,
-			Text: fmt.Sprintf("is to boot anew: rollout to %s, which %d of %s have", p.To, p.Done, words.Count(p.Total, "node"))})
+			Text: fmt.Sprintf("will be rebooted: rollout to %s, which %d of %s have", p.To, p.Done, words.Count(p.Total, "node"))})
 	}
 	return nil
 }

@@ -29,14 +29,14 @@ func (w Handlers) cannotSleep(ctx context.Context, tx *core.Tx, c clusterView) (
 			return "", "", err
 		}
 		if !w.Providers[m.Substrate].Caps.Sleeps {
-			return fmt.Sprintf("node %s is no virtual machine", n.Name), "", nil
+			return fmt.Sprintf("node %s is not a virtual machine", n.Name), "", nil
 		}
 		sleeper := w.Providers[m.Substrate].Sleeper
 		switch {
 		case sleeper == nil || !sleeper.Rests(m.HostName):
-			return fmt.Sprintf("node %s is on %s, whose guests cannot sleep", n.Name, m.HostName), "", nil
+			return fmt.Sprintf("node %s is on %s, whose guests cannot be suspended", n.Name, m.HostName), "", nil
 		case m.Allocation != nil && len(m.Allocation.Devices) > 0:
-			return fmt.Sprintf("node %s has devices of its host, and what is in them cannot be written", n.Name), "", nil
+			return fmt.Sprintf("node %s has devices of its host, whose state cannot be saved", n.Name), "", nil
 		case m.Moves != nil:
 			yet = fmt.Sprintf("node %s moves to another host", n.Name)
 		}

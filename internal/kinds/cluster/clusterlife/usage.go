@@ -140,7 +140,7 @@ func (w Handlers) tell(ctx context.Context, l watched) error {
 		case level == warnAt:
 			event.Text = fmt.Sprintf("%s has used most of its %s: %s", who, l.What, l)
 		case !l.Pauses:
-			event.Text += "; everything goes on, as on_limit says warn"
+			event.Text += "; nothing is stopped, since on_limit is warn"
 		}
 		tx.Log(event)
 		return nil
@@ -178,7 +178,7 @@ func (w Handlers) pauseFor(ctx context.Context, l watched, c cluster.Cluster) er
 func (w Handlers) cannotPause(ctx context.Context, tx *core.Tx, l watched, c cluster.Cluster, why error) error {
 	news, err := meter.Tell(ctx, tx, c.ID, l.What+": cannot pause", 100)
 	if news {
-		text := fmt.Sprintf("goes on and costs, though the limit is reached (%s: %s), because it cannot be paused: %s", l.What, l, why)
+		text := fmt.Sprintf("runs on beyond its limit (%s: %s) because it cannot be paused: %s", l.What, l, why)
 		tx.Log(core.Event{Type: "cluster.limit", Project: c.Project, ClusterID: c.ID, Cluster: c.Name, Text: text})
 	}
 	return err

@@ -227,7 +227,7 @@ func (w Handlers) judgeFabric(v fabricView, r reading) core.Outcome {
 	if len(odd)+len(lacking) > 0 {
 		look = pace.Again
 	}
-	to, words := core.Ready, fmt.Sprintf("fabric %s: %d ports are as they are to be", v.Name, len(r.tables))
+	to, words := core.Ready, fmt.Sprintf("fabric %s: all %d ports match", v.Name, len(r.tables))
 	if len(odd)+len(lacking) > 0 {
 		to, words = core.Degraded, fmt.Sprintf("fabric %s: %s", v.Name, portsWords(odd, lacking))
 	}
@@ -314,15 +314,15 @@ func (v fabricView) blame(ctx context.Context, tx *core.Tx, odd []fabrics.PortSe
 	text := fmt.Sprintf("fabric %s: %s", v.Name, portsWords(sure, nil))
 	switch {
 	case many:
-		text += fmt.Sprintf("; of %d ports that is too many to be their hosts' doing, so look at the subnet manager; none is set apart for it", of)
+		text += fmt.Sprintf("; of %d ports that is too many to be their hosts' doing, so look at the subnet manager; none is quarantined for it", of)
 	case len(who) == 0:
-		text += "; no machine that Muster knows is at it"
+		text += "; it belongs to no known machine"
 	default:
 		var names []string
 		for _, m := range who {
 			names = append(names, m.Name)
 		}
-		text += "; set apart: " + strings.Join(names, ", ")
+		text += "; quarantined: " + strings.Join(names, ", ")
 	}
 	if err := host.RaiseAlarmAnew(ctx, tx, place, text); err != nil || many {
 		return err

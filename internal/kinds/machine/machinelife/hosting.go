@@ -154,7 +154,7 @@ func (m machineView) lostSince() (words []string, changed bool) {
 func (w Handlers) hostStays(m machineView) core.Outcome {
 	limits := w.Providers[m.Substrate].Limits
 	if m.host.seen == nil || m.host.seen.Boot != m.Boot {
-		return m.suspectHost("is no hypervisor any more")
+		return m.suspectHost("is no longer a hypervisor")
 	}
 	silence := limits.Silence
 	if m.host.heard || m.host.sleeps {

@@ -223,7 +223,7 @@ func (m machineView) bmc(seen substrate.Inspected) (changed string, taken bool) 
 	}
 	for _, line := range m.Facts.BMC {
 		if !slices.Contains(seen.Facts.BMC, line) {
-			changes = append(changes, "no more "+line)
+			changes = append(changes, "gone: "+line)
 		}
 	}
 	return strings.Join(changes, ", "), taken
@@ -242,7 +242,7 @@ func (m machineView) unproved(seen substrate.Inspected) (bad []string) {
 		key := diskKey(d.Serial, d.Name)
 		named[key] = true
 		if d.Local() && !erased[key] {
-			bad = append(bad, fmt.Sprintf("disk %s was not erased: the inspection says nothing of it", describe(d)))
+			bad = append(bad, fmt.Sprintf("disk %s was not erased: the inspection did not report it", describe(d)))
 		}
 	}
 	for _, d := range m.Facts.Disks {

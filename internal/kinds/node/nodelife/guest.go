@@ -24,7 +24,7 @@ import (
 func (n nodeView) apart() string {
 	for _, m := range []machine.Machine{n.machine, n.host} {
 		if m.Suspect != "" {
-			return fmt.Sprintf("machine %s is set apart: %s", m.Name, m.Suspect)
+			return fmt.Sprintf("machine %s is quarantined: %s", m.Name, m.Suspect)
 		}
 	}
 	return ""
@@ -66,13 +66,13 @@ func (w Handlers) settleAllocation(ctx context.Context, n nodeView, seen substra
 	case err != nil:
 		return core.Retry(err)
 	case holder != "":
-		return n.fail("%s gave it a part of itself that guest %s has", n.host.Name, holder).Because(life.CauseMachine)
+		return n.fail("%s gave it cores or devices that guest %s has", n.host.Name, holder).Because(life.CauseMachine)
 	}
 	return o.With(func(ctx context.Context, tx *core.Tx) error {
 		if err := cluster.LockAdmission(ctx, tx); err != nil { // whoever places guests sees all of it, or nothing
 			return err
 		}
-		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it another part of itself than was chosen for it", n.host.Name)})
+		tx.Log(core.Event{Type: "machine.part", Machine: n.machine.Name, Text: fmt.Sprintf("%s gave it other cores or devices than were chosen for it", n.host.Name)})
 		if err := host.SetAllocation(ctx, tx, g); err != nil {
 			return err
 		}

@@ -455,9 +455,9 @@ func (w Handlers) nodeDrain(ctx context.Context, n nodeView) core.Outcome {
 	case n.Role == protocol.Head:
 		return w.headHalts(n)
 	case n.Desired == core.Present && !n.Renew:
-		return n.inform(core.Ready, "need not boot anew any more")
+		return n.inform(core.Ready, "no longer needs to reboot")
 	case !n.scheduler.Caps.Jobs:
-		return n.drained("nothing tells of jobs in this cluster")
+		return n.drained("this cluster has no scheduler that knows its jobs")
 	case s == nil:
 		return n.drained(n.scheduler.Title + " does not know it")
 	case s.Drained():

@@ -39,7 +39,7 @@ func (w Handlers) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 		case n.machine.Allocation != nil && len(n.machine.Allocation.Devices) > 0:
 			cannot = "a guest with devices cannot move"
 		case mover == nil || !mover.Reaches(n.host.Name):
-			cannot = "from there guests cannot move"
+			cannot = "guests cannot move from there"
 		default:
 			_, cannot, err = w.Admission.Elsewhere(ctx, tx, n.Node, reaches)
 		}
@@ -52,10 +52,10 @@ func (w Handlers) leaveHost(ctx context.Context, n nodeView) core.Outcome {
 	case err != nil:
 		return core.Retry(err)
 	case none != "":
-		return core.WaitFor(roomLooks, "%s is to be empty, and it stays: %s", n.host.Name, none)
+		return core.WaitFor(roomLooks, "%s is being drained, and it stays: %s", n.host.Name, none)
 	case cannot != "":
 		return core.WaitFor(nodeLooks, "is replaced on another host").With(func(ctx context.Context, tx *core.Tx) error {
-			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is to be empty, and %s", n.host.Name, cannot))
+			n.tell(tx, "node.replaced", fmt.Sprintf("is replaced when its jobs have ended: its host %s is being drained, and %s", n.host.Name, cannot))
 			tx.Wake(cluster.Kind, n.Cluster)
 			return node.WantAbsent(ctx, tx, n.ID, n.cluster.DrainFor)
 		})

@@ -72,7 +72,7 @@ func (w Handlers) fallAsleep(ctx context.Context, n nodeView) core.Outcome {
 		return core.Retry(err)
 	}
 	return core.WaitFor(time.Millisecond, "cannot sleep: %v", err).With(func(ctx context.Context, tx *core.Tx) error {
-		n.tell(tx, "node.awake", fmt.Sprintf("cannot sleep, and its jobs are queued again: %v", err))
+		n.tell(tx, "node.awake", fmt.Sprintf("cannot be suspended, and its jobs are requeued: %v", err))
 		tx.Wake(cluster.Kind, n.Cluster)
 		return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
 	})
@@ -86,7 +86,7 @@ func (n nodeView) nodeAsleep() core.Outcome {
 		return n.fail("cannot wake: %s", lost).Because(life.CauseMachine)
 	case lost != "":
 		return core.WaitFor(time.Millisecond, "%s", lost).With(func(ctx context.Context, tx *core.Tx) error {
-			n.tell(tx, "node.lost", fmt.Sprintf("what it had in memory is lost, and it is replaced when its cluster is resumed: %s", lost))
+			n.tell(tx, "node.lost", fmt.Sprintf("its memory is lost, and it is replaced when its cluster is resumed: %s", lost))
 			tx.Wake(cluster.Kind, n.Cluster)
 			return node.WantAbsent(ctx, tx, n.ID, cluster.AtOnce)
 		})
@@ -103,7 +103,7 @@ func (n nodeView) memoryLost() string {
 	case !h.HostsOnDemand():
 		return ""
 	case h.Suspect != "":
-		return fmt.Sprintf("its host %s is set apart: %s", h.Name, h.Suspect)
+		return fmt.Sprintf("its host %s is quarantined: %s", h.Name, h.Suspect)
 	case h.Phase != machine.InUse:
 		return fmt.Sprintf("its host %s is %s", h.Name, h.Phase)
 	}

@@ -62,7 +62,7 @@ func (w Handlers) snapshotSave(ctx context.Context, s snapshot.Snapshot) core.Ou
 	}
 	switch {
 	case errors.Is(err, life.ErrUnwanted):
-		return core.Advance(core.Deleting, "snapshot %s is not wanted any more", s.Name)
+		return core.Advance(core.Deleting, "snapshot %s is no longer wanted", s.Name)
 	case errors.Is(err, life.ErrOvertook) || errors.Is(err, substrate.ErrNoRoom):
 		if dropped := w.Snapshots.Drop(ctx, s.ID); dropped != nil {
 			return core.Retry(dropped)

@@ -117,7 +117,7 @@ func taskFollow(_ context.Context, t taskView) core.Outcome {
 		return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the pause has gone on without it"})
 	case !t.System() && t.Said.Stage == "" && heard && seen.At.Sub(t.PhaseAt) > taskUnheard:
 		return t.end(task.Said{Outcome: protocol.TaskFailed,
-			Text: "the head's agent is of a version that runs no tasks; it will once the head boots anew"})
+			Text: "the head's agent is of a version that runs no tasks; it can once the head is rebooted"})
 	case t.Said.Stage == protocol.TaskRuns && t.Phase == task.Queued:
 		return core.Advance(task.Running, "task %s runs on %s", t.ID, strings.Join(t.Said.Nodes, ", "))
 	}
@@ -133,7 +133,7 @@ func taskEnd(t taskView) time.Time {
 }
 
 func taskLate(t taskView) core.Outcome {
-	return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the head has not told of its end"})
+	return t.end(task.Said{Outcome: protocol.TaskLost, Text: "the head did not report its end"})
 }
 
 // end notes how a task has ended.
@@ -180,7 +180,7 @@ func (t taskView) ending(said task.Said) string {
 
 func taskWords() map[protocol.TaskOutcome]string {
 	return map[protocol.TaskOutcome]string{
-		protocol.TaskOK: "has ended", protocol.TaskFailed: "has failed", protocol.TaskTimedOut: "had not ended at its limit",
+		protocol.TaskOK: "has ended", protocol.TaskFailed: "has failed", protocol.TaskTimedOut: "was ended at its time limit",
 		protocol.TaskCancelled: "was cancelled", protocol.TaskLost: "is lost",
 	}
 }
