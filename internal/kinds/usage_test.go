@@ -249,7 +249,7 @@ func TestABudgetThatWarnsPausesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until(id, "told of its limit", func(cluster.Cluster, []node.Node) bool {
-		return slices.ContainsFunc(s.told(id, "cluster.limit"), func(text string) bool { return strings.Contains(text, "everything goes on") })
+		return slices.ContainsFunc(s.told(id, "cluster.limit"), func(text string) bool { return strings.Contains(text, "nothing is stopped") })
 	})
 	s.until(id, "still there", func(c cluster.Cluster, _ []node.Node) bool {
 		return c.Desired == core.Present && c.Phase == core.Ready
