@@ -289,7 +289,7 @@ func TestWithoutRoomElsewhereGuestsStay(t *testing.T) {
 	s.awaitMachine("hv2", "out of service", func(m machine.Machine) bool { return m.Phase == machine.Maintenance })
 	s.drain("hv1")
 	s.until(id, "staying", func(c cluster.Cluster, all []node.Node) bool {
-		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is being drained, and it stays: no other host of class vm can take it")
+		return all[1].Phase == core.Ready && strings.Contains(all[1].Reason, "hv1 is being drained, and it stays: no other host of class vm has room for it")
 	})
 	s.update(func(ctx context.Context, tx *core.Tx) error { return machine.Want(ctx, tx, "hv1", machine.ForService) })
 	s.wake(nodes[0].ID)
